@@ -1,0 +1,169 @@
+"""The shard map as clients see it: which shard owns a slot, and calls that follow it.
+
+Cross-slot commands do not exist in a Redis Cluster, so a caller names a key with every
+command; ``gather`` groups commands by shard and sends one pipeline to each. MOVED makes
+the map be read again, ASK is followed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from acquisition import keys
+from acquisition.errors import ConfigError, ShardError, TemporaryError
+from acquisition.resp import Address, Connection, Credentials, ReplyError, raise_for
+
+LAYOUT_FORMAT = 1
+_ROUNDS = 4
+
+
+class Cluster:
+    """Connections to all shards, found through any of ``seeds``.
+
+    Raises ShardError when no seed answers, TemporaryError when a slot has no owner.
+    """
+
+    def __init__(self, seeds: Sequence[Address], credentials: Credentials | None = None, timeout: float = 2.0) -> None:
+        self._seeds = tuple(seeds)
+        self._credentials = credentials
+        self._timeout = timeout
+        self._connections: dict[Address, Connection] = {}
+        self._owners: list[tuple[int, int, Address]] = []
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def connect(self, address: Address) -> Connection:
+        """A new connection of the caller's own to one shard."""
+        return Connection(address, self._credentials, self._timeout)
+
+    def refresh(self) -> None:
+        """Read the map of slots again from the first shard that answers."""
+        errors = []
+        for address in dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds]):
+            try:
+                rows = self._connection(address).call("CLUSTER", "SLOTS")
+            except ShardError as error:
+                self._drop(address)
+                errors.append(str(error))
+                continue
+            self._owners = [
+                (int(row[0]), int(row[1]), Address(row[2][0].decode() or address.host, int(row[2][1]))) for row in rows
+            ]
+            if self._owners:
+                return
+            errors.append(f"shard {address} knows of no slots yet")
+        raise ShardError("no shard answers: " + "; ".join(errors))
+
+    def masters(self) -> list[Address]:
+        """The shards that own slots, in slot order."""
+        if not self._owners:
+            self.refresh()
+        return list(dict.fromkeys(owner for _, _, owner in sorted(self._owners)))
+
+    def owner(self, key: str) -> Address:
+        """The shard that owns a key's slot. Raises TemporaryError when none does."""
+        if not self._owners:
+            self.refresh()
+        slot = keys.slot_of(key)
+        for low, high, address in self._owners:
+            if low <= slot <= high:
+                return address
+        self._owners = []
+        raise TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
+
+    def call(self, key: str, *command: Any) -> Any:
+        """One command on the shard that owns ``key``; an error reply is raised."""
+        return raise_for(self.gather([(key, command)])[0])
+
+    def gather(self, commands: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
+
+        Redirected commands are sent again to their new owner. A shard that cannot be
+        reached yields its ShardError as the value of each of its commands.
+        """
+        replies: list[Any] = [None] * len(commands)
+        waiting = list(range(len(commands)))
+        for attempt in range(_ROUNDS):
+            moved = self._round(commands, waiting, replies)
+            if not moved:
+                break
+            waiting = moved
+            if attempt < _ROUNDS - 1:
+                self.refresh()
+        return replies
+
+    def _round(
+        self, commands: Sequence[tuple[str, tuple[Any, ...]]], waiting: list[int], replies: list[Any]
+    ) -> list[int]:
+        by_shard: dict[Address, list[int]] = {}
+        for index in waiting:
+            by_shard.setdefault(self.owner(commands[index][0]), []).append(index)
+        moved = []
+        for address, indexes in by_shard.items():
+            try:
+                answers = self._connection(address).pipeline([commands[i][1] for i in indexes])
+            except ShardError as error:
+                self._drop(address)
+                answers = [error] * len(indexes)
+            for index, answer in zip(indexes, answers, strict=True):
+                replies[index] = answer
+                if isinstance(answer, ReplyError):
+                    word, _, rest = str(answer).partition(" ")
+                    if word == "MOVED":
+                        moved.append(index)
+                    elif word == "ASK":
+                        replies[index] = self._ask(rest, commands[index][1])
+        return moved
+
+    def _ask(self, target: str, command: tuple[Any, ...]) -> Any:
+        host, _, port = target.rpartition(" ")[2].rpartition(":")
+        return self._connection(Address(host, int(port))).pipeline([("ASKING",), command])[1]
+
+    def _connection(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = self.connect(address)
+        return connection
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+
+class Layout:
+    """The number of partitions, kept in the shards so that no two clients disagree."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+        self.tags = keys.tags(partitions)
+
+    def tag_of(self, host: int) -> str:
+        """The hash tag of a host's partition."""
+        return self.tags[keys.partition_of(host, self.partitions)]
+
+
+def write_layout(cluster: Cluster, partitions: int) -> None:
+    """Store the layout of a new cluster; an existing one is never changed."""
+    value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions})
+    cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value, "NX")
+
+
+def read_layout(cluster: Cluster) -> Layout:
+    """The layout of the cluster. Raises ConfigError when there is none or it is of another format."""
+    data = cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+    if data is None:
+        raise ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
+    try:
+        document = json.loads(data)
+        if document["format"] != LAYOUT_FORMAT:
+            raise ConfigError(f"layout format {document['format']}, this version knows {LAYOUT_FORMAT}")
+        return Layout(int(document["partitions"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"the layout in the shards is damaged: {data!r}") from error

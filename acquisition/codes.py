@@ -1,0 +1,43 @@
+"""Validity codes: one byte per sample that says why a value may not be used.
+
+Missing is not zero: a sample without a value has NaN and a code. A sample that
+failed a check keeps its raw value and the code of the first check that failed.
+Codes are part of the wire format: numbers are never reused.
+"""
+
+VALID = 0
+MISSING = 1  #: the source does not provide this figure here
+FIRST = 2  #: first sample of an epoch: a counter without a predecessor has no rate
+RANGE = 3  #: physically impossible: outside [low, high], NaN or infinite
+RESET = 4  #: a counter went back by more than jitter; no rate, never a negative one
+INCONSISTENT = 5  #: figures of one row contradict each other
+RATE = 6  #: faster than the machine can be (more CPU than cores)
+STUCK = 7  #: the source repeats itself although time passes
+ORDER = 8  #: the source's time stood still or went back
+TIMEOUT = 9  #: the source did not answer within its tick
+UNREADABLE = 10  #: the text of the sample could not be parsed
+
+#: Set beside VALID: usable, but an outlier by the Hampel identifier.
+OUTLIER_FLAG = 0x80
+CODE_MASK = 0x7F
+
+NAMES: tuple[str, ...] = (
+    "VALID",
+    "MISSING",
+    "FIRST",
+    "RANGE",
+    "RESET",
+    "INCONSISTENT",
+    "RATE",
+    "STUCK",
+    "ORDER",
+    "TIMEOUT",
+    "UNREADABLE",
+)
+
+
+def name_of(code: int) -> str:
+    """The name of a code; an unknown number is shown as ``CODE<n>``, never hidden."""
+    plain = code & CODE_MASK
+    name = NAMES[plain] if plain < len(NAMES) else f"CODE{plain}"
+    return f"{name}|OUTLIER" if code & OUTLIER_FLAG else name

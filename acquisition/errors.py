@@ -1,0 +1,126 @@
+"""Every error that shardpulse raises on purpose, and every exit code, in one place.
+
+::
+
+    ShardpulseError            1   something failed, the message says what to do
+    ├── UsageError             2   the command line is wrong (argparse uses 2 as well)
+    ├── DataError             65   input was read and is not acceptable
+    │   └── FrameError        65   bytes that are no frame, table, position or record
+    ├── NoInputError          66   a file cannot be opened or is empty
+    ├── UnavailableError      69   shards, a server binary or a tool cannot be reached
+    │   └── ShardError        69   a shard answered with an error or not at all
+    ├── InternalError         70   a promise inside the program was broken
+    ├── CannotCreateError     73   a file, directory, port or core cannot be had
+    ├── TemporaryError        75   try again: LOADING, CLUSTERDOWN, TRYAGAIN, OOM
+    ├── PermissionRefused     77   NOAUTH, NOPERM, WRONGPASS
+    └── ConfigError           78   the configuration is wrong: file, line or key
+
+Codes follow sysexits.h. Long-running commands (probe, filter, demo) that are
+told to stop by SIGINT or SIGTERM stop in order and exit with 0; other commands
+exit with 130 on SIGINT.
+"""
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_DATA = 65
+EXIT_NO_INPUT = 66
+EXIT_UNAVAILABLE = 69
+EXIT_INTERNAL = 70
+EXIT_CANNOT_CREATE = 73
+EXIT_TEMPORARY = 75
+EXIT_PERMISSION = 77
+EXIT_CONFIG = 78
+EXIT_INTERRUPTED = 130
+
+#: Exit code -> what it means to the person who sees it (README and ``--help`` print this).
+EXIT_CODES: dict[int, str] = {
+    EXIT_OK: "done",
+    EXIT_FAILURE: "failed: the message on stderr says what to do",
+    EXIT_USAGE: "the command line is wrong",
+    EXIT_DATA: "the input was read and is not acceptable",
+    EXIT_NO_INPUT: "an input file cannot be read",
+    EXIT_UNAVAILABLE: "a shard, a server binary or a tool cannot be reached",
+    EXIT_INTERNAL: "a fault of shardpulse itself: please report it",
+    EXIT_CANNOT_CREATE: "a file, port or core cannot be had",
+    EXIT_TEMPORARY: "a shard cannot answer now: try again",
+    EXIT_PERMISSION: "a shard refused the credentials",
+    EXIT_CONFIG: "the configuration is wrong",
+    EXIT_INTERRUPTED: "stopped by Ctrl-C",
+}
+
+
+class ShardpulseError(Exception):
+    """Base of all deliberate errors; ``exit_code`` is what a command exits with."""
+
+    exit_code = EXIT_FAILURE
+
+
+class UsageError(ShardpulseError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = EXIT_USAGE
+
+
+class DataError(ShardpulseError):
+    """Input that was read and is not acceptable."""
+
+    exit_code = EXIT_DATA
+
+
+class FrameError(DataError):
+    """Bytes that are no frame, table, position or smoothed record.
+
+    ``reason`` is one short word for counters: ``short magic version kind crc
+    shape flags payload``.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NoInputError(ShardpulseError):
+    """A file that was named cannot be opened, or holds nothing."""
+
+    exit_code = EXIT_NO_INPUT
+
+
+class UnavailableError(ShardpulseError):
+    """Something outside the program cannot be reached."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class ShardError(UnavailableError):
+    """A shard does not answer, or answers with an error that will not go away by itself."""
+
+
+class InternalError(ShardpulseError):
+    """A promise inside the program was broken."""
+
+    exit_code = EXIT_INTERNAL
+
+
+class CannotCreateError(ShardpulseError):
+    """A file, directory, port or core cannot be had."""
+
+    exit_code = EXIT_CANNOT_CREATE
+
+
+class TemporaryError(ShardpulseError):
+    """A shard cannot do it now: LOADING, CLUSTERDOWN, TRYAGAIN, OOM, READONLY."""
+
+    exit_code = EXIT_TEMPORARY
+
+
+class PermissionRefused(ShardpulseError):
+    """A shard refused the user or password: NOAUTH, NOPERM, WRONGPASS."""
+
+    exit_code = EXIT_PERMISSION
+
+
+class ConfigError(ShardpulseError):
+    """The configuration is wrong; the message names file, line or key."""
+
+    exit_code = EXIT_CONFIG

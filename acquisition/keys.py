@@ -1,0 +1,103 @@
+"""Partitions, hash tags and the names of every key in the shards.
+
+A host hashes to one of a fixed number of partitions. Every key of a partition
+carries the partition's hash tag, so a partition lies in one slot of the Redis
+Cluster: its update is one transaction and Redis's own resharding moves it.
+
+==============================================  ======  =====================================
+key                                             type    written by; holds
+==============================================  ======  =====================================
+``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
+``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>``
+``applied:{tag}``                               hash    filter; field HOST:SET -> position record
+``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
+``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
+``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
+``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
+``shardpulse:layout``                           string  shards up; number of partitions, version
+==============================================  ======  =====================================
+
+HOST is the host id in 16 hex digits, SET the resource set id in 8, SLOT the tick
+modulo the number of kept ticks.
+"""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from functools import cache
+
+SLOTS = 16384
+LAYOUT = "shardpulse:layout"
+DEFAULT_PARTITIONS = 64
+ENTRY_FIELD = b"f"
+
+
+def slot_of(key: str) -> int:
+    """The cluster slot of a key (CRC-16/XMODEM of its hash tag, Redis Cluster specification)."""
+    start = key.find("{")
+    if start >= 0:
+        end = key.find("}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    return crc_hqx(key.encode(), 0) % SLOTS
+
+
+@cache
+def tags(partitions: int) -> tuple[str, ...]:
+    """The hash tags of all partitions: tag p lies in the p-th of ``partitions`` equal
+    stripes of the slots, so that any even split of the slots splits the partitions evenly."""
+    if not 1 <= partitions <= SLOTS:
+        raise ValueError(f"partitions must be 1 to {SLOTS}, not {partitions}")
+    found = []
+    for partition in range(partitions):
+        low, high = partition * SLOTS // partitions, (partition + 1) * SLOTS // partitions
+        attempt = 0
+        while not low <= crc_hqx(f"{partition}.{attempt}".encode(), 0) % SLOTS < high:
+            attempt += 1
+        found.append(f"{partition}.{attempt}")
+    return tuple(found)
+
+
+def partition_of(host: int, partitions: int) -> int:
+    """The partition of a host id."""
+    return host % partitions
+
+
+def raw(tag: str) -> str:
+    """The raw stream of a partition."""
+    return f"raw:{{{tag}}}"
+
+
+def commit(tag: str) -> str:
+    """Commit id and cursor of a partition."""
+    return f"commit:{{{tag}}}"
+
+
+def applied(tag: str) -> str:
+    """The hash of applied positions of a partition."""
+    return f"applied:{{{tag}}}"
+
+
+def member(host: int, resource_set: int) -> str:
+    """The field of ``applied`` and the middle of ``smoothed`` and ``names``: HOST:SET."""
+    return f"{host:016x}:{resource_set:08x}"
+
+
+def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:
+    """One kept tick of the smoothed state of a resource set."""
+    return f"smoothed:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
+
+
+def names(tag: str, host: int, resource_set: int) -> str:
+    """The table (names of entities and metrics) of a resource set."""
+    return f"names:{{{tag}}}:{host:016x}:{resource_set:08x}"
+
+
+def rejected(tag: str) -> str:
+    """Entries of the raw stream that were put aside, with their reason."""
+    return f"rejected:{{{tag}}}"
+
+
+def status(tag: str, host: int) -> str:
+    """The probe's own account of what it made and sent."""
+    return f"status:{{{tag}}}:{host:016x}"

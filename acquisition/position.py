@@ -1,0 +1,68 @@
+"""The applied position: what the filter has done with one (host, resource set, epoch).
+
+One fixed record per (host, resource set) in the hash ``applied:{tag}``. The probe
+reads it to know where to go on; readers take the newest tick and the books from it.
+Balance: made = before + applied + lost + pending, in samples.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from acquisition.errors import FrameError
+
+POSITION = struct.Struct("<BBHfQQqdQQQQQQQQ")
+_VERSION = 1
+
+#: The filter lacks names for this resource set: the probe sends its table again.
+WANT_TABLE = 1
+
+
+class Position(NamedTuple):
+    """Counts are of this epoch and grow monotonically."""
+
+    epoch: int
+    sequence: int  #: the newest applied frame
+    tick: int  #: its tick
+    wall: float  #: its sampling time, seconds since 1970
+    interval: float
+    flags: int = 0  #: WANT_TABLE
+    before: int = 0  #: samples made before the first frame that this record knows of
+    applied: int = 0  #: samples applied, valid or not
+    invalid: int = 0  #: of these, samples with a code other than VALID
+    lost: int = 0  #: samples that the probe no longer held when they were missed
+    frames: int = 0  #: frames applied, tables included
+    lost_frames: int = 0
+    duplicates: int = 0  #: frames dropped because they had been applied already
+    refused: int = 0  #: frames refused because an older one is missing
+
+
+def encode(position: Position) -> bytes:
+    """The bytes of a position record (POSITION.size of them)."""
+    return POSITION.pack(
+        _VERSION,
+        position.flags,
+        0,
+        position.interval,
+        position.epoch,
+        position.sequence,
+        position.tick,
+        position.wall,
+        position.before,
+        position.applied,
+        position.invalid,
+        position.lost,
+        position.frames,
+        position.lost_frames,
+        position.duplicates,
+        position.refused,
+    )
+
+
+def decode(data: bytes) -> Position:
+    """The position in ``data``. Raises FrameError when it is none."""
+    if len(data) != POSITION.size or data[0] != _VERSION:
+        raise FrameError("payload", f"{len(data)} bytes are no position record")
+    (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
+    return Position(epoch, sequence, tick, wall, interval, flags, *counts)

@@ -1,0 +1,146 @@
+"""A lean connection to one shard: RESP2 through hiredis over a plain socket.
+
+redis-py costs 20 MB in every process that imports it and several times the CPU per
+command; hiredis with ``socket`` costs 1.5 MB (docs/decisions/0003). Cluster
+administration, which happens rarely, uses redis-py.
+
+Errors that a shard answers come back as values (``hiredis.ReplyError``) from the
+methods that return several replies, so that one refused command does not hide the
+answers to the others; ``raise_for`` turns such a value into the error tree.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, NamedTuple
+
+import hiredis
+
+from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
+
+ReplyError = hiredis.ReplyError
+pack = hiredis.pack_command  #: pack((b"GET", b"key")) -> bytes; str, bytes, int and float arguments
+
+_TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
+_PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
+_RECEIVE = 1 << 18
+
+
+class Address(NamedTuple):
+    """Where a shard listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Credentials(NamedTuple):
+    """ACL user and password; an empty password means that none is sent."""
+
+    username: str = "default"
+    password: str = ""
+
+
+def parse_address(text: str) -> Address:
+    """``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is no HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def error_for(error: object, where: object = "") -> ShardpulseError:
+    """The member of the error tree for an error reply; unknown ones are ShardError."""
+    text = str(error)
+    word = text.partition(" ")[0].upper()
+    at = f"shard {where}: " if where else "shard: "
+    if word in _PERMISSION:
+        return PermissionRefused(f"{at}{text}; set [shards] username and password_file")
+    if word in _TEMPORARY:
+        return TemporaryError(f"{at}{text}")
+    return ShardError(f"{at}{text}")
+
+
+def raise_for(reply: Any, where: object = "") -> Any:
+    """``reply`` itself, or the error that it is."""
+    if isinstance(reply, ReplyError):
+        raise error_for(reply, where)
+    return reply
+
+
+class Connection:
+    """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
+
+    Raises ShardError when the shard cannot be reached or hangs up.
+    """
+
+    def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
+        self.address = address
+        self._reader = hiredis.Reader()
+        try:
+            self._socket = socket.create_connection(address, timeout)
+        except OSError as error:
+            raise ShardError(f"shard {address} cannot be reached: {error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if credentials is not None and credentials.password:
+            self.call("AUTH", credentials.username, credentials.password)
+
+    def fileno(self) -> int:
+        """For select and poll."""
+        return self._socket.fileno()
+
+    def settimeout(self, timeout: float | None) -> None:
+        """Change the timeout of later calls; None waits for ever."""
+        self._socket.settimeout(timeout)
+
+    def close(self) -> None:
+        """Close; calling it again is harmless."""
+        self._socket.close()
+
+    def send(self, data: bytes | bytearray | memoryview) -> None:
+        """Send packed commands; replies are fetched with ``receive`` or ``poll``."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ShardError(f"shard {self.address}: {error}") from error
+
+    def receive(self) -> Any:
+        """The next reply (errors as values), waiting at most ``timeout``."""
+        reply = self._reader.gets()
+        while reply is False:
+            self._fill()
+            reply = self._reader.gets()
+        return reply
+
+    def poll(self) -> list[Any]:
+        """The replies that one read of the socket completes: call when it is readable."""
+        self._fill()
+        replies = []
+        reply = self._reader.gets()
+        while reply is not False:
+            replies.append(reply)
+            reply = self._reader.gets()
+        return replies
+
+    def call(self, *command: Any) -> Any:
+        """One command, its reply; an error reply is raised."""
+        self.send(pack(command))
+        return raise_for(self.receive(), self.address)
+
+    def pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Several commands in one write; their replies in order, errors as values."""
+        self.send(b"".join([pack(command) for command in commands]))
+        return [self.receive() for _ in commands]
+
+    def _fill(self) -> None:
+        try:
+            data = self._socket.recv(_RECEIVE)
+        except TimeoutError as error:
+            raise ShardError(f"shard {self.address} does not answer in time") from error
+        except OSError as error:
+            raise ShardError(f"shard {self.address}: {error}") from error
+        if not data:
+            raise ShardError(f"shard {self.address} closed the connection")
+        self._reader.feed(data)

@@ -1,0 +1,130 @@
+"""The smoothed record: what the filter keeps of one resource set at one tick.
+
+Layout (little-endian)::
+
+    header      96 bytes, see HEADER_FIELDS
+    ids         entities x uint64
+    planes      planes x entities x metrics x float32, in the order of ``plane_ids``
+    exceptions  count x (index uint32, code uint32, age float32): the samples that are
+                not valid at this tick, with their code and the seconds of CLOCK_MONOTONIC
+                since their last valid sample (infinite when there never was one)
+
+A record is both what readers get and all that the filter needs to go on after a
+restart. A mean of NaN is not primed yet: there has been no valid sample.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.errors import FrameError
+
+MAGIC = b"SPSM"
+VERSION = 1
+MAX_PLANES = 8
+
+HEADER_FIELDS: tuple[tuple[str, str], ...] = (
+    ("magic", "4s"),
+    ("version", "B"),
+    ("plane_count", "B"),
+    ("metrics", "H"),
+    ("entities", "I"),
+    ("exceptions", "I"),
+    ("host", "Q"),
+    ("resource_set", "I"),
+    ("schema", "I"),
+    ("interval", "f"),
+    ("reserved", "I"),
+    ("plane_ids", "8s"),  # one byte per plane, zero padded
+    ("epoch", "Q"),
+    ("sequence", "Q"),
+    ("tick", "q"),
+    ("wall", "d"),
+    ("monotonic", "d"),
+    ("filtered", "d"),  # wall clock of the filter when it made the record
+)
+HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
+HEADER_SIZE = HEADER.size
+
+EXCEPTION = np.dtype([("index", "<u4"), ("code", "<u4"), ("age", "<f4")])
+
+#: plane id on the wire -> name. Numbers are never reused; kernels register theirs here.
+PLANES: dict[int, str] = {1: "last", 2: "mean", 3: "variance", 4: "trend"}
+PLANE_IDS: dict[str, int] = {name: number for number, name in PLANES.items()}
+
+Floats = npt.NDArray[np.float32]
+
+
+class SmoothedRecord(NamedTuple):
+    """A decoded record; arrays are read-only views into the bytes it came from.
+
+    ``ids`` uint64 (n,), ``planes`` name -> float32 (n, m), ``exceptions`` EXCEPTION (k,)
+    with ``index`` = row * m + column.
+    """
+
+    host: int
+    resource_set: int
+    schema: int
+    interval: float
+    epoch: int
+    sequence: int
+    tick: int
+    wall: float
+    monotonic: float
+    filtered: float
+    ids: npt.NDArray[np.uint64]
+    planes: dict[str, Floats]
+    exceptions: npt.NDArray[np.void]
+
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Validity codes, uint8 (n, m)."""
+        shape = next(iter(self.planes.values())).shape
+        flat = np.zeros(shape[0] * shape[1], np.uint8)
+        flat[self.exceptions["index"]] = self.exceptions["code"]
+        return flat.reshape(shape)
+
+    def ages(self) -> Floats:
+        """Seconds from each sample's last valid value to this tick, float32 (n, m); 0 when valid now."""
+        shape = next(iter(self.planes.values())).shape
+        flat = np.zeros(shape[0] * shape[1], np.float32)
+        flat[self.exceptions["index"]] = self.exceptions["age"]
+        return flat.reshape(shape)
+
+
+def decode(data: bytes) -> SmoothedRecord:
+    """The record in ``data``. Raises FrameError when it is none."""
+    if len(data) < HEADER_SIZE:
+        raise FrameError("short", f"{len(data)} bytes are no smoothed record")
+    head = dict(zip((name for name, _ in HEADER_FIELDS), HEADER.unpack_from(data), strict=True))
+    if head["magic"] != MAGIC:
+        raise FrameError("magic", f"starts with {head['magic']!r} instead of {MAGIC!r}")
+    if head["version"] != VERSION:
+        raise FrameError("version", f"smoothed record of version {head['version']}, this reader knows {VERSION}")
+    n, m, count, k = head["entities"], head["metrics"], head["plane_count"], head["exceptions"]
+    planes_at = HEADER_SIZE + 8 * n
+    exceptions_at = planes_at + 4 * n * m * count
+    if not 1 <= count <= MAX_PLANES or exceptions_at + EXCEPTION.itemsize * k != len(data):
+        raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not fit {len(data)} bytes")
+    exceptions = np.frombuffer(data, EXCEPTION, k, exceptions_at)
+    if k and int(exceptions["index"].max()) >= n * m:
+        raise FrameError("shape", "an exception lies outside the matrix")
+    cube = np.frombuffer(data, "<f4", n * m * count, planes_at).reshape(count, n, m)
+    return SmoothedRecord(
+        head["host"],
+        head["resource_set"],
+        head["schema"],
+        head["interval"],
+        head["epoch"],
+        head["sequence"],
+        head["tick"],
+        head["wall"],
+        head["monotonic"],
+        head["filtered"],
+        np.frombuffer(data, "<u8", n, HEADER_SIZE),
+        {PLANES.get(number, f"plane{number}"): cube[i] for i, number in enumerate(head["plane_ids"][:count])},
+        exceptions,
+    )

@@ -1,0 +1,1 @@
+"""The short-term filter and those who read what it wrote: kernels, state, service, query, views."""
