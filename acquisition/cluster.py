@@ -138,10 +138,11 @@ class Cluster:
 
 
 class Layout:
-    """The number of partitions, kept in the shards so that no two clients disagree."""
+    """The number of partitions and of kept ticks, kept in the shards so that no two clients disagree."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
         self.partitions = partitions
+        self.keep_ticks = keep_ticks
         self.tags = keys.tags(partitions)
 
     def tag_of(self, host: int) -> str:
@@ -149,9 +150,9 @@ class Layout:
         return self.tags[keys.partition_of(host, self.partitions)]
 
 
-def write_layout(cluster: Cluster, partitions: int) -> None:
+def write_layout(cluster: Cluster, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
     """Store the layout of a new cluster; an existing one is never changed."""
-    value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions})
+    value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions, "keep_ticks": keep_ticks})
     cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value, "NX")
 
 
@@ -164,6 +165,6 @@ def read_layout(cluster: Cluster) -> Layout:
         document = json.loads(data)
         if document["format"] != LAYOUT_FORMAT:
             raise ConfigError(f"layout format {document['format']}, this version knows {LAYOUT_FORMAT}")
-        return Layout(int(document["partitions"]))
+        return Layout(int(document["partitions"]), int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"the layout in the shards is damaged: {data!r}") from error

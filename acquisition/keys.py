@@ -14,7 +14,7 @@ key                                             type    written by; holds
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
-``shardpulse:layout``                           string  shards up; number of partitions, version
+``shardpulse:layout``                           string  shards up; partitions, kept ticks, format
 ==============================================  ======  =====================================
 
 HOST is the host id in 16 hex digits, SET the resource set id in 8, SLOT the tick
@@ -29,6 +29,7 @@ from functools import cache
 SLOTS = 16384
 LAYOUT = "shardpulse:layout"
 DEFAULT_PARTITIONS = 64
+DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"
 
 
