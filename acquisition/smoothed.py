@@ -95,36 +95,87 @@ class SmoothedRecord(NamedTuple):
         return flat.reshape(shape)
 
 
-def decode(data: bytes) -> SmoothedRecord:
-    """The record in ``data``. Raises FrameError when it is none."""
+class Head(NamedTuple):
+    """The header of a record, in wire order."""
+
+    magic: bytes
+    version: int
+    plane_count: int
+    metrics: int
+    entities: int
+    exceptions: int
+    host: int
+    resource_set: int
+    schema: int
+    interval: float
+    reserved: int
+    plane_ids: bytes
+    epoch: int
+    sequence: int
+    tick: int
+    wall: float
+    monotonic: float
+    filtered: float
+
+    @property
+    def planes_at(self) -> int:
+        """Where the planes begin: behind header and ids."""
+        return HEADER_SIZE + 8 * self.entities
+
+    @property
+    def exceptions_at(self) -> int:
+        """Where the exceptions begin."""
+        return self.planes_at + 4 * self.entities * self.metrics * self.plane_count
+
+    @property
+    def size(self) -> int:
+        """How many bytes the whole record has."""
+        return self.exceptions_at + EXCEPTION.itemsize * self.exceptions
+
+
+def unpack_head(data: bytes) -> Head:
+    """The header at the start of ``data``, which may be cut. Raises FrameError when it is none."""
     if len(data) < HEADER_SIZE:
         raise FrameError("short", f"{len(data)} bytes are no smoothed record")
-    head = dict(zip((name for name, _ in HEADER_FIELDS), HEADER.unpack_from(data), strict=True))
-    if head["magic"] != MAGIC:
-        raise FrameError("magic", f"starts with {head['magic']!r} instead of {MAGIC!r}")
-    if head["version"] != VERSION:
-        raise FrameError("version", f"smoothed record of version {head['version']}, this reader knows {VERSION}")
-    n, m, count, k = head["entities"], head["metrics"], head["plane_count"], head["exceptions"]
-    planes_at = HEADER_SIZE + 8 * n
-    exceptions_at = planes_at + 4 * n * m * count
-    if not 1 <= count <= MAX_PLANES or exceptions_at + EXCEPTION.itemsize * k != len(data):
+    head = Head._make(HEADER.unpack_from(data))
+    if head.magic != MAGIC:
+        raise FrameError("magic", f"starts with {head.magic!r} instead of {MAGIC!r}")
+    if head.version != VERSION:
+        raise FrameError("version", f"smoothed record of version {head.version}, this reader knows {VERSION}")
+    return head
+
+
+def check(data: bytes) -> Head:
+    """The header of a whole record, of which ``decode`` is then sure to succeed; builds no arrays.
+
+    Raises FrameError.
+    """
+    head = unpack_head(data)
+    n, m, count, k = head.entities, head.metrics, head.plane_count, head.exceptions
+    if not 1 <= count <= MAX_PLANES or head.size != len(data):
         raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not fit {len(data)} bytes")
-    exceptions = np.frombuffer(data, EXCEPTION, k, exceptions_at)
-    if k and int(exceptions["index"].max()) >= n * m:
+    if k and int(np.frombuffer(data, EXCEPTION, k, head.exceptions_at)["index"].max()) >= n * m:
         raise FrameError("shape", "an exception lies outside the matrix")
-    cube = np.frombuffer(data, "<f4", n * m * count, planes_at).reshape(count, n, m)
+    return head
+
+
+def decode(data: bytes) -> SmoothedRecord:
+    """The record in ``data``. Raises FrameError when it is none."""
+    head = check(data)
+    n, m, count = head.entities, head.metrics, head.plane_count
+    cube = np.frombuffer(data, "<f4", n * m * count, head.planes_at).reshape(count, n, m)
     return SmoothedRecord(
-        head["host"],
-        head["resource_set"],
-        head["schema"],
-        head["interval"],
-        head["epoch"],
-        head["sequence"],
-        head["tick"],
-        head["wall"],
-        head["monotonic"],
-        head["filtered"],
+        head.host,
+        head.resource_set,
+        head.schema,
+        head.interval,
+        head.epoch,
+        head.sequence,
+        head.tick,
+        head.wall,
+        head.monotonic,
+        head.filtered,
         np.frombuffer(data, "<u8", n, HEADER_SIZE),
-        {PLANES.get(number, f"plane{number}"): cube[i] for i, number in enumerate(head["plane_ids"][:count])},
-        exceptions,
+        {PLANES.get(number, f"plane{number}"): cube[i] for i, number in enumerate(head.plane_ids[:count])},
+        np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
