@@ -1,0 +1,42 @@
+"""What a kernel is given and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of many frames at once; every array is float32 (N,), N samples of any frames.
+
+    ``x`` new samples, ``elapsed`` seconds since the sample's last valid value, ``alpha`` =
+    1 - exp(-elapsed/tau), ``old`` and ``new`` planes by name, ``deviation`` = x - old mean.
+    """
+
+    x: Floats
+    elapsed: Floats
+    alpha: Floats
+    deviation: Floats
+    old: dict[str, Floats]
+    new: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` gives its first value.
+
+    ``holds`` is false for a plane that takes the new value even when it is invalid;
+    ``needs`` names planes that must be kept as well.
+    """
+
+    name: str
+    update: Callable[[Step, Floats], None]
+    prime: Callable[[Floats], Floats | float]
+    needs: tuple[str, ...] = ()
+    holds: bool = True

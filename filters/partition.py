@@ -1,0 +1,223 @@
+"""One partition in a filter worker: its states, its cursor, and the commands of its commit.
+
+The commit is one transaction: smoothed records, applied positions, names, rejected entries,
+and ``commit:{tag}`` with a fresh random id and the cursor. The worker WATCHes that key and
+reads it back before every read of the stream: when the id is not its own last one, somebody
+else has committed (or the shard came back empty), and state and cursor are loaded again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Any
+
+from acquisition import frame as wire
+from acquisition import keys, position, smoothed, table
+from acquisition.errors import FrameError
+from acquisition.frame import Frame
+from acquisition.resp import Connection, pack, raise_for
+from filters.kernels.step import Kernel
+from filters.record import Piece
+from filters.sequence import APPLY
+from filters.settings import FilterSettings
+from filters.state import State
+
+START = b"0-0"
+_REJECTED_KEPT = 1000
+_REJECTED_BYTES = 4096
+
+
+class Partition:
+    """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed."""
+
+    def __init__(self, number: int, tag: str, partitions: int, settings: FilterSettings) -> None:
+        self.number = number
+        self.tag = tag
+        self.partitions = partitions
+        self.settings = settings
+        self.raw_key = keys.raw(tag)
+        self.commit_key = keys.commit(tag)
+        self.applied_key = keys.applied(tag)
+        self.states: dict[tuple[int, int], State] = {}
+        self.commit_id = b""
+        self.cursor = START
+        self.rejected = 0
+        self._dirty: dict[bytes, State] = {}
+        self._records: dict[tuple[bytes, int], list[Piece]] = {}
+        self._extra: list[bytes] = []
+        self._kept: deque[tuple[bytes, int]] = deque()
+        self._kept_bytes = 0
+
+    # ---------------------------------------------------------------- loading
+
+    def load(self, connection: Connection, kernels: tuple[Kernel, ...]) -> None:
+        """Read everything back from the shard. What another worker commits meanwhile is noticed
+        by the WATCH that precedes the next commit."""
+        self._forget()
+        value = connection.call("GET", self.commit_key)
+        if value is not None:
+            self.commit_id, self.cursor, rejected = value.split(b" ")
+            self.rejected = int(rejected)
+        rows = connection.call("HGETALL", self.applied_key)
+        for member, data in zip(rows[::2], rows[1::2], strict=True):
+            self._restore(connection, member, data, kernels)
+
+    def _forget(self) -> None:
+        self.states.clear()
+        self.discard()
+        self._kept.clear()
+        self._kept_bytes = 0
+        self.commit_id, self.cursor, self.rejected = b"", START, 0
+
+    def _restore(self, connection: Connection, member: bytes, data: bytes, kernels: tuple[Kernel, ...]) -> None:
+        host, resource_set = (int(part, 16) for part in member.split(b":"))
+        state = State(self.tag, host, resource_set, self.settings.keep_ticks)
+        track = state.track
+        track.restore(position.decode(data))
+        slot = track.tick % self.settings.keep_ticks
+        record, names = connection.pipeline(
+            [("GET", keys.smoothed(self.tag, host, resource_set, slot)), ("GET", state.names_key)]
+        )
+        if raise_for(record, connection.address) is not None:
+            decoded = smoothed.decode(record)
+            if decoded.epoch == track.epoch and decoded.tick == track.tick and decoded.sequence <= track.sequence:
+                state.restore(decoded, kernels)
+        if raise_for(names, connection.address) is not None:
+            self._name(state, table.decode(names))
+        self.states[(host, resource_set)] = state
+
+    # ---------------------------------------------------------------- applying
+
+    def take(self, entries: list[Any]) -> list[tuple[State, Frame]]:
+        """Judge the entries of one read, in stream order. Tables are applied at once; answers the
+        sample frames to smooth. Entries that are no frames of this partition are put aside."""
+        accepted: list[tuple[State, Frame]] = []
+        size = 0
+        for entry_id, fields in entries:
+            try:
+                data = _payload(fields)
+                size += len(data)
+                frame = wire.decode(data)
+                if keys.partition_of(frame.host, self.partitions) != self.number:
+                    raise FrameError("partition", f"host {frame.host:016x} does not belong to this partition")
+                state = self._state(frame)
+                if state.track.judge(frame) == APPLY:
+                    if frame.kind == wire.KIND_TABLE:
+                        self._apply_table(state, frame)
+                    else:
+                        accepted.append((state, frame))
+                    state.track.apply(frame)
+                self._dirty[state.member] = state
+            except FrameError as error:
+                self._reject(entry_id, error, fields)
+        self.cursor = entries[-1][0]
+        self._kept.append((self.cursor, size))
+        self._kept_bytes += size
+        return accepted
+
+    def _state(self, frame: Frame) -> State:
+        key = (frame.host, frame.resource_set)
+        state = self.states.get(key)
+        if state is None:
+            state = self.states[key] = State(self.tag, *key, self.settings.keep_ticks)
+        return state
+
+    def _apply_table(self, state: State, frame: Frame) -> None:
+        self._name(state, table.merge(state.table, table.decode(frame.payload)))
+        if state.table is not None:
+            self._extra.append(pack(("SET", state.names_key, table.encode(state.table))))
+
+    def _name(self, state: State, names: table.Table) -> None:
+        state.table = names
+        state.track.flags = 0
+        state.tau = self.settings.tau_row(names.metrics)
+
+    def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
+        self.rejected += 1
+        kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
+        self._extra.append(
+            pack(
+                (
+                    "XADD", keys.rejected(self.tag), "MAXLEN", "~", _REJECTED_KEPT, "*",
+                    "entry", entry_id, "reason", error.reason, "message", str(error), "data", kept[:_REJECTED_BYTES],
+                )
+            )
+        )  # fmt: skip
+
+    def keep_record(self, state: State, slot: int, pieces: list[Piece]) -> None:
+        """A record to be written by the next commit; a newer one of the same slot replaces it."""
+        self._records[(state.member, slot)] = pieces
+
+    # ---------------------------------------------------------------- committing
+
+    def commit(self) -> tuple[list[Piece], int]:
+        """The pieces of the transaction and the number of replies that it will have."""
+        self.commit_id = os.urandom(8).hex().encode()
+        commands: list[Piece] = [b"*1\r\n$5\r\nMULTI\r\n"]
+        for pieces in self._records.values():
+            commands += pieces
+        commands += self._extra
+        count = len(self._records) + len(self._extra) + 1
+        if self._dirty:
+            applied: list[bytes | str] = ["HSET", self.applied_key]
+            for member, state in self._dirty.items():
+                applied += (member, position.encode(state.track.position()))
+            commands.append(pack(tuple(applied)))
+            count += 1
+        value = b"%s %s %d" % (self.commit_id, self.cursor, self.rejected)
+        commands.append(pack(("SET", self.commit_key, value)))
+        commands.append(b"*1\r\n$4\r\nEXEC\r\n")
+        self.discard()
+        return commands, count + 2
+
+    def discard(self) -> None:
+        """Forget what the next commit would have written."""
+        self._dirty, self._records, self._extra = {}, {}, []
+
+    def read_command(self, block_ms: int, count: int) -> bytes:
+        """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
+        return b"".join(
+            (
+                pack(("WATCH", self.commit_key)),
+                pack(("GET", self.commit_key)),
+                pack(("XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", self.raw_key, self.cursor)),
+            )
+        )
+
+    def trim_command(self, now: float) -> bytes | None:
+        """XTRIM behind the cursor and both retentions, bytes before seconds; None when nothing goes."""
+        last: bytes | None = None
+        settings = self.settings
+        while len(self._kept) > 1:
+            entry, size = self._kept[0]
+            age = now - int(entry.partition(b"-")[0]) / 1000.0
+            if age <= settings.retention_seconds and self._kept_bytes <= settings.retention_bytes:
+                break
+            last = entry
+            self._kept.popleft()
+            self._kept_bytes -= size
+        return None if last is None else pack(("XTRIM", self.raw_key, "MINID", _after(last)))
+
+    def expire(self, now: float) -> bool:
+        """Forget hosts that have not been heard of for ``expire_seconds``; true when the next
+        commit has something to say about it."""
+        gone = [key for key, state in self.states.items() if now - state.track.wall > self.settings.expire_seconds]
+        for key in gone:
+            state = self.states.pop(key)
+            self._dirty.pop(state.member, None)
+            self._extra.append(pack(("HDEL", self.applied_key, state.member)))
+            self._extra.append(pack(("DEL", state.names_key)))
+        return bool(gone)
+
+
+def _payload(fields: Any) -> bytes:
+    if not isinstance(fields, list) or len(fields) < 2 or fields[0] != keys.ENTRY_FIELD:
+        raise FrameError("payload", "the entry has no field `f`")
+    data: bytes = fields[1]
+    return data
+
+
+def _after(entry: bytes) -> bytes:
+    milliseconds, _, number = entry.partition(b"-")
+    return b"%s-%d" % (milliseconds, int(number) + 1)

@@ -1,0 +1,75 @@
+"""Encode smoothed records (layout in ``acquisition.smoothed``) as pieces of a SET command.
+
+Pieces are joined once with everything else that a commit sends, so that planes are copied
+once from the arrays that computed them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from acquisition import smoothed
+from acquisition.frame import Frame
+from filters.kernels.step import Kernel
+from filters.smoothing import Smoothed
+
+Piece = bytes | memoryview
+
+
+class RecordEncoder:
+    """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes."""
+
+    def __init__(self, kernels: tuple[Kernel, ...], expire: int) -> None:
+        self._planes = len(kernels)
+        numbers = bytes(smoothed.PLANE_IDS[kernel.name] for kernel in kernels)
+        self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
+        digits = str(expire).encode()
+        self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
+
+    def header(self, frame: Frame, exceptions: int, now: float) -> bytes:
+        """The 96 bytes before the ids."""
+        return smoothed.HEADER.pack(
+            smoothed.MAGIC,
+            smoothed.VERSION,
+            self._planes,
+            frame.metrics,
+            frame.entities,
+            exceptions,
+            frame.host,
+            frame.resource_set,
+            frame.schema,
+            frame.interval,
+            0,
+            self._plane_ids,
+            frame.epoch,
+            frame.sequence,
+            frame.tick,
+            frame.wall,
+            frame.monotonic,
+            now,
+        )
+
+    def set_command(
+        self, prefix: bytes, frame: Frame, planes: list[memoryview], exceptions: Piece, count: int, now: float
+    ) -> list[Piece]:
+        """The pieces of SET key record EX seconds; ``prefix`` ends where the value's length comes.
+
+        ``planes`` are the rows of the planes of this frame alone, as bytes.
+        """
+        head = self.header(frame, count, now)
+        size = len(head) + len(frame.ids) + sum(map(len, planes)) + len(exceptions)
+        return [prefix, b"%d\r\n" % size, head, frame.ids, *planes, exceptions, self._tail]
+
+
+def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[memoryview, list[int]]:
+    """The exceptions of all frames of a batch, as bytes, and where each frame's begin.
+
+    ``starts`` (F + 1,) first position of each frame, and the total. Answers F + 1 bounds in
+    units of one exception; indexes are relative to their own frame.
+    """
+    bounds = np.searchsorted(result.invalid, starts)
+    table = np.empty(result.invalid.size, smoothed.EXCEPTION)
+    table["index"] = result.invalid - np.repeat(starts[:-1], np.diff(bounds))
+    table["code"] = result.codes
+    table["age"] = result.ages
+    return memoryview(table.view(np.uint8)), bounds.tolist()

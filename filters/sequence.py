@@ -1,0 +1,99 @@
+"""The rule by which frames are applied: strictly in order, each once, loss counted (pure).
+
+Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
+says by its floor that it no longer holds what is missing: only then is it lost.
+"""
+
+from __future__ import annotations
+
+from acquisition.frame import KIND_SAMPLES, Frame
+from acquisition.position import Position
+
+APPLY = 0
+DUPLICATE = 1
+REFUSE = 2
+
+
+class Track:
+    """Where one (host, resource set) stands: the counts of a Position, to be advanced.
+
+    ``made`` is the number of samples that the probe had made after the newest applied frame.
+    """
+
+    __slots__ = (
+        "applied", "before", "duplicates", "epoch", "flags", "frames", "interval", "invalid",
+        "lost", "lost_frames", "made", "refused", "sequence", "tick", "wall",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.restore(Position(0, 0, 0, 0.0, 0.0))
+
+    def restore(self, position: Position) -> None:
+        """Go on from a record."""
+        self.epoch, self.sequence, self.tick, self.wall, self.interval, self.flags = position[:6]
+        self.before, self.applied, self.invalid, self.lost = position[6:10]
+        self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
+        self.made = self.before + self.applied + self.lost
+
+    def position(self) -> Position:
+        """The record of this moment."""
+        return Position(
+            self.epoch,
+            self.sequence,
+            self.tick,
+            self.wall,
+            self.interval,
+            self.flags,
+            self.before,
+            self.applied,
+            self.invalid,
+            self.lost,
+            self.frames,
+            self.lost_frames,
+            self.duplicates,
+            self.refused,
+        )
+
+    def judge(self, frame: Frame) -> int:
+        """What to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
+        if frame.epoch != self.epoch:
+            return self._begin(frame)
+        if frame.sequence == self.sequence + 1:
+            return APPLY
+        if frame.sequence <= self.sequence:
+            self.duplicates += 1
+            return DUPLICATE
+        if frame.sequence > frame.floor:  # what is missing, or what follows it, will be sent again
+            self.refused += 1
+            return REFUSE
+        self.lost_frames += frame.floor - self.sequence - 1
+        self.lost += frame.made - self.made
+        return APPLY
+
+    def _begin(self, frame: Frame) -> int:
+        """A new epoch: counting starts at the oldest frame that the probe still holds.
+
+        Epochs are compared for equality only: which one is newer would be a question to a clock.
+        """
+        if frame.sequence > frame.floor:
+            self.refused += 1
+            return REFUSE
+        self.epoch = frame.epoch
+        self.before = frame.made
+        self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0
+        self.duplicates = self.refused = 0
+        return APPLY
+
+    def apply(self, frame: Frame) -> None:
+        """Count an applied frame; its invalid samples are added by the caller.
+
+        Tick and time are those of the newest samples: a table frame leaves them alone.
+        """
+        self.sequence = frame.sequence
+        self.frames += 1
+        if frame.kind == KIND_SAMPLES:
+            self.tick = frame.tick
+            self.wall = frame.wall
+            self.interval = frame.interval
+        self.applied += frame.samples
+        self.made = frame.made + frame.samples

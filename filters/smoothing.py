@@ -1,0 +1,104 @@
+"""One step of the filter over many frames at once: a pure function over flat arrays.
+
+Frames of any shapes lie behind each other in arrays of N samples: F frames, ``counts`` (F,)
+samples each, sum N. State is ``planes`` float32 (P, N), one row per kernel, and the few samples
+that were not valid at the previous frame: ``aged`` positions (sorted) with their ``ages``,
+seconds from the last valid value to the previous frame (infinite: there was none yet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition import codes as validity
+from filters.kernels.step import Floats, Kernel, Step
+
+Codes = npt.NDArray[np.uint8]
+Doubles = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.intp]
+
+
+class Batch(NamedTuple):
+    """New samples of F frames and the state before them.
+
+    ``x`` float32 (N,), ``codes`` uint8 (N,) or None when all are valid, ``dt`` float64 (F,)
+    seconds since each frame's predecessor (> 0), ``tau`` float64 seconds, (N,) or (1,).
+    """
+
+    counts: Positions
+    x: Floats
+    codes: Codes | None
+    dt: Doubles
+    tau: Doubles
+    planes: Floats
+    aged: Positions
+    ages: Floats
+
+
+class Smoothed(NamedTuple):
+    """State after a batch: ``invalid`` sorted positions with their ``codes`` and new ``ages``."""
+
+    planes: Floats
+    invalid: Positions
+    codes: Codes
+    ages: Floats
+
+
+def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
+    """The state after the samples of a batch."""
+    x = batch.x
+    elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
+    alpha = _alpha(batch, elapsed)
+    planes = np.empty_like(batch.planes)
+    old = {kernel.name: batch.planes[i] for i, kernel in enumerate(kernels)}
+    new = {kernel.name: planes[i] for i, kernel in enumerate(kernels)}
+    with np.errstate(all="ignore"):  # NaN and infinity are at work where nothing is primed yet
+        step = Step(x, elapsed, alpha, x - old["mean"] if "mean" in old else x, old, new)
+        for kernel in kernels:
+            kernel.update(step, new[kernel.name])
+    first = batch.aged[np.isinf(batch.ages)]
+    if first.size:
+        for i, kernel in enumerate(kernels):
+            planes[i, first] = kernel.prime(x[first])
+    codes = _trusted(x, batch.codes)
+    if codes is None:
+        nothing = np.empty(0, np.intp)
+        return Smoothed(planes, nothing, np.empty(0, np.uint8), np.empty(0, np.float32))
+    invalid = np.flatnonzero(codes & validity.CODE_MASK)
+    for i, kernel in enumerate(kernels):
+        if kernel.holds:
+            planes[i, invalid] = batch.planes[i, invalid]
+    return Smoothed(planes, invalid, codes[invalid], elapsed[invalid])
+
+
+def _alpha(batch: Batch, elapsed: Floats) -> Floats:
+    """1 - exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for the aged ones in place.
+
+    Nearly all samples were valid one frame ago and share their frame's dt: exp is evaluated
+    once per frame, in float64 as 1 - exp(-small) in float32 would lose digits, and singly only
+    for the few that were not.
+    """
+    if batch.tau.size > 1:
+        if batch.aged.size:
+            elapsed[batch.aged] += batch.ages
+        return (-np.expm1(-elapsed.astype(np.float64) / batch.tau)).astype(np.float32)
+    alpha = np.repeat((-np.expm1(-batch.dt / batch.tau)).astype(np.float32), batch.counts)
+    if batch.aged.size:
+        waited = elapsed[batch.aged] + batch.ages
+        elapsed[batch.aged] = waited
+        alpha[batch.aged] = -np.expm1(-waited.astype(np.float64) / batch.tau)
+    return alpha
+
+
+def _trusted(x: Floats, codes: Codes | None) -> Codes | None:
+    """The codes, with RANGE where a sample is said to be valid but is no finite number."""
+    finite = np.isfinite(x)
+    if finite.all():
+        return codes
+    checked = np.zeros(x.shape, np.uint8) if codes is None else codes.copy()
+    checked[~finite & ((checked & validity.CODE_MASK) == validity.VALID)] = validity.RANGE
+    return checked

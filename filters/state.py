@@ -1,0 +1,84 @@
+"""The smoothed state of one (host, resource set) in the worker's memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition import keys
+from acquisition.smoothed import Floats, SmoothedRecord
+from acquisition.table import Table
+from filters.kernels.step import Kernel
+from filters.sequence import Track
+
+_NOBODY = np.empty(0, np.intp)
+_NO_AGES = np.empty(0, np.float32)
+
+
+class State:
+    """``planes`` float32 (P, n * m); ``aged`` sorted positions of samples that were not valid
+    at the newest frame, with ``ages`` in seconds (see filters.smoothing).
+
+    ``prefixes`` are the packed beginnings of the SET commands of the kept slots.
+    """
+
+    __slots__ = (
+        "aged", "ages", "host", "ids", "member", "metrics", "monotonic", "names_key",
+        "planes", "prefixes", "resource_set", "schema", "table", "tau", "track",
+    )  # fmt: skip
+
+    def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
+        self.host = host
+        self.resource_set = resource_set
+        self.member = keys.member(host, resource_set).encode()
+        self.names_key = keys.names(tag, host, resource_set)
+        slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
+        self.prefixes = [f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode() for key in slots]
+        self.track = Track()
+        self.table: Table | None = None
+        self.tau: npt.NDArray[np.float64] | None = None
+        self.schema = 0
+        self.metrics = 0
+        self.ids = b""
+        self.monotonic = 0.0
+        self.planes: Floats = np.empty((0, 0), np.float32)
+        self.aged = _NOBODY
+        self.ages = _NO_AGES
+
+    def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
+        """Go on from a record that this or another worker wrote.
+
+        A plane that the record lacks (a kernel added since) makes all samples start anew.
+        """
+        if any(kernel.name not in record.planes for kernel in kernels):
+            return
+        n, m = next(iter(record.planes.values())).shape
+        self.schema, self.metrics, self.monotonic = record.schema, m, record.monotonic
+        self.ids = record.ids.tobytes()
+        self.planes = np.stack([record.planes[kernel.name].reshape(n * m) for kernel in kernels])
+        self.aged = record.exceptions["index"].astype(np.intp)
+        self.ages = record.exceptions["age"].astype(np.float32)
+
+    def align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
+        """Lay the state out for other rows or columns: who stays keeps their values, newcomers
+        have none (NaN, infinite age), who is gone is forgotten."""
+        new_ids = np.frombuffer(ids, "<u8")
+        cells = new_ids.size * metrics
+        planes = np.full((len(kernels), cells), np.nan, np.float32)
+        dense_age = np.full(cells, np.inf, np.float32)
+        if schema == self.schema and metrics == self.metrics and self.ids:
+            _, here, there = np.intersect1d(new_ids, np.frombuffer(self.ids, "<u8"), return_indices=True)
+            old_age = np.zeros(self.planes.shape[1], np.float32)
+            old_age[self.aged] = self.ages
+            planes.reshape(len(kernels), -1, metrics)[:, here] = self.planes.reshape(len(kernels), -1, metrics)[
+                :, there
+            ]
+            dense_age.reshape(-1, metrics)[here] = old_age.reshape(-1, metrics)[there]
+        self.ids, self.schema, self.metrics, self.planes = ids, schema, metrics, planes
+        self.aged = np.flatnonzero(dense_age)
+        self.ages = dense_age[self.aged]
+
+    def start_anew(self) -> None:
+        """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""
+        self.aged = np.arange(self.planes.shape[1], dtype=np.intp)
+        self.ages = np.full(self.aged.size, np.inf, np.float32)
