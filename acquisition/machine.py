@@ -1,0 +1,98 @@
+"""What this machine gives us: cores, memory, free ports, and its processes by id and start time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+from pathlib import Path
+
+from acquisition.errors import CannotCreateError
+
+BUS_OFFSET = 10000  #: a shard's cluster bus listens on its port + this (Redis Cluster specification)
+#: Ports to choose from: unprivileged, they and their bus ports below the kernel's ephemeral range (32768),
+#: and no port is the bus port of another.
+_PORTS = range(10240, 10240 + BUS_OFFSET)
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def cores() -> list[int]:
+    """The cores that this process may use: fewer than the machine has in a container or under taskset."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def check_cores(wanted: list[int]) -> None:
+    """Raises CannotCreateError for a core that is not there: Redis would ignore it silently."""
+    usable = cores()
+    for core in wanted:
+        if core not in usable:
+            listed = ",".join(map(str, usable))
+            raise CannotCreateError(f"core {core} cannot be used: this process has {listed}")
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of this container where that is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in _CGROUP_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # absent, or the word "max"
+            total = min(total, int(Path(path).read_text()))
+    return total
+
+
+def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """True when a server could listen on ``port`` now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as redis-server does
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Random ports that are free with their bus ports. Another program may take one before
+    it is used, so the caller tries again. Raises CannotCreateError when there are not enough."""
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        if port_is_free(port, host) and port_is_free(port + BUS_OFFSET, host):
+            found.append(port)
+    if len(found) < count:
+        raise CannotCreateError(f"only {len(found)} of {count} free ports found on {host}")
+    return found
+
+
+def fixed_ports(base: int, count: int, host: str = "127.0.0.1") -> list[int]:
+    """``count`` ports from ``base`` on. Raises CannotCreateError naming the first that is taken."""
+    ports = list(range(base, base + count))
+    if ports[-1] + BUS_OFFSET > 65535:
+        raise CannotCreateError(f"port {ports[-1]} is too high: its cluster bus would need {ports[-1] + BUS_OFFSET}")
+    for port in ports:
+        for needed, use in ((port, ""), (port + BUS_OFFSET, f" (the cluster bus of port {port})")):
+            if not port_is_free(needed, host):
+                raise CannotCreateError(f"port {needed}{use} is in use on {host}: choose another base port")
+    return ports
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: with the pid an identity that is never
+    reused (proc(5), field 22). None when it is gone or only a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat.rpartition(b")")[2].split()  # the command before it may hold spaces and parentheses
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def is_pinned(pid: int, core: int) -> bool:
+    """True when every thread of a process may run on ``core`` only (proc(5), Cpus_allowed_list)."""
+    allowed = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            lines = (task / "status").read_text().splitlines()
+            allowed += [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
+    return bool(allowed) and set(allowed) == {str(core)}

@@ -1,0 +1,211 @@
+"""The acquisition databases of this machine: one redis-server per core, joined as a Redis Cluster.
+
+``start_shards`` is the one way to start them, for ``shardpulse shards up``, the demo, tests and experiments:
+
+    with start_shards(count=2, directory=Path("/tmp/x")) as shards:
+        cluster = shards.connect()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis as redis_py
+
+from acquisition import cluster_join, machine, shard_process
+from acquisition.cluster import Cluster, write_layout
+from acquisition.endpoints import STATE_FILE
+from acquisition.errors import CannotCreateError, ConfigError, ShardError, ShardpulseError
+from acquisition.keys import DEFAULT_PARTITIONS
+from acquisition.redis_binary import RedisBinary, find
+from acquisition.resp import Address
+from acquisition.shard_process import Shard
+
+_ATTEMPTS = 5
+_START_SECONDS = 15.0
+
+
+class PortTaken(CannotCreateError):
+    """Another program took a port between our look and our start."""
+
+
+class Shards:
+    """Running shards and what is needed to stop them. A context manager that stops them."""
+
+    def __init__(
+        self,
+        redis: RedisBinary,
+        shards: Sequence[Shard],
+        directory: Path,
+        children: Sequence[subprocess.Popen[bytes]] = (),
+    ) -> None:
+        self.redis = redis
+        self.shards = tuple(shards)
+        self.directory = directory
+        self._children = tuple(children)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where they listen, in slot order."""
+        return [shard.address for shard in self.shards]
+
+    @property
+    def pids(self) -> list[int]:
+        """Their process ids, in slot order."""
+        return [shard.pid for shard in self.shards]
+
+    @property
+    def alive(self) -> list[Shard]:
+        """Those whose process runs."""
+        return [shard for shard in self.shards if shard.alive]
+
+    def connect(self, timeout: float = 2.0) -> Cluster:
+        """A Cluster of the caller's own, which the caller closes."""
+        return Cluster(self.addresses, timeout=timeout)
+
+    def stop(self) -> None:
+        """End all shards and remove all of their files. Calling it again is harmless."""
+        shard_process.stop(self.shards, self._children)
+        (self.directory / STATE_FILE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not ours alone: something else lies in it
+            self.directory.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start_shards(
+    count: int = 0,
+    directory: Path | str = "",
+    cores: Sequence[int] = (),
+    base_port: int = 0,
+    maxmemory_bytes: int = 0,
+    partitions: int = DEFAULT_PARTITIONS,
+    host: str = "127.0.0.1",
+    redis: RedisBinary | None = None,
+    directives: Mapping[str, str] | None = None,
+    tied: bool = True,
+) -> Shards:
+    """Start ``count`` shards (0: one per core), each pinned to one of ``cores`` (none: all that this
+    process may use) in turn, join them, write the layout; return when every shard is healthy.
+
+    ``directory`` holds one directory per shard and the state file; it is created.
+    ``base_port`` 0 takes free ports. ``maxmemory_bytes`` 0 gives each an equal part of half of the
+    machine's memory. ``directives`` add to the configuration of each redis-server. ``tied`` shards
+    die with this process.
+    Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
+    ShardError and TemporaryError (they do not come up); then nothing is left behind.
+    """
+    binary = redis or find()
+    chosen = list(cores) or machine.cores()
+    machine.check_cores(chosen)
+    count = count or len(chosen)
+    memory = maxmemory_bytes or machine.memory_bytes() // 2 // count
+    home = Path(directory).absolute()
+    for attempt in range(_ATTEMPTS):
+        ports = machine.fixed_ports(base_port, count, host) if base_port else machine.free_ports(count, host)
+        places = [(Address(host, port), chosen[i % len(chosen)]) for i, port in enumerate(ports)]
+        with contextlib.suppress(*([] if base_port or attempt == _ATTEMPTS - 1 else [PortTaken])):
+            return _start(binary, places, home, memory, directives or {}, partitions, tied)
+    raise CannotCreateError("free ports were taken again and again")
+
+
+def running(directory: Path) -> Shards | None:
+    """The shards that the state file in ``directory`` tells of, dead ones included; None when there is none.
+
+    Raises ConfigError when the file is damaged.
+    """
+    path = directory / STATE_FILE
+    try:
+        document = json.loads(path.read_text())
+        shards = [Shard(**shard) for shard in document["shards"]]
+        return Shards(RedisBinary(**document["redis"]), shards, directory)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"the state of the shards in {path} cannot be read: {error}") from error
+
+
+def _start(
+    redis: RedisBinary,
+    places: Sequence[tuple[Address, int]],
+    directory: Path,
+    maxmemory: int,
+    directives: Mapping[str, str],
+    partitions: int,
+    tied: bool,
+) -> Shards:
+    started: list[tuple[Shard, subprocess.Popen[bytes]]] = []
+    try:
+        for number, (address, core) in enumerate(places):
+            home = directory / f"shard-{number}"
+            started.append(shard_process.launch(redis, address, core, home, maxmemory, directives, tied))
+            _write_state(directory, redis, [shard for shard, _ in started])
+        shards = Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started])
+        _form(shards, partitions)
+    except BaseException:
+        Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started]).stop()
+        raise
+    return shards
+
+
+def _form(shards: Shards, partitions: int) -> None:
+    """Wait for each shard, join them, write the layout."""
+    deadline = time.monotonic() + _START_SECONDS
+
+    def check() -> None:
+        for shard in shards.shards:
+            if not shard.alive:
+                words = shard_process.last_words(Path(shard.directory))
+                taken = "in use" in words or "Failed listening" in words
+                kind: type[ShardpulseError] = PortTaken if taken else ShardError
+                raise kind(f"shard {shard.address} ended while it started: {words}")
+
+    clients = [cluster_join.administer(address) for address in shards.addresses]
+    try:
+        for shard, client in zip(shards.shards, clients, strict=True):
+            _wait_answering(shard, client, deadline, check)
+        cluster_join.join(clients, shards.addresses, shards.redis.release)
+        cluster_join.wait_joined(clients, deadline, check)
+    except redis_py.RedisError as error:
+        raise ShardError(f"the shards cannot be joined: {error}") from error
+    finally:
+        for client in clients:
+            client.close()
+    cluster = shards.connect()
+    try:
+        write_layout(cluster, partitions)
+    finally:
+        cluster.close()
+
+
+def _wait_answering(shard: Shard, client: redis_py.Redis, deadline: float, check: Callable[[], None]) -> None:
+    """Wait until the server at the shard's port answers and is the process that we started."""
+    while True:
+        with contextlib.suppress(redis_py.RedisError):
+            if client.info("server")["process_id"] == shard.pid:
+                return
+        check()
+        if time.monotonic() > deadline:
+            raise ShardError(f"shard {shard.address} does not answer")
+        time.sleep(0.01)
+
+
+def _write_state(directory: Path, redis: RedisBinary, shards: Sequence[Shard]) -> None:
+    """Tell the state file of the shards; a reader sees the old one or the new one."""
+    document = {"redis": redis._asdict(), "shards": [shard._asdict() for shard in shards]}
+    part = directory / f"{STATE_FILE}.part"
+    part.write_text(json.dumps(document, indent=1) + "\n")
+    part.replace(directory / STATE_FILE)

@@ -1,0 +1,57 @@
+"""Real shards for every test: redis-server processes that form a Redis Cluster on free ports.
+
+``shards``         the running cluster of this test session (two masters), shared by all tests
+``cluster``        a Cluster connected to it, its data emptied and its layout written anew for this test
+``start_cluster``  a factory of clusters of the test's own, for tests that stop, kill or fill them
+
+All of them die with the test process, in whatever way it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from acquisition.cluster import Cluster, write_layout
+from acquisition.keys import DEFAULT_PARTITIONS
+from acquisition.shards import Shards, start_shards
+
+StartCluster = Callable[..., Shards]
+
+
+@pytest.fixture(scope="session")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
+    """Two masters for the whole session; tests must not stop them."""
+    with start_shards(2, tmp_path_factory.mktemp("shards"), maxmemory_bytes=256 << 20) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shards: Shards) -> Iterator[Cluster]:
+    """The session's cluster without any data but its layout."""
+    connected = shards.connect()
+    for address in shards.addresses:
+        connection = connected.connect(address)
+        connection.call("FLUSHALL")
+        connection.close()
+    write_layout(connected, DEFAULT_PARTITIONS)
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
+    """``start_cluster(count, **options of start_shards)`` starts a cluster that ends with the test."""
+    started: list[Shards] = []
+
+    def start(count: int = 2, **options: object) -> Shards:
+        options.setdefault("maxmemory_bytes", 128 << 20)
+        directory = tmp_path / f"cluster-{len(started)}"
+        started.append(start_shards(count, directory, **options))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
