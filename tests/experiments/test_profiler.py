@@ -1,0 +1,45 @@
+import json
+import subprocess
+import sys
+import time
+
+from experiments.profiler import format_profile, profiling
+
+
+def burn(seconds):
+    until = time.process_time() + seconds
+    count = 0
+    while time.process_time() < until:
+        count += 1
+    return count
+
+
+def test_the_busy_function_leads(tmp_path):
+    output = tmp_path / "profile.json"
+    with profiling(str(output)):
+        burn(0.3)
+    document = json.loads(output.read_text())
+    assert document["samples"] > 20
+    assert document["lines"][0]["function"] == "burn"
+    assert any(row["function"] == "burn" and row["share"] > 0.8 for row in document["functions"])
+    assert "burn" in format_profile("test", document)
+
+
+def test_no_output_means_no_profiler(tmp_path):
+    with profiling(None):
+        burn(0.01)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_module_runs_under_it_as_under_python(tmp_path):
+    output = tmp_path / "profile.json"
+    command = [sys.executable, "-m", "experiments.profiler", str(output), "json.tool", "--compact"]
+    done = subprocess.run(command, input="[1, 2]", capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[1,2]"
+    assert "lines" in json.loads(output.read_text())
+
+
+def test_without_arguments_it_says_how():
+    done = subprocess.run([sys.executable, "-m", "experiments.profiler"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "usage" in done.stderr
