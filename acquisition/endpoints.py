@@ -7,8 +7,10 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
+
 from acquisition.cluster import Cluster
-from acquisition.errors import ConfigError, NoInputError, UnavailableError
+from acquisition.errors import ConfigError, NoInputError, UnavailableError, UsageError
 from acquisition.resp import Address, Credentials, parse_address
 from acquisition.settings import Shards
 
@@ -62,3 +64,21 @@ def credentials(settings: Shards) -> Credentials:
 def connect(settings: Shards) -> Cluster:
     """A Cluster for these settings; it connects when it is first used."""
     return Cluster(addresses(settings), credentials(settings), settings.timeout_seconds)
+
+
+def with_addresses(settings: Shards, text: str | None) -> Shards:
+    """The settings with the addresses of a ``--shards HOST:PORT,...`` option, if there is one.
+
+    Raises UsageError when an address is none.
+    """
+    if text is None:
+        return settings
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        for part in parts:
+            parse_address(part)
+    except ValueError as error:
+        raise UsageError(f"--shards: {error}") from error
+    if not parts:
+        raise UsageError("--shards: name at least one HOST:PORT")
+    return msgspec.structs.replace(settings, addresses=parts)

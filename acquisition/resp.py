@@ -12,14 +12,17 @@ answers to the others; ``raise_for`` turns such a value into the error tree.
 from __future__ import annotations
 
 import socket
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import hiredis
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 
 ReplyError = hiredis.ReplyError
-pack = hiredis.pack_command  #: pack((b"GET", b"key")) -> bytes; str, bytes, int and float arguments
+Argument = bytes | str | int | float
+#: pack((b"GET", b"key")) -> bytes (hiredis' own annotation knows only tuples of one element)
+pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")

@@ -16,7 +16,7 @@ from acquisition import frame as wire
 from acquisition import keys, position, smoothed, table
 from acquisition.errors import FrameError
 from acquisition.frame import Frame
-from acquisition.resp import Connection, pack, raise_for
+from acquisition.resp import Argument, Connection, pack, raise_for
 from filters.kernels.step import Kernel
 from filters.record import Piece
 from filters.sequence import APPLY
@@ -26,6 +26,7 @@ from filters.state import State
 START = b"0-0"
 _REJECTED_KEPT = 1000
 _REJECTED_BYTES = 4096
+_EXPIRE_EVERY = 10.0
 
 
 class Partition:
@@ -48,6 +49,7 @@ class Partition:
         self._extra: list[bytes] = []
         self._kept: deque[tuple[bytes, int]] = deque()
         self._kept_bytes = 0
+        self._expire_at = 0.0
 
     # ---------------------------------------------------------------- loading
 
@@ -102,13 +104,14 @@ class Partition:
                 if keys.partition_of(frame.host, self.partitions) != self.number:
                     raise FrameError("partition", f"host {frame.host:016x} does not belong to this partition")
                 state = self._state(frame)
-                if state.track.judge(frame) == APPLY:
-                    if frame.kind == wire.KIND_TABLE:
-                        self._apply_table(state, frame)
-                    else:
-                        accepted.append((state, frame))
-                    state.track.apply(frame)
                 self._dirty[state.member] = state
+                if state.track.judge(frame) != APPLY:
+                    continue
+                state.track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
+                if frame.kind == wire.KIND_TABLE:
+                    self._apply_table(state, frame)
+                else:
+                    accepted.append((state, frame))
             except FrameError as error:
                 self._reject(entry_id, error, fields)
         self.cursor = entries[-1][0]
@@ -160,7 +163,7 @@ class Partition:
         commands += self._extra
         count = len(self._records) + len(self._extra) + 1
         if self._dirty:
-            applied: list[bytes | str] = ["HSET", self.applied_key]
+            applied: list[Argument] = ["HSET", self.applied_key]
             for member, state in self._dirty.items():
                 applied += (member, position.encode(state.track.position()))
             commands.append(pack(tuple(applied)))
@@ -202,6 +205,9 @@ class Partition:
     def expire(self, now: float) -> bool:
         """Forget hosts that have not been heard of for ``expire_seconds``; true when the next
         commit has something to say about it."""
+        if now < self._expire_at:
+            return False
+        self._expire_at = now + _EXPIRE_EVERY
         gone = [key for key, state in self.states.items() if now - state.track.wall > self.settings.expire_seconds]
         for key in gone:
             state = self.states.pop(key)

@@ -72,4 +72,4 @@ def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.i
     table["index"] = result.invalid - np.repeat(starts[:-1], np.diff(bounds))
     table["code"] = result.codes
     table["age"] = result.ages
-    return memoryview(table.view(np.uint8)), bounds.tolist()
+    return table.view(np.uint8).data, bounds.tolist()

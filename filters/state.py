@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition import keys
+from acquisition.position import WANT_TABLE
 from acquisition.smoothed import Floats, SmoothedRecord
 from acquisition.table import Table
 from filters.kernels.step import Kernel
@@ -75,6 +76,8 @@ class State:
             ]
             dense_age.reshape(-1, metrics)[here] = old_age.reshape(-1, metrics)[there]
         self.ids, self.schema, self.metrics, self.planes = ids, schema, metrics, planes
+        known = {entity.id for entity in self.table.entities} if self.table is not None else set()
+        self.track.flags = 0 if known.issuperset(new_ids.tolist()) else WANT_TABLE
         self.aged = np.flatnonzero(dense_age)
         self.ages = dense_age[self.aged]
 

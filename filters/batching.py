@@ -1,0 +1,144 @@
+"""From accepted frames to flat batches, and from results back to states and records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.frame import Frame
+from filters.kernels.step import Kernel
+from filters.partition import Partition
+from filters.record import RecordEncoder, exceptions_of
+from filters.smoothing import Batch, Codes, Positions, Smoothed, advance
+from filters.state import State
+
+#: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
+_MOST_SAMPLES = 48 * 1024
+
+
+class Item(NamedTuple):
+    """A frame to smooth, the state that it advances, and the partition that commits it."""
+
+    partition: Partition
+    state: State
+    frame: Frame
+
+
+def batches(items: list[Item]) -> Iterator[list[Item]]:
+    """Split so that no state appears twice in a batch and frames of one state stay in order."""
+    rounds: list[list[Item]] = []
+    seen: dict[int, int] = {}
+    for item in items:
+        turn = seen.get(id(item.state), 0)
+        seen[id(item.state)] = turn + 1
+        if turn == len(rounds):
+            rounds.append([])
+        rounds[turn].append(item)
+    for one_round in rounds:
+        batch: list[Item] = []
+        samples = 0
+        for item in one_round:
+            batch.append(item)
+            samples += item.frame.samples
+            if samples >= _MOST_SAMPLES:
+                yield batch
+                batch, samples = [], 0
+        if batch:
+            yield batch
+
+
+class Smoother:
+    """Advances states by batches and leaves the records to their partitions' next commits."""
+
+    def __init__(self, kernels: tuple[Kernel, ...], encoder: RecordEncoder, tau_seconds: float) -> None:
+        self.kernels = kernels
+        self._encoder = encoder
+        self._tau = np.array([tau_seconds])
+
+    def smooth(self, items: list[Item]) -> None:
+        """Apply one batch; every state at most once."""
+        dt = np.array([self._prepare(item) for item in items])
+        counts = np.array([item.frame.samples for item in items], np.intp)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        aged, ages = _join_aged(items, starts)
+        result = advance(
+            self.kernels,
+            Batch(
+                counts,
+                np.frombuffer(b"".join([item.frame.values for item in items]), "<f4"),
+                _join_codes(items),
+                dt,
+                self._taus(items),
+                np.concatenate([item.state.planes for item in items], axis=1),
+                aged,
+                ages,
+            ),
+        )
+        self._distribute(items, starts, result)
+
+    def _prepare(self, item: Item) -> float:
+        """Align the state with the frame's rows; seconds since the state's newest frame (> 0)."""
+        _, state, frame = item
+        if frame.ids != state.ids or frame.schema != state.schema or frame.metrics != state.metrics:
+            state.align(frame.ids, frame.schema, frame.metrics, self.kernels)
+        dt = frame.monotonic - state.monotonic
+        if not dt > 0.0:
+            state.start_anew()
+            dt = 1.0
+        state.monotonic = frame.monotonic
+        return dt
+
+    def _taus(self, items: list[Item]) -> npt.NDArray[np.float64]:
+        if all(item.state.tau is None for item in items):
+            return self._tau
+        rows = []
+        for _, state, frame in items:
+            tau = state.tau
+            fits = tau is not None and tau.size == frame.metrics
+            rows.append(
+                np.tile(tau, frame.entities) if tau is not None and fits else np.repeat(self._tau, frame.samples)
+            )
+        return np.concatenate(rows)
+
+    def _distribute(self, items: list[Item], starts: Positions, result: Smoothed) -> None:
+        exceptions, bounds = exceptions_of(result, starts)
+        planes = result.planes.data.cast("B")
+        total = result.planes.shape[1]
+        rows = [plane * total for plane in range(result.planes.shape[0])]
+        size = len(exceptions) // max(1, bounds[-1])
+        edges = starts.tolist()
+        now = time.time()
+        for i, (partition, state, frame) in enumerate(items):
+            first, end, low, high = edges[i], edges[i + 1], bounds[i], bounds[i + 1]
+            state.planes = result.planes[:, first:end]
+            state.aged = result.invalid[low:high] - first
+            state.ages = result.ages[low:high]
+            state.track.invalid += high - low
+            slot = frame.tick % len(state.prefixes)
+            pieces = self._encoder.set_command(
+                state.prefixes[slot],
+                frame,
+                [planes[(row + first) * 4 : (row + end) * 4] for row in rows],
+                exceptions[low * size : high * size],
+                high - low,
+                now,
+            )
+            partition.keep_record(state, slot, pieces)
+
+
+def _join_codes(items: list[Item]) -> Codes | None:
+    if not any(item.frame.codes for item in items):
+        return None
+    return np.frombuffer(b"".join([item.frame.codes or bytes(item.frame.samples) for item in items]), np.uint8)
+
+
+def _join_aged(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:
+    sizes = [item.state.aged.size for item in items]
+    if not any(sizes):
+        return items[0].state.aged, items[0].state.ages
+    aged = np.concatenate([item.state.aged for item in items]) + np.repeat(starts[:-1], sizes)
+    return aged, np.concatenate([item.state.ages for item in items])
