@@ -26,7 +26,7 @@ pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
-_RECEIVE = 1 << 18
+_BUFFER = bytearray(1 << 18)  # shared by all connections of a thread: what is received is copied on at once
 
 
 class Address(NamedTuple):
@@ -82,6 +82,7 @@ class Connection:
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
         self.address = address
         self._reader = hiredis.Reader()
+        self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply
         try:
             self._socket = socket.create_connection(address, timeout)
         except OSError as error:
@@ -139,11 +140,11 @@ class Connection:
 
     def _fill(self) -> None:
         try:
-            data = self._socket.recv(_RECEIVE)
+            count = self._socket.recv_into(_BUFFER)
         except TimeoutError as error:
             raise ShardError(f"shard {self.address} does not answer in time") from error
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
-        if not data:
+        if not count:
             raise ShardError(f"shard {self.address} closed the connection")
-        self._reader.feed(data)
+        self._reader.feed(_BUFFER, 0, count)

@@ -13,6 +13,7 @@ from acquisition.cluster import Cluster, Layout, read_layout
 from acquisition.config import Settings, load
 from acquisition.endpoints import connect, with_addresses
 from acquisition.errors import ConfigError, ShardpulseError, UnavailableError
+from filters.allocator import keep_freed_memory
 from filters.kernels import REGISTRY
 from filters.settings import FilterSettings
 from filters.worker import Worker
@@ -36,6 +37,7 @@ exit codes: 0 stopped as told, 69 no shard answered within --wait, 77 credential
 def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
     options = _parser().parse_args(argv)
+    keep_freed_memory()
     settings = load(options.config)
     cluster = connect(with_addresses(settings.shards, options.shards))
     layout = _wait_for_layout(cluster, options.wait)
