@@ -1,0 +1,134 @@
+"""The header lines of pidstat: which column is what, and where the time of a row ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from acquisition import codes
+
+_KB = 1.0 / 1024  # a power of two: the division is exact
+
+#: header name -> metric, what the printed number is divided by
+COLUMNS: dict[bytes, tuple[str, float]] = {
+    b"%usr": ("cpu_user_ratio", 100.0),
+    b"%user": ("cpu_user_ratio", 100.0),  # sysstat 9 and older
+    b"%system": ("cpu_system_ratio", 100.0),
+    b"%guest": ("cpu_guest_ratio", 100.0),
+    b"%wait": ("cpu_wait_ratio", 100.0),  # from 11.5.5 on
+    b"%CPU": ("cpu_ratio", 100.0),
+    b"minflt/s": ("minor_faults_per_second", 1.0),
+    b"majflt/s": ("major_faults_per_second", 1.0),
+    b"VSZ": ("memory_virtual_bytes", _KB),
+    b"RSS": ("memory_resident_bytes", _KB),
+    b"%MEM": ("memory_ratio", 100.0),
+    b"kB_rd/s": ("disk_read_bytes_per_second", _KB),
+    b"kB_wr/s": ("disk_write_bytes_per_second", _KB),
+    b"kB_ccwr/s": ("disk_write_cancelled_bytes_per_second", _KB),
+    b"iodelay": ("io_delay_ticks", 1.0),  # from 10.1.6 on
+    b"cswch/s": ("voluntary_switches_per_second", 1.0),
+    b"nvcswch/s": ("involuntary_switches_per_second", 1.0),
+}
+IDENTITY = (b"UID", b"USER", b"TGID", b"TID", b"PID")
+#: Columns in which -1.00 means that /proc/PID/io may not be read.
+_UNREADABLE_IO = ("disk_read_bytes_per_second", "disk_write_bytes_per_second", "disk_write_cancelled_bytes_per_second")
+_KNOWN = frozenset((*COLUMNS, *IDENTITY, b"CPU", b"Command"))
+_MAX_TIME_TOKENS = 6
+_DIGITS = frozenset(b"0123456789")
+
+
+class Header:
+    """A header line: positions are counted from the first identity column, after the time."""
+
+    __slots__ = (
+        "average", "codes", "divisors", "in_order", "io", "line_layout", "metrics",
+        "pick", "pid", "targets", "tid", "time", "uid", "width",
+    )  # fmt: skip
+
+    def __init__(self, names: Sequence[bytes], index: dict[str, int], cores_divided: int) -> None:
+        """``index``: metric name -> column of the resource set."""
+        self.time = b""  #: of the previous sample, or ``# Time``
+        self.average = False  #: over averages
+        self.line_layout = False  #: of -h
+        self.width = len(names)
+        self.uid = names.index(b"UID") if b"UID" in names else -1
+        self.tid = names.index(b"TID") if b"TID" in names else -1
+        self.pid = names.index(b"TGID") if self.tid >= 0 else names.index(b"PID")
+        found = [(at, *COLUMNS[name]) for at, name in enumerate(names) if name in COLUMNS]
+        found = [(at, metric, divisor) for at, metric, divisor in found if metric in index]
+        self.targets = [index[metric] for _, metric, _ in found]
+        self.divisors = [
+            divisor / cores_divided if cores_divided and metric == "cpu_ratio" else divisor
+            for _, metric, divisor in found
+        ]
+        self.pick = _picker([at for at, _, _ in found])
+        self.metrics = frozenset(self.targets)
+        self.in_order = self.targets == list(range(len(self.targets)))
+        self.io = frozenset(index[metric] for metric in _UNREADABLE_IO if metric in index)
+        marks = bytearray([codes.MISSING]) * len(index)
+        for target in self.targets:
+            marks[target] = codes.VALID
+        self.codes = bytes(marks)
+
+    def seen_at(self, time: bytes) -> None:
+        """The same header again, over the rows after ``time``."""
+        self.time = time
+        self.line_layout = time.startswith(b"#")
+        self.average = not self.line_layout and not has_digit(time)
+
+
+def identity_at(tokens: Sequence[bytes]) -> int:
+    """Where the identity columns of a header start; -1 when the tokens are no header."""
+    at = next((i for i, token in enumerate(tokens[: _MAX_TIME_TOKENS + 2]) if token in IDENTITY), -1)
+    if at < 0:
+        return -1
+    names = tokens[at:]
+    plausible = names[-1] == b"Command" or any(name in COLUMNS for name in names)
+    return at if plausible and not any(name.replace(b".", b"").isdigit() for name in names) else -1
+
+
+def without_pid(tokens: Sequence[bytes]) -> bool:
+    """Whether the tokens are a header that lacks the process id: at least two names that we know, no number."""
+    known = sum(token in COLUMNS for token in tokens) + (bool(tokens) and tokens[-1] == b"Command")
+    return known >= 2 and not any(token.replace(b".", b"").isdigit() for token in tokens[2:])
+
+
+def unknown_names(names: Sequence[bytes]) -> list[str]:
+    """Names of a header that have no meaning to us, for a message."""
+    return [name.decode("utf-8", "replace")[:40] for name in names if name not in _KNOWN]
+
+
+def has_digit(text: bytes) -> bool:
+    """Whether there is a decimal digit in ``text``: a time has one, ``Average:`` has none."""
+    return not _DIGITS.isdisjoint(text)
+
+
+def fits(parts: Sequence[bytes], offset: int, header: Header) -> bool:
+    """Whether the identity columns of a row start at ``offset``: ids are numbers (or - with -t)."""
+    pid = parts[offset + header.pid]
+    if header.uid >= 0 and not parts[offset + header.uid].isdigit():
+        return False
+    if header.tid < 0:
+        return pid.isdigit() and len(pid) < 12
+    tid = parts[offset + header.tid]
+    return (pid.isdigit() or pid == b"-") and (tid.isdigit() or tid == b"-") and len(pid) < 12
+
+
+def split_row(line: bytes, header: Header) -> tuple[list[bytes], int]:
+    """The parts of a row and how many of them are its time; 0 when the row fits nowhere."""
+    for offset in range(1, _MAX_TIME_TOKENS + 1):
+        parts = line.split(None, offset + header.width - 1)
+        if len(parts) != offset + header.width:
+            break
+        if fits(parts, offset, header):
+            return parts, offset
+    return [], 0
+
+
+def _picker(positions: list[int]) -> Callable[[list[bytes]], tuple[bytes, ...]]:
+    if not positions:
+        return lambda _: ()
+    if len(positions) == 1:
+        (only,) = positions
+        return lambda parts: (parts[only],)
+    return itemgetter(*positions)
