@@ -1,0 +1,54 @@
+"""A minimal sender for tests of the filter: frames straight into the raw stream."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from acquisition import frame as wire
+from acquisition import keys
+from acquisition.cluster import Cluster
+from acquisition.frame import Frame
+
+
+class Feeder:
+    """Makes frames of one (host, resource set) with right numbers and pushes them."""
+
+    def __init__(self, cluster: Cluster, host: int = 7, resource_set: int = 3, epoch: int = 11) -> None:
+        self.cluster = cluster
+        self.host, self.resource_set, self.epoch = host, resource_set, epoch
+        self.sequence = 0
+        self.made = 0
+        self.tag = keys.tags(keys.DEFAULT_PARTITIONS)[keys.partition_of(host, keys.DEFAULT_PARTITIONS)]
+
+    def make(
+        self,
+        values: np.ndarray,
+        monotonic: float,
+        *,
+        codes: np.ndarray | None = None,
+        ids: list[int] | None = None,
+        schema: int = 1,
+        floor: int = 1,
+        wall: float | None = None,
+    ) -> bytes:
+        """The next frame, encoded; ``values`` (n, m)."""
+        matrix = np.asarray(values, "<f4")
+        n, m = matrix.shape
+        self.sequence += 1
+        wall = 1_000_000.0 + monotonic if wall is None else wall
+        data = wire.encode(
+            Frame(
+                wire.KIND_SAMPLES, schema, self.host, self.resource_set, n, m, 1.0, self.epoch, self.sequence,
+                floor, self.made, int(wall), wall, monotonic,
+                np.asarray(ids if ids is not None else range(1, n + 1), "<u8").tobytes(),
+                matrix.tobytes(),
+                b"" if codes is None else np.asarray(codes, "u1").tobytes(),
+            )
+        )  # fmt: skip
+        self.made += n * m
+        return data
+
+    def push(self, data: bytes) -> bytes:
+        """XADD; answers the entry id."""
+        entry: bytes = self.cluster.call(keys.raw(self.tag), "XADD", keys.raw(self.tag), "*", "f", data)
+        return entry

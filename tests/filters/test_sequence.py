@@ -1,0 +1,87 @@
+"""The rule of application: in order, each once, loss counted exactly."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquisition.frame import KIND_SAMPLES, KIND_TABLE, Frame
+from filters.sequence import APPLY, DUPLICATE, REFUSE, Track
+
+
+def numbered(sequence: int, floor: int = 1, made: int | None = None, epoch: int = 9, kind: int = KIND_SAMPLES) -> Frame:
+    samples = 0 if kind == KIND_TABLE else 2
+    return Frame(
+        kind, 1, 1, 1, samples // 2, 2, 1.0, epoch, sequence, floor,
+        (sequence - 1) * 2 if made is None else made, sequence, float(sequence), float(sequence),
+    )  # fmt: skip
+
+
+def offer(track: Track, frame: Frame) -> int:
+    verdict = track.judge(frame)
+    if verdict == APPLY:
+        track.apply(frame)
+    return verdict
+
+
+def test_in_order_each_once() -> None:
+    track = Track()
+    assert [offer(track, numbered(n)) for n in (1, 2, 2, 1, 3)] == [APPLY, APPLY, DUPLICATE, DUPLICATE, APPLY]
+    assert (track.sequence, track.frames, track.applied, track.duplicates, track.lost) == (3, 3, 6, 2, 0)
+
+
+def test_newer_is_refused_until_what_is_missing_comes() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    assert offer(track, numbered(3)) == REFUSE
+    assert (track.sequence, track.refused, track.lost) == (1, 1, 0)
+    assert offer(track, numbered(2)) == APPLY
+    assert offer(track, numbered(3)) == APPLY
+    assert track.applied == 6
+
+
+def test_only_the_floor_makes_a_loss() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    assert offer(track, numbered(6, floor=5)) == REFUSE  # 5 is still held: it will be sent
+    assert offer(track, numbered(5, floor=5)) == APPLY
+    assert (track.lost, track.lost_frames) == (6, 3)
+    assert offer(track, numbered(6, floor=5)) == APPLY
+    assert track.made == track.before + track.applied + track.lost == 12
+
+
+def test_a_position_that_vanished_goes_on_at_the_floor_without_a_loss() -> None:
+    track = Track()
+    assert offer(track, numbered(50, floor=40)) == REFUSE
+    assert offer(track, numbered(40, floor=40)) == APPLY
+    assert (track.before, track.lost, track.applied) == (78, 0, 2)
+
+
+def test_a_new_epoch_starts_counting_anew() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    offer(track, numbered(3))
+    assert offer(track, numbered(2, epoch=10)) == REFUSE
+    assert offer(track, numbered(1, epoch=10)) == APPLY
+    assert (track.epoch, track.applied, track.refused) == (10, 2, 0)
+
+
+def test_a_table_counts_as_a_frame_and_leaves_the_tick() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    offer(track, numbered(2, kind=KIND_TABLE))
+    assert (track.sequence, track.frames, track.tick, track.applied) == (2, 2, 1, 2)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=80))
+def test_whatever_arrives_the_books_balance(offers: list[tuple[int, int]]) -> None:
+    track = Track()
+    applied: list[int] = []
+    for sequence, floor in offers:
+        before = track.sequence
+        if offer(track, numbered(sequence, min(floor, sequence))) == APPLY:
+            applied.append(sequence)
+            assert track.sequence == sequence > before
+    assert len(set(applied)) == len(applied) == track.frames
+    assert track.applied == 2 * len(applied)
+    assert track.made == track.before + track.applied + track.lost

@@ -1,0 +1,215 @@
+"""The vectorised filter equals the scalar model, whatever happens to the samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acquisition import codes, frame
+from acquisition.frame import Frame
+from experiments import scalar_model
+from experiments.scalar_model import Observation
+from filters import kernels
+from filters.batching import Item, Smoother, batches
+from filters.partition import Partition
+from filters.record import RecordEncoder
+from filters.settings import FilterSettings
+from filters.state import State
+
+ALL = kernels.select(tuple(kernels.REGISTRY))
+
+
+class Bench:
+    """States that are fed frames without any shard, and the histories of their samples."""
+
+    def __init__(self, tau: float = 5.0, taus: dict[str, float] | None = None) -> None:
+        self.settings = FilterSettings(tau_seconds=tau, tau=taus or {})
+        self.partition = Partition(0, "0", 1, self.settings)
+        self.smoother = Smoother(ALL, RecordEncoder(ALL, 600), tau)
+        self.histories: dict[tuple[int, int, int], list[Observation]] = {}
+        self.states: dict[int, State] = {}
+
+    def state(self, host: int) -> State:
+        return self.states.setdefault(host, State("0", host, 1, 3))
+
+    def frame(self, host: int, at: float, ids: list[int], values: Any, marks: Any = None, schema: int = 1) -> Item:
+        matrix = np.asarray(values, "<f4")
+        n, m = matrix.shape
+        flags = None if marks is None else np.asarray(marks, np.uint8)
+        for row, entity in enumerate(ids):
+            for column in range(m):
+                code = 0 if flags is None else int(flags[row, column])
+                seen = Observation(at, float(matrix[row, column]), code)
+                self.histories.setdefault((host, entity, column), []).append(seen)
+        made = Frame(
+            frame.KIND_SAMPLES, schema, host, 1, n, m, 1.0, 1, 1, 1, 0, int(at), at, at,
+            np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if flags is None else flags.tobytes(),
+        )  # fmt: skip
+        return Item(self.partition, self.state(host), made)
+
+    def feed(self, *items: Item) -> None:
+        for batch in batches(list(items)):
+            self.smoother.smooth(batch)
+
+    def compare(self, tau_of: Any = None) -> None:
+        for host, state in self.states.items():
+            ids = np.frombuffer(state.ids, "<u8").tolist()
+            planes = state.planes.reshape(len(ALL), len(ids), -1)
+            for row, entity in enumerate(ids):
+                for column in range(planes.shape[2]):
+                    tau = tau_of(column) if tau_of else self.settings.tau_seconds
+                    expected = scalar_model.run(self.histories[(host, entity, column)], tau)
+                    got = {kernel.name: float(planes[i, row, column]) for i, kernel in enumerate(ALL)}
+                    for name, value in got.items():
+                        assert value == pytest.approx(getattr(expected, name), rel=1e-4, abs=1e-5, nan_ok=True), (
+                            host, entity, column, name,
+                        )  # fmt: skip
+
+
+def test_every_kernel_has_a_plane_number_and_a_scalar_definition() -> None:
+    from acquisition.smoothed import PLANE_IDS
+
+    for name in kernels.REGISTRY:
+        assert name in PLANE_IDS
+        assert hasattr(scalar_model.State(), name)
+
+
+def test_selecting_kernels_adds_what_they_need_in_order() -> None:
+    assert [kernel.name for kernel in kernels.select(["trend"])] == ["mean", "trend"]
+    with pytest.raises(KeyError):
+        kernels.select(["median"])
+
+
+def test_first_valid_sample_primes_and_gaps_decay_as_gaps() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 10.0, [5], [[2.0]]))
+    bench.feed(bench.frame(1, 11.0, [5], [[4.0]]))
+    bench.feed(bench.frame(1, 41.0, [5], [[8.0]]))
+    bench.compare()
+    one_step = Bench()
+    one_step.feed(one_step.frame(1, 10.0, [5], [[2.0]]))
+    one_step.feed(one_step.frame(1, 10.5, [5], [[4.0]]))
+    one_step.feed(one_step.frame(1, 11.0, [5], [[4.0]]))
+    two = Bench()
+    two.feed(two.frame(1, 10.0, [5], [[2.0]]))
+    two.feed(two.frame(1, 11.0, [5], [[4.0]]))
+    assert one_step.states[1].planes[1, 0] == pytest.approx(two.states[1].planes[1, 0], rel=1e-6)
+
+
+def test_invalid_samples_hold_the_mean_and_age() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1, 2], [[1.0, 2.0], [3.0, 4.0]]))
+    bench.feed(bench.frame(1, 2.0, [1, 2], [[9.0, -5.0], [3.0, 4.0]], [[0, codes.RANGE], [0, 0]]))
+    bench.feed(bench.frame(1, 3.0, [1, 2], [[9.0, np.nan], [3.0, 4.0]], [[0, codes.MISSING], [0, 0]]))
+    assert bench.states[1].aged.tolist() == [1]
+    assert bench.states[1].ages.tolist() == [2.0]
+    bench.feed(bench.frame(1, 4.0, [1, 2], [[9.0, 6.0], [3.0, 4.0]]))
+    assert bench.states[1].aged.size == 0
+    bench.compare()
+
+
+def test_a_never_valid_sample_stays_unprimed() -> None:
+    bench = Bench()
+    for at in (1.0, 2.0):
+        bench.feed(bench.frame(1, at, [1], [[np.nan]], [[codes.MISSING]]))
+    assert np.isnan(bench.states[1].planes[1, 0])
+    assert np.isinf(bench.states[1].ages[0])
+    bench.feed(bench.frame(1, 3.0, [1], [[7.0]]))
+    bench.compare()
+
+
+def test_a_number_that_is_none_is_never_believed() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1], [[1.0]]))
+    item = bench.frame(1, 2.0, [1], [[np.inf]])
+    bench.feed(item)
+    assert bench.states[1].planes[1, 0] == 1.0
+    assert bench.states[1].ages[0] == 1.0
+
+
+def test_outliers_are_flagged_but_used() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1], [[1.0]]))
+    bench.feed(bench.frame(1, 2.0, [1], [[5.0]], [[codes.OUTLIER_FLAG]]))
+    bench.compare()
+
+
+def test_entities_come_and_go() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1, 2, 3], [[1.0], [2.0], [3.0]]))
+    bench.feed(bench.frame(1, 2.0, [3, 4, 1], [[3.5], [4.5], [1.5]]))
+    bench.feed(bench.frame(1, 3.0, [4, 1], [[5.0], [2.0]]))
+    bench.compare()
+
+
+def test_an_entity_that_returns_starts_anew() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1, 2], [[1.0], [2.0]]))
+    bench.feed(bench.frame(1, 2.0, [1], [[1.0]]))
+    bench.feed(bench.frame(1, 3.0, [1, 2], [[1.0], [9.0]]))
+    assert bench.states[1].planes[1].tolist() == [1.0, 9.0]
+
+
+def test_other_columns_start_anew() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1], [[1.0, 2.0]]))
+    bench.feed(bench.frame(1, 2.0, [1], [[3.0, 4.0]], schema=2))
+    assert bench.states[1].planes[1].tolist() == [3.0, 4.0]
+
+
+def test_a_monotonic_clock_that_goes_back_starts_anew() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 100.0, [1], [[1.0]]))
+    bench.feed(bench.frame(1, 5.0, [1], [[3.0]]))
+    assert bench.states[1].planes[1].tolist() == [3.0]
+
+
+def test_a_metric_can_have_its_own_time_constant() -> None:
+    bench = Bench(taus={"slow": 50.0})
+    bench.state(1).tau = np.array([50.0, 5.0])
+    for at in range(1, 8):
+        bench.feed(
+            bench.frame(1, float(at), [1, 2], np.arange(4).reshape(2, 2) * at, [[0, at == 3], [0, 0]]),
+            bench.frame(2, float(at), [1], [[at, at]]),
+        )
+    state = bench.states.pop(2)
+    bench.compare(lambda column: 50.0 if column == 0 else 5.0)
+    bench.states = {2: state}
+    bench.compare()
+
+
+def test_frames_without_entities_are_no_trouble() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [], np.empty((0, 3))), bench.frame(2, 1.0, [1], [[1.0, 2.0, 3.0]]))
+    bench.feed(bench.frame(1, 2.0, [4], [[1.0, 2.0, 3.0]]))
+    bench.compare()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 25))
+def test_random_histories_equal_the_scalar_model(seed: int, hosts: int, ticks: int) -> None:
+    rng = np.random.default_rng(seed)
+    bench = Bench(tau=float(rng.uniform(0.5, 60)))
+    present = {host: list(range(1, rng.integers(2, 6))) for host in range(hosts)}
+    clock = dict.fromkeys(range(hosts), 1.0)
+    fresh = 1000
+    for _ in range(ticks):
+        items = []
+        for host in range(hosts):
+            for _ in range(rng.integers(1, 3)):  # now and then two frames of a host in one batch
+                if rng.random() < 0.2 and len(present[host]) > 1:
+                    present[host].remove(int(rng.choice(present[host])))
+                if rng.random() < 0.2:
+                    fresh += 1
+                    present[host].append(fresh)
+                clock[host] += float(rng.choice([0.25, 1.0, 1.0, 1.01, 7.0]))
+                shape = (len(present[host]), 3)
+                marks = np.where(rng.random(shape) < 0.2, rng.integers(1, 11, shape), 0)
+                values = np.where(marks == codes.MISSING, np.nan, rng.normal(50, 20, shape))
+                items.append(bench.frame(host, clock[host], list(present[host]), values, marks))
+        bench.feed(*items)
+    bench.compare()
