@@ -35,7 +35,7 @@ from acquisition import codes
 from acquisition.metric import ResourceSet
 from probes.metrics import PROCESSES
 from probes.sources.pidstat_header import Header, fits, has_digit, identity_at, split_row, unknown_names, without_pid
-from probes.sources.tool_output import MAX_LINE, NAN, Banner, Rejections, banner, number, without_colours
+from probes.sources.tool_output import MAX_LINE, NAN, Banner, Rejections, banner, human_number, without_colours
 
 _MAX_PID = 1 << 22  # PID_MAX_LIMIT
 _MAX_HEADERS = 64  # remembered: garbage must not fill the memory
@@ -166,7 +166,8 @@ class PidstatParser:
         if len(parts) != offset + header.width or not fits(parts, offset, header):
             parts, offset = split_row(line, header)
             if not offset:
-                return self._unplaced(line.split(None, header.width + 2), header)
+                self._unplaced(line.split(None, header.width + 2), header)
+                return None
             self._time_tokens = offset
         time = parts[0] if offset == 1 else b" ".join(parts[:offset])
         if time != self._time and self._no_sample(time, header):
@@ -256,7 +257,7 @@ def _careful_samples(tokens: tuple[bytes, ...], header: Header) -> tuple[list[fl
     marks = bytearray(header.codes)
     readable = False
     for token, target, divisor in zip(tokens, header.targets, header.divisors, strict=True):
-        value, code = number(token, divisor)
+        value, code = human_number(token, divisor)
         if target in header.io and value == -1024.0:
             value, code = NAN, codes.MISSING
         values[target] = value

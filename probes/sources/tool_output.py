@@ -69,27 +69,35 @@ def banner(line: bytes) -> Banner | None:
     return Banner(parts[0][start + 2 : end], parts[1].strip(), int(count[:9]))
 
 
-def number(token: bytes, divisor: float) -> tuple[float, int]:
-    """The value of ``token`` divided by ``divisor``, and its code: the careful, slow way.
+def number(token: bytes) -> tuple[float, int]:
+    """The value of ``token`` and its code: the careful, slow way.
 
-    Understands decimal commas, ``--human`` suffixes (bytes, so the divisor is not used) and
-    ``-`` (MISSING). NaN and infinite values are RANGE, anything else is UNREADABLE.
+    Understands decimal commas and ``-`` (MISSING). NaN and infinite values are RANGE,
+    anything else is UNREADABLE.
     """
     if token == b"-":
         return NAN, codes.MISSING
     text = token.replace(b",", b".")
-    if text.endswith(b"%"):
-        text = text[:-1]
-    elif text[-1:] in _UNITS:
-        divisor = 1.0 / _UNITS[text[-1:]]
-        text = text[:-1]
     try:
-        value = float(text) / divisor
+        value = float(text)
     except ValueError:
         return NAN, codes.UNREADABLE
     if b"_" in text or text != text.strip():  # float() takes what no tool prints
         return NAN, codes.UNREADABLE
     return value, codes.VALID if -INFINITY < value < INFINITY else codes.RANGE
+
+
+def human_number(token: bytes, divisor: float) -> tuple[float, int]:
+    """Like ``number``, divided by ``divisor``; with the suffixes of ``--human``: % (divided
+    as well) or a unit of bytes (not divided)."""
+    if token[-1:] in _UNITS:
+        divisor = 1.0 / _UNITS[token[-1:]]
+        token = token[:-1]
+    value, code = number(token.removesuffix(b"%"))
+    value /= divisor
+    if code == codes.VALID and not -INFINITY < value < INFINITY:
+        code = codes.RANGE
+    return value, code
 
 
 def without_colours(line: bytes) -> bytes:

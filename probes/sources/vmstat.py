@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from acquisition import codes
-from acquisition.metric import ResourceSet
+from acquisition.metric import INFINITY, ResourceSet
 from probes.metrics import HOST
 from probes.sources.tool_output import MAX_LINE, NAN, Rejections, number, without_colours
 
@@ -76,12 +76,16 @@ class VmstatParser:
         self.skipped = 0
         self.rejected = Rejections()
         self.unknown: set[str] = set()
-        size = float(UNITS[unit])
-        self._divisors = {_SIZE: 1.0 / size, _BLOCKS: 1.0 / _BLOCK, _PERCENT: 100.0, _PLAIN: 1.0}
-        self._factors = {_SIZE: size, _BLOCKS: float(_BLOCK)}  # exact, where 1.0 / 1000 is not
+        # factor and divisor: a division by 100 is exact to the last bit where a product with 0.01 is not
+        self._scales = {
+            _SIZE: (float(UNITS[unit]), 1.0),
+            _BLOCKS: (float(_BLOCK), 1.0),
+            _PERCENT: (1.0, 100.0),
+            _PLAIN: (1.0, 1.0),
+        }
         self._index = {metric.name: i for i, metric in enumerate(resource_set.metrics)}
         self._average_next = first_is_average
-        self._columns: list[tuple[int, int, float, bool]] | None = None  # token, metric, scale, multiply
+        self._columns: list[tuple[int, int, float, float]] | None = None  # token, metric, factor, divisor
         self._width = 0  # names in the header
         self._stamped = False  # -t, by the line over the header
         self._zone = False  # the last of them is the time zone of -t
@@ -107,16 +111,13 @@ class VmstatParser:
 
     def _read_header(self, tokens: list[bytes]) -> None:
         self.skipped += 1
-        columns: list[tuple[int, int, float, bool]] = []
+        columns: list[tuple[int, int, float, float]] = []
         for at, token in enumerate(tokens):
             metric, scale = _COLUMNS.get(token, ("", _PLAIN))
-            if not metric and not (at == len(tokens) - 1 and self._stamped):
+            if metric in self._index:
+                columns.append((at, self._index[metric], *self._scales[scale]))
+            elif not metric and not (at == len(tokens) - 1 and self._stamped):
                 self.unknown.add(token.decode("utf-8", "replace")[:40])
-            elif metric in self._index:
-                multiply = scale in self._factors
-                columns.append(
-                    (at, self._index[metric], self._factors[scale] if multiply else self._divisors[scale], multiply)
-                )
         self._columns = columns
         self._width = len(tokens)
         self._zone = tokens[-1] not in _COLUMNS
@@ -152,13 +153,15 @@ class VmstatParser:
         marks = bytearray([codes.MISSING]) * size
         readable = False
         assert self._columns is not None
-        for at, target, scale, multiply in self._columns:
+        for at, target, factor, divisor in self._columns:
             token = tokens[at]
             if token.isdigit() and len(token) < 20:
                 value, code = float(token), codes.VALID
-                value = value * scale if multiply else value / scale
             else:
-                value, code = number(token, 1.0 / scale if multiply else scale)
+                value, code = number(token)
+            value = value * factor / divisor
+            if code == codes.VALID and not -INFINITY < value < INFINITY:  # 1e308 in MB
+                code = codes.RANGE
             values[target] = value
             marks[target] = code
             readable = readable or code != codes.UNREADABLE
