@@ -23,9 +23,9 @@ from msgspec import inspect as schema
 
 from acquisition.errors import ConfigError, NoInputError
 from acquisition.resp import parse_address
-from acquisition.settings import Settings
+from acquisition.settings import Settings, Shards
 
-__all__ = ["ENVIRONMENT", "SYSTEM_PATH", "Settings", "check_metrics", "find", "load", "parse"]
+__all__ = ["ENVIRONMENT", "SYSTEM_PATH", "Settings", "Shards", "check_metrics", "find", "load", "parse"]
 
 ENVIRONMENT = "SHARDPULSE_CONFIG"
 SYSTEM_PATH = "/etc/shardpulse/shardpulse.toml"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from acquisition import state_directory
 from acquisition.cluster import Cluster
 from acquisition.errors import ConfigError, NoInputError, UnavailableError, UsageError
 from acquisition.resp import Address, Credentials, parse_address
@@ -17,12 +18,9 @@ from acquisition.settings import Shards
 STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
 
 
-def state_directory(settings: Shards) -> Path:
+def directory(settings: Shards) -> Path:
     """Where the state of local shards lives: as configured, else a directory of this user."""
-    if settings.directory:
-        return Path(settings.directory)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "shardpulse") if runtime else Path(f"/tmp/shardpulse-{os.getuid()}")
+    return Path(settings.directory).absolute() if settings.directory else state_directory.default()
 
 
 def addresses(settings: Shards) -> list[Address]:
@@ -32,7 +30,7 @@ def addresses(settings: Shards) -> list[Address]:
     """
     if settings.addresses:
         return [parse_address(text) for text in settings.addresses]
-    path = state_directory(settings) / STATE_FILE
+    path = directory(settings) / STATE_FILE
     try:
         shards = json.loads(path.read_text())["shards"]
         return [Address(shard["host"], int(shard["port"])) for shard in shards]

@@ -1,0 +1,152 @@
+"""The command ``shardpulse``: finds sub-commands through entry points and turns errors into exit codes.
+
+A sub-command is a function ``main(argv) -> exit code`` registered in the entry point
+group ``shardpulse.commands``. It is imported only when it is called, so this package
+imports none of its siblings and one command does not pay for another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from acquisition import __version__
+from acquisition.errors import (
+    EXIT_CODES,
+    EXIT_FAILURE,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    ShardpulseError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "shardpulse.commands"
+DEBUG = "SHARDPULSE_DEBUG"
+
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+Command = Callable[[list[str]], int]
+
+#: What each command does; a command that another package registers is listed without.
+SUMMARIES = {
+    "shards": "start, stop and show the shards of this machine",
+    "probe": "sample this host and send its frames to the shards",
+    "filter": "check sequence, smooth and store what the probes sent",
+    "query": "read a snapshot of the smoothed state",
+    "replay": "send captured vmstat or pidstat output through parser and checks",
+    "config": "print the configuration, or validate a file",
+}
+
+USAGE = """\
+usage: shardpulse COMMAND [OPTIONS]
+
+Samples of hosts, processes and virtual machines: checked, smoothed, about one
+second old, for schedulers that move virtual machines.
+"""
+
+EXAMPLES = """\
+examples:
+  shardpulse shards up              one Redis shard per core of this machine
+  shardpulse probe &                sample this host every second
+  shardpulse filter &               smooth what arrives
+  shardpulse query                  the newest coherent snapshot, as a table
+  shardpulse config > my.toml       every setting with its default and meaning
+  shardpulse COMMAND --help         options and examples of a command
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns its exit code (acquisition.errors.EXIT_CODES)."""
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except ShardpulseError as error:
+        return _report(str(error), error.exit_code)
+    except BrokenPipeError:
+        # the reader (head, a pager) has had enough; Python would complain when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return EXIT_OK
+    name, rest = argv[0], argv[1:]
+    if name in ("-V", "--version"):
+        print(f"shardpulse {__version__}")
+        return EXIT_OK
+    return _load(name)(rest)
+
+
+def commands() -> dict[str, EntryPoint]:
+    """The registered commands by name; none is imported."""
+    from importlib.metadata import entry_points
+
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    order = {name: place for place, name in enumerate(SUMMARIES)}
+    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+
+
+def _load(name: str) -> Command:
+    known = commands()
+    if name not in known:
+        from difflib import get_close_matches
+
+        if name.startswith("-"):
+            raise UsageError(f"unknown option {name}; options come after the command; try `shardpulse --help`")
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        raise UsageError(f"unknown command {name}; {hint}")
+    command: Command = known[name].load()
+    return command
+
+
+def _help() -> str:
+    listed = "".join(f"  {name:<10}{SUMMARIES.get(name, '')}".rstrip() + "\n" for name in commands())
+    codes = "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
+    options = "options:\n  -h, --help     this text\n  -V, --version  the version\n"
+    settings = (
+        f"environment:\n  SHARDPULSE_CONFIG        the configuration file where --config is not given\n"
+        f"  SHARDPULSE_REDIS_SERVER  the redis-server to start shards with\n"
+        f"  {DEBUG}         anything: print where a fault of shardpulse itself happened\n"
+    )
+    parts = (USAGE, f"commands:\n{listed}", options, EXAMPLES, settings, f"exit codes:\n{codes}")
+    return "\n".join(parts)
+
+
+def _report(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # a closed stderr leaves only the exit code
+        print(f"shardpulse: error: {message}", file=sys.stderr, flush=True)
+    return code
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
+        # Python would complain once more when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)
+    name = type(error).__name__
+    return _report(f"{name}: {error} (a fault of shardpulse; {DEBUG}=1 shows where)", EXIT_INTERNAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The directory that holds the state of local shards: where it is, that it is ours, one command at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from acquisition.errors import CannotCreateError
+
+
+def default() -> Path:
+    """``$XDG_RUNTIME_DIR/shardpulse``, else a directory of this user in /tmp."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime, "shardpulse") if runtime else Path(f"/tmp/shardpulse-{os.getuid()}")
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Make ``directory`` (mode 0700) and hold a lock on it, so that two commands do not start or stop
+    shards at once. Raises CannotCreateError when it cannot be made, is another user's,
+    others may write into it, or another command holds it."""
+    descriptor = _open_locked(directory)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # nothing was put into it, or it is gone already
+            directory.rmdir()
+        os.close(descriptor)
+
+
+def _open_locked(directory: Path) -> int:
+    while True:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError as error:
+            raise CannotCreateError(f"state directory {directory}: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _check_ours(descriptor, directory)
+            if directory.exists() and directory.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise CannotCreateError(f"another command is starting or stopping the shards in {directory}") from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the command before us has just removed it: make it anew
+
+
+def _check_ours(descriptor: int, directory: Path) -> None:
+    status = os.fstat(descriptor)
+    if status.st_uid != os.getuid():
+        raise CannotCreateError(f"state directory {directory} belongs to another user (uid {status.st_uid})")
+    if stat.S_IMODE(status.st_mode) & 0o022:
+        raise CannotCreateError(f"others may write into the state directory {directory}: chmod go-w it")
