@@ -9,6 +9,7 @@ else has committed (or the shard came back empty), and state and cursor are load
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from typing import Any
 
@@ -124,6 +125,7 @@ class Partition:
         state = self.states.get(key)
         if state is None:
             state = self.states[key] = State(self.tag, *key, self.settings.keep_ticks)
+        state.heard = time.monotonic()
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:
@@ -203,12 +205,13 @@ class Partition:
         return None if last is None else pack(("XTRIM", self.raw_key, "MINID", _after(last)))
 
     def expire(self, now: float) -> bool:
-        """Forget hosts that have not been heard of for ``expire_seconds``; true when the next
-        commit has something to say about it."""
+        """Forget hosts that this worker has not heard of for ``expire_seconds``; true when the next
+        commit has something to say about it. ``now`` is monotonic: no host's clock decides."""
         if now < self._expire_at:
             return False
-        self._expire_at = now + _EXPIRE_EVERY
-        gone = [key for key, state in self.states.items() if now - state.track.wall > self.settings.expire_seconds]
+        limit = self.settings.expire_seconds
+        self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
+        gone = [key for key, state in self.states.items() if now - state.heard > limit]
         for key in gone:
             state = self.states.pop(key)
             self._dirty.pop(state.member, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +26,7 @@ class State:
     """
 
     __slots__ = (
-        "aged", "ages", "host", "ids", "member", "metrics", "monotonic", "names_key",
+        "aged", "ages", "heard", "host", "ids", "member", "metrics", "monotonic", "names_key",
         "planes", "prefixes", "resource_set", "schema", "table", "tau", "track",
     )  # fmt: skip
 
@@ -42,6 +44,7 @@ class State:
         self.metrics = 0
         self.ids = b""
         self.monotonic = 0.0
+        self.heard = time.monotonic()  #: when this worker last saw a frame of it
         self.planes: Floats = np.empty((0, 0), np.float32)
         self.aged = _NOBODY
         self.ages = _NO_AGES

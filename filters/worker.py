@@ -151,7 +151,7 @@ class Worker:
             replies, channel.replies = channel.replies[:count], channel.replies[count:]
             self._check(channel, kind, replies)
             if kind is _READ:
-                expired = channel.partition.expire(time.time())
+                expired = channel.partition.expire(time.monotonic())
                 if replies[2] is not None:
                     taken = channel.partition.take(replies[2][0][1])
                     items += [Item(channel.partition, state, frame) for state, frame in taken]
