@@ -23,7 +23,7 @@ from acquisition import cluster_join, machine, shard_process
 from acquisition.cluster import Cluster, write_layout
 from acquisition.endpoints import STATE_FILE
 from acquisition.errors import CannotCreateError, ConfigError, ShardError, ShardpulseError
-from acquisition.keys import DEFAULT_PARTITIONS
+from acquisition.keys import DEFAULT_KEEP_TICKS, DEFAULT_PARTITIONS
 from acquisition.redis_binary import RedisBinary, find
 from acquisition.resp import Address
 from acquisition.shard_process import Shard
@@ -93,6 +93,7 @@ def start_shards(
     base_port: int = 0,
     maxmemory_bytes: int = 0,
     partitions: int = DEFAULT_PARTITIONS,
+    keep_ticks: int = DEFAULT_KEEP_TICKS,
     host: str = "127.0.0.1",
     redis: RedisBinary | None = None,
     directives: Mapping[str, str] | None = None,
@@ -118,7 +119,7 @@ def start_shards(
         ports = machine.fixed_ports(base_port, count, host) if base_port else machine.free_ports(count, host)
         places = [(Address(host, port), chosen[i % len(chosen)]) for i, port in enumerate(ports)]
         with contextlib.suppress(*([] if base_port or attempt == _ATTEMPTS - 1 else [PortTaken])):
-            return _start(binary, places, home, memory, directives or {}, partitions, tied)
+            return _start(binary, places, home, memory, directives or {}, (partitions, keep_ticks), tied)
     raise CannotCreateError("free ports were taken again and again")
 
 
@@ -144,7 +145,7 @@ def _start(
     directory: Path,
     maxmemory: int,
     directives: Mapping[str, str],
-    partitions: int,
+    layout: tuple[int, int],
     tied: bool,
 ) -> Shards:
     started: list[tuple[Shard, subprocess.Popen[bytes]]] = []
@@ -154,14 +155,14 @@ def _start(
             started.append(shard_process.launch(redis, address, core, home, maxmemory, directives, tied))
             _write_state(directory, redis, [shard for shard, _ in started])
         shards = Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started])
-        _form(shards, partitions)
+        _form(shards, *layout)
     except BaseException:
         Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started]).stop()
         raise
     return shards
 
 
-def _form(shards: Shards, partitions: int) -> None:
+def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
     """Wait for each shard, join them, write the layout."""
     deadline = time.monotonic() + _START_SECONDS
 
@@ -186,7 +187,7 @@ def _form(shards: Shards, partitions: int) -> None:
             client.close()
     cluster = shards.connect()
     try:
-        write_layout(cluster, partitions)
+        write_layout(cluster, partitions, keep_ticks)
     finally:
         cluster.close()
 

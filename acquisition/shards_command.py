@@ -44,9 +44,11 @@ shardpulse shards down                   end them and remove their files
 def main(argv: list[str]) -> int:
     """Run the command."""
     options = _parser().parse_args(argv)
-    settings = config.load(options.config).shards
+    everything = config.load(options.config)
+    settings = everything.shards
     if options.dir:
         settings = msgspec.structs.replace(settings, directory=options.dir)
+    options.keep_ticks = everything.filter.keep_ticks
     action: Callable[[argparse.Namespace, config.Shards], int] = options.action
     return action(options, settings)
 
@@ -66,6 +68,7 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
                 base_port=settings.base_port if options.base_port is None else options.base_port,
                 maxmemory_bytes=settings.maxmemory_bytes,
                 partitions=settings.partitions,
+                keep_ticks=options.keep_ticks,
                 tied=False,
             )
     return _show(shards, options.json)

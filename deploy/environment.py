@@ -1,0 +1,236 @@
+"""The virtual environment of a checkout: made once, shared by the demo and the tests.
+
+    python3 deploy/environment.py [--extra test] [--system]      prints the environment's directory
+    python3 deploy/environment.py --run FILE -- ARGUMENTS        becomes FILE, run in the environment
+
+It lies in ``.venv`` of the checkout, or in the user's cache where the checkout cannot be written,
+and holds the package as setup.cfg says with the versions of deploy/constraints.txt. A stamp
+makes a second start fast; a lock makes two starts at once safe. Everything it says goes to
+stderr. As root on Debian or Ubuntu it installs through apt what is needed and cannot be had
+otherwise, after saying so; else it says what to install and exits with 69.
+
+Runs with the Python of the system, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+
+from acquisition import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
+from acquisition.errors import EXIT_UNAVAILABLE  # noqa: E402
+
+CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
+STAMP = "shardpulse-stamp"
+#: Debian packages by the command that they bring, for the tests.
+SYSTEM_TOOLS = {"redis-server": "redis-server", "vmstat": "procps", "pidstat": "sysstat"}
+
+
+def main() -> int:
+    """Prepare the environment, then become the program or print the directory."""
+    options = _arguments()
+    signal.signal(signal.SIGTERM, _stopped)
+    signal.signal(signal.SIGINT, _stopped)
+    started = time.monotonic()
+    if options.system:
+        install_system_tools()
+    venv = prepare(options.extra)
+    seconds = time.monotonic() - started
+    if seconds > 1:
+        say(f"environment ready after {seconds:.1f} s")
+    if not options.run:
+        print(venv)
+        return 0
+    _become(str(venv / "bin" / "python"), [options.run, *options.arguments])
+
+
+def prepare(extras: list[str]) -> Path:
+    """The environment with at least ``extras`` installed."""
+    home = _home()
+    home.mkdir(parents=True, exist_ok=True)
+    venv = home / ".venv"
+    lock = os.open(home, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say("waiting for another start that is preparing the environment")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    wanted = _stamp(venv, extras)
+    if wanted is not None:
+        _install(venv, extras)
+        _require_redis(venv)
+        (venv / STAMP).write_text(wanted)
+    os.close(lock)
+    return venv
+
+
+def _become(python: str, arguments: list[str]) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.execv(python, [python, *arguments])
+
+
+def install_system_tools() -> None:
+    """What the tests use of the system: installed as root on Debian, else only named."""
+    missing = [tool for tool in SYSTEM_TOOLS if shutil.which(tool) is None]
+    if not missing:
+        return
+    packages = [SYSTEM_TOOLS[tool] for tool in missing]
+    if _can_apt():
+        _apt(packages, f"for {', '.join(missing)}")
+    else:
+        say(f"{', '.join(missing)} not found: install {' '.join(packages)}; tests that need them will say so")
+
+
+def say(text: str) -> None:
+    """To the person at the terminal."""
+    print(f"shardpulse: {text}", file=sys.stderr, flush=True)
+
+
+def fail(text: str) -> NoReturn:
+    """Say what to install, exit 69."""
+    say(f"error: {text}")
+    raise SystemExit(EXIT_UNAVAILABLE)
+
+
+def _home() -> Path:
+    """The checkout, or a directory in the user's cache for a checkout that cannot be written."""
+    if os.access(CHECKOUT, os.W_OK):
+        return CHECKOUT
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "shardpulse" / hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:12]
+
+
+def _stamp(venv: Path, extras: list[str]) -> str | None:
+    """The stamp that the environment must get, or None when it has what is wanted already."""
+    stamp = venv / STAMP
+    has = stamp.read_text().splitlines() if stamp.exists() else []
+    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv}".encode())
+    for name in ("setup.cfg", "pyproject.toml", "deploy/constraints.txt"):
+        basis.update((CHECKOUT / name).read_bytes())
+    same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
+    if same and set(extras) <= set(has[1:]):
+        return None
+    return "\n".join([basis.hexdigest(), *sorted({*extras, *(has[1:] if same else [])})]) + "\n"
+
+
+def _install(venv: Path, extras: list[str]) -> None:
+    (venv / STAMP).unlink(missing_ok=True)
+    if not (venv / "bin" / "python").exists() or not _runs(venv / "bin" / "python", "import pip, sys"):
+        _require_venv()
+        say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
+        _run([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
+    source = CHECKOUT if venv.parent == CHECKOUT else _copy(venv.parent / "source")
+    what = f"{source}[{','.join(extras)}]" if extras else str(source)
+    editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
+    say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
+    _run(
+        [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+         "--no-input", "--constraint", str(CONSTRAINTS), *editable, what],
+        "pip could not install the packages: is a package index reachable (PIP_INDEX_URL, proxy)?",
+    )  # fmt: skip
+
+
+def _copy(target: Path) -> Path:
+    """A copy of the packages beside the environment: an installation writes into its source."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in ("acquisition", "probes", "filters"):
+        shutil.copytree(CHECKOUT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.cfg", "pyproject.toml", "README.md"):
+        if (CHECKOUT / name).exists():
+            shutil.copy(CHECKOUT / name, target / name)
+    return target
+
+
+def _require_venv() -> None:
+    """Debian and Ubuntu ship Python without what makes virtual environments."""
+    if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
+        return
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    if not _can_apt():
+        fail(f"Python's venv and pip are missing: install them (Debian, Ubuntu: apt install {package})")
+    _apt([package], "Python's venv and pip are missing")
+
+
+def _require_redis(venv: Path) -> None:
+    """The wheel brings a redis-server for some Pythons; for others the system must."""
+    python = venv / "bin" / "python"
+    if _runs(python, "import acquisition.redis_binary as r; r.find()"):
+        return
+    reason = (
+        f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
+    )
+    if not _can_apt():
+        fail(f"{reason}: install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)")
+    _apt(["redis-server"], reason)
+    if not _runs(python, "import acquisition.redis_binary as r; r.find()"):
+        fail(f"{reason}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
+
+
+def _can_apt() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _apt(packages: list[str], why: str) -> None:
+    say(f"{why}: installing {' '.join(packages)} through apt")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages]
+    for command in (install, ["apt-get", "update", "--quiet"], install):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and command is install:
+            return
+    fail(f"apt could not install {' '.join(packages)}: {_last_line(done.stderr)}")
+
+
+def _run(command: list[str], failure: str) -> None:
+    """Run to the end; its output only when it fails. It dies with this process."""
+    with subprocess.Popen(
+        lifeline.tied(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
+        try:
+            output, _ = child.communicate()
+        except BaseException:
+            child.terminate()
+            raise
+    if child.returncode != 0:
+        sys.stderr.write(output)
+        fail(failure)
+
+
+def _runs(python: Path, code: str) -> bool:
+    return subprocess.run([str(python), "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it did not say why"])[-1]
+
+
+def _stopped(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--extra", action="append", default=[], help="also install this extra of setup.cfg")
+    parser.add_argument("--system", action="store_true", help="also install the tools of the system that tests use")
+    parser.add_argument("--run", metavar="FILE", help="become this program, run in the environment")
+    parser.add_argument("arguments", nargs="*", help="its arguments, after --")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
