@@ -51,10 +51,10 @@ def main() -> int:
     seconds = time.monotonic() - started
     if seconds > 1:
         say(f"environment ready after {seconds:.1f} s")
-    if not options.run:
-        print(venv)
-        return 0
-    _become(str(venv / "bin" / "python"), [options.run, *options.arguments])
+    if options.run:
+        _become(str(venv / "bin" / "python"), [options.run, *options.arguments])
+    print(venv)
+    return 0
 
 
 def prepare(extras: list[str]) -> Path:
