@@ -1,0 +1,35 @@
+"""What a check is, and the columns that checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from acquisition.metric import ResourceSet
+from probes.reading import Reading
+
+Check = Callable[[Reading], None]
+CheckSettings = Mapping[str, object]  #: the TOML table [checks.NAME], already validated
+CheckFactory = Callable[[ResourceSet, CheckSettings], Check]
+
+
+def nothing(reading: Reading) -> None:
+    """The check of a resource set to which a check does not apply; the pipeline leaves it out."""
+    del reading
+
+
+def column_of(resource_set: ResourceSet, name: str) -> int:
+    """The column of a metric, -1 when the set does not have it."""
+    return next((i for i, metric in enumerate(resource_set.metrics) if metric.name == name), -1)
+
+
+def setting(settings: CheckSettings, name: str, default: float) -> float:
+    """A number of the check's table. Raises TypeError when it is none: the configuration promised one."""
+    value = settings.get(name, default)
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} = {value!r} is no number")
+    return float(value)
+
+
+def mark_all(reading: Reading, code: int) -> None:
+    """Give ``code`` to every sample of the reading that is still valid."""
+    reading.codes[:] = reading.codes.replace(b"\0", bytes((code,)))

@@ -1,0 +1,38 @@
+"""The first sample of an epoch: a counter without a predecessor has no rate: FIRST.
+
+Applies to rates without a value of entities that were not in the reading before; a new
+process, a reused pid or a migrated VM is a new entity. What a tool did print is not touched.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+from acquisition.codes import FIRST, VALID
+from acquisition.metric import COUNTER, ResourceSet
+from probes.checks.check import Check, CheckSettings
+from probes.reading import Reading
+
+
+def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
+    """The first-sample check. No parameters."""
+    del settings
+    width = len(resource_set.metrics)
+    counters = [i for i, metric in enumerate(resource_set.metrics) if metric.kind == COUNTER]
+    known: frozenset[int] = frozenset()
+    before: list[int] = []
+
+    def check(reading: Reading) -> None:
+        nonlocal known, before
+        present = [entity.id for entity in reading.entities]
+        if present == before:
+            return
+        for row, key in enumerate(present):
+            if key in known:
+                continue
+            for i in (row * width + column for column in counters):
+                if reading.codes[i] == VALID and isnan(reading.values[i]):
+                    reading.codes[i] = FIRST
+        before, known = present, frozenset(present)
+
+    return check

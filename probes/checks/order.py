@@ -1,0 +1,26 @@
+"""The time of a source stood still or went back: ORDER.
+
+The whole reading is marked, and only it: the next one is compared with it, so a clock that
+steps back an hour costs one reading and not an hour of them.
+"""
+
+from __future__ import annotations
+
+from acquisition.codes import ORDER
+from acquisition.metric import INFINITY, ResourceSet
+from probes.checks.check import Check, CheckSettings, mark_all
+from probes.reading import Reading
+
+
+def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
+    """The order check: wall clock and monotonic clock must both advance. No parameters."""
+    del resource_set, settings
+    wall = monotonic = -INFINITY
+
+    def check(reading: Reading) -> None:
+        nonlocal wall, monotonic
+        if reading.wall <= wall or reading.monotonic <= monotonic:
+            mark_all(reading, ORDER)
+        wall, monotonic = reading.wall, reading.monotonic
+
+    return check

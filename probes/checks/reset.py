@@ -1,0 +1,44 @@
+"""A counter that went back, as vmstat shows it: RESET.
+
+vmstat subtracts unsigned numbers and casts the result to 32 bits (src/vmstat.c), so a
+counter that went back by k prints 2^32 - k per second. A host that has really seen 2^31
+interrupts, context switches or kilobytes of block I/O in a second does not exist yet.
+Sources that read counters themselves (``probes.rates``) set RESET when they see the step;
+a wrap of 64 bits, as pidstat prints it, is already out of range.
+"""
+
+from __future__ import annotations
+
+from acquisition.codes import RESET, VALID
+from acquisition.metric import ResourceSet
+from probes.checks.check import Check, CheckSettings, column_of, nothing
+from probes.reading import Reading
+
+_HALF, _WHOLE = float(1 << 31), float(1 << 32)
+
+#: metric -> the unit that vmstat counts it in
+_WRAPS = {
+    "block_in_bytes_per_second": 1024.0,
+    "block_out_bytes_per_second": 1024.0,
+    "interrupts_per_second": 1.0,
+    "context_switches_per_second": 1.0,
+}
+
+
+def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
+    """The reset check: marks the wrapped figure only. No parameters."""
+    del settings
+    width = len(resource_set.metrics)
+    columns = [(column_of(resource_set, name), unit) for name, unit in _WRAPS.items()]
+    columns = [(column, unit) for column, unit in columns if column >= 0]
+    if not columns:
+        return nothing
+
+    def check(reading: Reading) -> None:
+        values, codes = reading.values, reading.codes
+        for column, unit in columns:
+            for i in range(column, len(values), width):
+                if _HALF <= values[i] / unit <= _WHOLE and codes[i] == VALID:
+                    codes[i] = RESET
+
+    return check

@@ -1,0 +1,45 @@
+"""A source that repeats itself although time passes: STUCK.
+
+The readings of ``ticks`` ticks in a row are equal in every figure and for every entity. That
+alone is what an idle process looks like, so it counts only where at least two rates of
+events or bytes of 10 per second and more stand still with it: those always jitter.
+"""
+
+from __future__ import annotations
+
+from acquisition.codes import STUCK
+from acquisition.metric import COUNTER, ResourceSet
+from probes.checks.check import Check, CheckSettings, mark_all, nothing, setting
+from probes.reading import Reading
+
+_JITTERY = ("1/s", "bytes/s")
+_MIN_RATE = 10.0
+_MIN_RATES = 2
+
+
+def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
+    """The stuck check: the ``ticks``-th equal reading and those after it are marked as a whole."""
+    ticks = int(setting(settings, "ticks", 10))
+    width = len(resource_set.metrics)
+    rates = [i for i, m in enumerate(resource_set.metrics) if m.kind == COUNTER and m.unit in _JITTERY]
+    if len(rates) < _MIN_RATES:
+        return nothing
+    before: list[float] = []
+    equal = 1
+
+    def check(reading: Reading) -> None:
+        nonlocal before, equal
+        if reading.values != before:
+            before = reading.values[:]
+            equal = 1
+            return
+        equal += 1
+        if equal >= ticks and _moving(reading.values, rates, width):
+            mark_all(reading, STUCK)
+
+    return check
+
+
+def _moving(values: list[float], rates: list[int], width: int) -> bool:
+    found = sum(value >= _MIN_RATE for column in rates for value in values[column::width])
+    return found >= _MIN_RATES

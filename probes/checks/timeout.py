@@ -1,0 +1,37 @@
+"""The source did not answer within its tick: TIMEOUT.
+
+A source that is late still owes its entities a reading: ``timed_out`` makes it, without a
+value. The check marks any reading in which no sample has a value or another reason.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+from acquisition.codes import TIMEOUT, VALID
+from acquisition.metric import ResourceSet
+from acquisition.table import Entity
+from probes.checks.check import Check, CheckSettings
+from probes.reading import NAN, Reading
+
+
+def timed_out(
+    resource_set: ResourceSet, entities: list[Entity], wall: float, monotonic: float, dt: float = 0.0
+) -> Reading:
+    """The reading of a source that did not answer: no values, every code TIMEOUT."""
+    cells = len(entities) * len(resource_set.metrics)
+    return Reading(resource_set, entities, [NAN] * cells, bytearray((TIMEOUT,)) * cells, wall, monotonic, dt)
+
+
+def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
+    """The timeout check. No parameters: each source knows how long it may take."""
+    del resource_set, settings
+
+    def check(reading: Reading) -> None:
+        values = reading.values
+        if not values or not isnan(values[0]) or any(reading.codes):
+            return
+        if all(map(isnan, values)):
+            reading.codes[:] = reading.codes.replace(bytes((VALID,)), bytes((TIMEOUT,)))
+
+    return check
