@@ -1,0 +1,84 @@
+"""Sources: what a monitor module reads its resource set from, each in a file of its own.
+
+New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one test.
+Only the sources that a host uses are imported: each costs memory in every probe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple, Protocol
+
+from acquisition.metric import ResourceSet
+from probes.discovery import Discovery
+from probes.host_facts import HostFacts
+from probes.reading import Reading
+
+#: (resource set, source) -> module that has ``create``
+REGISTRY: dict[tuple[str, str], str] = {
+    ("host", "procfs"): "probes.sources.procfs_host",
+    ("host", "vmstat"): "probes.sources.vmstat_child",
+    ("processes", "procfs"): "probes.sources.procfs_processes",
+    ("processes", "pidstat"): "probes.sources.pidstat_child",
+    ("vms", "procfs"): "probes.sources.procfs_vms",
+}
+#: What takes over where a tool is not installed or cannot keep the interval.
+FALLBACK = "procfs"
+
+
+class Source(Protocol):
+    """Reads one resource set. A source is either polled (``sample`` reads) or free-running:
+    a tool that prints at its own pace, whose output ``service`` takes in.
+
+    ``name`` is what tables call it; ``free_running`` says which of the two it is. No
+    method blocks for longer than reading /proc takes, and none raises for what the
+    sampled machine does.
+    """
+
+    name: str
+    free_running: bool
+
+    def sample(self, wall: float, monotonic: float) -> Reading | None:
+        """The reading of the tick that is due; a free-running source has none to give."""
+
+    def filenos(self) -> list[int]:
+        """Descriptors that ``service`` wants to be called for when they are readable."""
+
+    def wake_at(self) -> float:
+        """Monotonic time at which ``service`` wants to be called in any case; inf: never."""
+
+    def service(self, wall: float, monotonic: float) -> Reading | None:
+        """Take in what is there; the reading that it completes."""
+
+    def timed_out(self, wall: float, monotonic: float) -> Reading | None:
+        """The known entities with every sample TIMEOUT: what a tick without an answer becomes."""
+
+    def account(self) -> dict[str, object]:
+        """Figures about the source itself, for the probe's status."""
+
+    def close(self) -> None:
+        """Stop children, close files."""
+
+
+class Request(NamedTuple):
+    """What a source is made for. ``report`` takes one line for the operator, at most once per cause."""
+
+    resource_set: ResourceSet
+    interval: float
+    facts: HostFacts
+    discovery: Discovery
+    report: Callable[[str], None]
+
+
+def create(name: str, request: Request) -> Source:
+    """The source ``name`` for the request; FALLBACK, with a report, where it cannot work here.
+
+    Raises KeyError for a source that the resource set does not have.
+    """
+    module = import_module(REGISTRY[request.resource_set.name, name])
+    source: Source | None = module.create(request)
+    if source is not None:
+        return source
+    fallback: Source = import_module(REGISTRY[request.resource_set.name, FALLBACK]).create(request)
+    return fallback

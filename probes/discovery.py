@@ -1,0 +1,178 @@
+"""Discovery: which processes and virtual machines there are, and which of them to watch.
+
+Listing /proc is cheap and rarer than the tick; only pids that are new are looked into. A
+process is looked into twice, because right after its start it may still carry the name
+of the one that started it. Those that vanish are noticed when they are read.
+
+Which processes: all, or those that any selector names (regular expressions on command
+and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
+when named by pid. A qemu process is a virtual machine: it belongs to ``vms``, and to
+``processes`` as well only where a selector names it. Beyond ``limit`` the choice is
+stable: those watched already stay, then the longest-running come first; the others are counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from probes import qemu
+from probes.host_facts import HostFacts
+from probes.procfs import read_once
+
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
+_LOOKS = 2
+#: Every so many scans all processes are looked into again: a pid may have been reused between
+#: two scans, and a process may have become another program.
+_FULL_SCAN = 12
+
+
+class Selection(NamedTuple):
+    """Which processes to watch. ``commands`` and ``cgroups`` are regular expressions; ``limit`` bounds their number."""
+
+    every: bool = True
+    commands: tuple[str, ...] = ()
+    uids: tuple[int, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+    limit: int = 1000
+
+    @property
+    def named(self) -> bool:
+        """Whether any selector is given; then ``every`` is ignored."""
+        return bool(self.commands or self.uids or self.cgroups or self.pids)
+
+
+class Found(NamedTuple):
+    """A process as discovery saw it. ``start`` is its start time in clock ticks after the boot."""
+
+    pid: int
+    start: int
+    command: str
+    uid: int
+    kernel_thread: bool
+    guest: qemu.Guest | None
+    selected: bool
+
+
+class Discovery:
+    """Knows the processes to watch. ``generation`` grows whenever ``processes`` or ``guests`` changed."""
+
+    def __init__(self, facts: HostFacts, selection: Selection, interval: float) -> None:
+        self.generation = 0
+        self.processes: dict[int, Found] = {}
+        self.guests: dict[int, Found] = {}
+        self.left_out = 0
+        self._facts = facts
+        self._selection = selection
+        self._interval = interval
+        self._due = 0.0
+        self._known: dict[int, Found] = {}
+        self._looks: dict[int, int] = {}
+        self._scans = 0
+        self._commands = [re.compile(pattern) for pattern in selection.commands]
+        self._cgroups = [re.compile(pattern) for pattern in selection.cgroups]
+
+    def refresh(self, monotonic: float) -> int:
+        """Look for processes if it is time to; the generation."""
+        if monotonic >= self._due:
+            self._due = monotonic + self._interval
+            self._facts.refresh()
+            self.scan()
+        return self.generation
+
+    def forget(self, pid: int) -> None:
+        """A process is gone: its pid may be another's by the next scan."""
+        self._known.pop(pid, None)
+        self._looks.pop(pid, None)
+
+    def scan(self) -> None:
+        """Look for processes now."""
+        listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
+        for pid in self._known.keys() - listed:
+            self.forget(pid)
+        self._scans += 1
+        if self._scans % _FULL_SCAN == 0:
+            self._looks.clear()
+        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS]
+        for pid in young:
+            found = self._look(pid)
+            if found is None:
+                self.forget(pid)
+            else:
+                self._known[pid] = found
+                self._looks[pid] = self._looks.get(pid, 0) + 1
+        self._choose()
+
+    def _choose(self) -> None:
+        guests = {pid: found for pid, found in self._known.items() if found.guest is not None}
+        wanted = [found for found in self._known.values() if found.selected]
+        limit = self._selection.limit
+        if len(wanted) > limit:
+            wanted.sort(key=lambda found: (found.pid not in self.processes, found.start, found.pid))
+        self.left_out = max(0, len(wanted) - limit)
+        processes = {found.pid: found for found in wanted[:limit]}
+        if processes != self.processes or guests != self.guests:
+            self.processes, self.guests = processes, guests
+            self.generation += 1
+
+    def _look(self, pid: int) -> Found | None:
+        base = f"{self._facts.proc}/{pid}"
+        try:
+            text = read_once(f"{base}/stat")
+            uid = os.stat(base).st_uid
+            command, fields = parse_stat(text)
+            start, kernel_thread = int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD)
+        except (OSError, ValueError, IndexError):
+            return None
+        guest = None
+        if not kernel_thread and qemu.may_be_qemu(command):
+            guest = qemu.parse(command_line(base))
+        selected = self._select(pid, base, command, uid, kernel_thread, guest is not None)
+        return Found(pid, start, command, uid, kernel_thread, guest, selected)
+
+    def _select(self, pid: int, base: str, command: str, uid: int, kernel_thread: bool, guest: bool) -> bool:
+        selection = self._selection
+        if pid in selection.pids:
+            return True
+        if kernel_thread:
+            return False
+        if not selection.named:
+            return selection.every and not guest
+        if uid in selection.uids:
+            return True
+        if self._commands:
+            line = " ".join(command_line(base))
+            if any(pattern.search(line) or pattern.search(command) for pattern in self._commands):
+                return True
+        return bool(self._cgroups) and any(
+            pattern.match(path) for pattern in self._cgroups for path in cgroup_paths(base)
+        )
+
+
+def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
+    """Command and the fields from the third (state) on of /proc/PID/stat; a command may hold spaces and parentheses.
+
+    Raises ValueError when the text is none.
+    """
+    start, end = text.index(b"("), text.rindex(b")")
+    return text[start + 1 : end].decode("utf-8", "replace"), text[end + 2 :].split()
+
+
+def command_line(base: str) -> list[str]:
+    """The arguments of the process at ``base`` (/proc/PID); empty when it has none or may not be read."""
+    try:
+        text = read_once(f"{base}/cmdline")
+    except OSError:
+        return []
+    return text.rstrip(b"\0").decode("utf-8", "replace").split("\0") if text else []
+
+
+def cgroup_paths(base: str) -> list[str]:
+    """The cgroup paths of the process at ``base``, of every hierarchy (cgroups(7))."""
+    try:
+        lines = read_once(f"{base}/cgroup").decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [line.split(":", 2)[2] for line in lines if line.count(":") >= 2]

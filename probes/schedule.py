@@ -1,0 +1,63 @@
+"""When modules run: absolute deadlines on the wall clock's grid, waited for on the monotonic clock.
+
+Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i)
+(``acquisition.ticks``). A host samples at a phase of the interval that is hashed from its
+id, which spreads the load over the interval. Each deadline is computed anew from the
+pair of clocks, so that lateness never adds up and a stepped wall clock re-anchors the
+grid at the next tick; that readings then go back in time is marked by the order check.
+"""
+
+from __future__ import annotations
+
+import math
+
+from acquisition.ticks import tick_of
+
+#: Phases keep off the borders of the interval by this part of it, so that a wall clock that
+#: is slewed between two ticks does not push a sample into the neighbouring tick.
+MARGIN = 0.05
+
+
+def phase_of(host: int, interval: float) -> float:
+    """Seconds after the start of an interval at which the host with this id samples."""
+    fraction = (host >> 16 & 0xFFFFFFFF) / 2**32
+    return interval * (MARGIN + (1 - 2 * MARGIN) * fraction)
+
+
+def next_deadline(wall: float, monotonic: float, interval: float, phase: float) -> float:
+    """The monotonic time of the first sampling moment that is later than now."""
+    tick = tick_of(wall - phase, interval) + 1
+    return monotonic + max(0.0, tick * interval + phase - wall)
+
+
+class Schedule:
+    """The deadlines of one module, and the account of how well they were kept.
+
+    ``deadline`` is on CLOCK_MONOTONIC; ``ticks``, ``missed`` and ``late_seconds`` (sum) and
+    ``latest_seconds`` (maximum) describe the past.
+    """
+
+    __slots__ = ("_last", "deadline", "interval", "late_seconds", "latest_seconds", "missed", "phase", "ticks")
+
+    def __init__(self, interval: float, phase: float, wall: float, monotonic: float) -> None:
+        self.interval = interval
+        self.phase = phase
+        self.ticks = 0
+        self.missed = 0
+        self.late_seconds = 0.0
+        self.latest_seconds = 0.0
+        self._last = 0.0
+        self.deadline = next_deadline(wall, monotonic, interval, phase)
+
+    def begin(self, wall: float, monotonic: float) -> int:
+        """Count the tick that is due now, set the next deadline, and return the tick's number."""
+        late = max(0.0, monotonic - self.deadline)
+        self.late_seconds += late
+        self.latest_seconds = max(self.latest_seconds, late)
+        if self.ticks:
+            # by the monotonic clock: a step of the wall clock skips numbers, but misses nothing
+            self.missed += max(0, math.floor((self.deadline + late - self._last) / self.interval + 0.5) - 1)
+        self._last = self.deadline + late
+        self.ticks += 1
+        self.deadline = next_deadline(wall, monotonic, self.interval, self.phase)
+        return tick_of(wall, self.interval)

@@ -1,0 +1,58 @@
+"""Pressure stall information (PSI) from /proc/pressure (Documentation/accounting/psi.rst).
+
+The kernel's ``total`` is microseconds of stall since boot: its growth over the measured
+interval is the share of the time that was lost, without the averaging of avg10.
+"""
+
+from __future__ import annotations
+
+from probes.procfs import OpenFile
+from probes.sources.figures import CounterMemory, Row
+
+_MICROSECOND = 1e-6
+#: metric -> file, line
+LINES: dict[str, tuple[str, bytes]] = {
+    "pressure_cpu_some_ratio": ("cpu", b"some"),
+    "pressure_memory_some_ratio": ("memory", b"some"),
+    "pressure_memory_full_ratio": ("memory", b"full"),
+    "pressure_io_some_ratio": ("io", b"some"),
+    "pressure_io_full_ratio": ("io", b"full"),
+}
+
+
+def parse(text: bytes) -> dict[bytes, int]:
+    """``some`` and ``full`` -> microseconds of stall since boot."""
+    found = {}
+    for line in text.splitlines():
+        kind, _, rest = line.partition(b" ")
+        total = rest.rpartition(b"total=")[2]
+        if total.isdigit():
+            found[kind] = int(total)
+    return found
+
+
+class PressureFigures:
+    """The host's pressure; all MISSING where the kernel has none."""
+
+    metrics = tuple(LINES)
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._files = {name: OpenFile(f"{proc}/pressure/{name}") for name, _ in LINES.values()}
+        self._counters = CounterMemory()
+
+    def read(self, seconds: float, row: Row) -> None:
+        """See ``Figures``."""
+        totals = {name: self._totals(name) for name in self._files}
+        for metric, (name, line) in LINES.items():
+            row[metric] = self._counters.rate(metric, totals[name].get(line), seconds, _MICROSECOND)
+
+    def _totals(self, name: str) -> dict[bytes, int]:
+        try:
+            return parse(self._files[name].read())
+        except OSError:  # no PSI in this kernel, or switched off (psi=0)
+            return {}
+
+    def close(self) -> None:
+        """See ``Figures``."""
+        for file in self._files.values():
+            file.close()

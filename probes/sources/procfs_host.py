@@ -1,0 +1,71 @@
+"""The host from /proc and /sys: all metrics of the resource set ``host``."""
+
+from __future__ import annotations
+
+from acquisition.identity import entity_id
+from acquisition.metric import ResourceSet
+from acquisition.table import Entity
+from probes.host_facts import HostFacts
+from probes.reading import Reading
+from probes.sources import Request
+from probes.sources.figures import Figures, Row, cells, wanted
+from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.network import NetworkFigures
+from probes.sources.polled import Polled
+from probes.sources.pressure import PressureFigures
+
+
+def create(request: Request) -> HostSource:
+    """See ``probes.sources``."""
+    return HostSource(request.resource_set, request.facts)
+
+
+def host_entity(facts: HostFacts) -> Entity:
+    """The one row of the resource set ``host``: its epoch is the boot."""
+    return Entity(entity_id("host", facts.name, facts.boot_id), "host", facts.name, facts.boot_id, facts.name)
+
+
+def all_figures(facts: HostFacts) -> list[Figures]:
+    """Every group of host figures."""
+    return [
+        CpuFigures(facts.proc),
+        MemoryFigures(facts.proc),
+        PagingFigures(facts.proc, facts.page_size),
+        NetworkFigures(facts.proc, facts.sys),
+        PressureFigures(facts.proc),
+    ]
+
+
+class HostSource(Polled):
+    """Reads only the files that the selected metrics need."""
+
+    name = "procfs"
+
+    def __init__(self, resource_set: ResourceSet, facts: HostFacts) -> None:
+        self._set = resource_set
+        self._facts = facts
+        self._entities = [host_entity(facts)]
+        self._figures = wanted(all_figures(facts), resource_set)
+        self._last = 0.0
+
+    def sample(self, wall: float, monotonic: float) -> Reading:
+        """See ``Source``."""
+        seconds = monotonic - self._last if self._last else 0.0
+        self._last = monotonic
+        row: Row = {}
+        for figures in self._figures:
+            figures.read(seconds, row)
+        values, codes = cells(row, self._set.metrics)
+        facts = self._facts
+        return Reading(
+            self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
+        )
+
+    def account(self) -> dict[str, object]:
+        """See ``Source``."""
+        return {}
+
+    def close(self) -> None:
+        """See ``Source``."""
+        for figures in self._figures:
+            figures.close()

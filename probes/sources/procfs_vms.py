@@ -1,0 +1,142 @@
+"""Virtual machines from /proc: a qemu process with the guest that its command line names.
+
+Figures of the process as in ``procfs_processes`` (the guest's own CPU time is
+``cpu_guest_ratio``), and vCPUs, memory and the traffic of its tap interfaces. The host sees a
+tap from the other side: what the host transmits into it the guest receives.
+"""
+
+from __future__ import annotations
+
+from acquisition.codes import MISSING, VALID
+from acquisition.identity import entity_id
+from acquisition.metric import ResourceSet
+from acquisition.table import Entity
+from probes.discovery import Discovery, Found
+from probes.host_facts import HostFacts
+from probes.metrics import PROCESSES, VMS
+from probes.qemu import Guest, taps
+from probes.rates import NAN
+from probes.reading import Reading
+from probes.sources import Request
+from probes.sources.figures import CounterMemory
+from probes.sources.network import Traffic, total
+from probes.sources.polled import Polled
+from probes.sources.process_files import WIDTH
+from probes.sources.procfs_processes import Watched
+
+#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings.
+_TAPS_REFRESH = 60
+
+
+def create(request: Request) -> VmSource:
+    """See ``probes.sources``."""
+    return VmSource(request.resource_set, request.facts, request.discovery)
+
+
+def vm_entity(facts: HostFacts, found: Found, guest: Guest) -> Entity:
+    """The row of one VM: stable is its uuid (or its name on this host), its epoch the process that runs it."""
+    stable = guest.uuid or f"{facts.name}:{guest.name or found.pid}"
+    epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
+    labels = {"pid": str(found.pid), "uuid": guest.uuid, "host": facts.name}
+    return Entity(entity_id("vm", stable, epoch), "vm", stable, epoch, guest.name or found.command, labels)
+
+
+class VmSource(Polled):
+    """All qemu processes of the host."""
+
+    name = "procfs"
+
+    def __init__(self, resource_set: ResourceSet, facts: HostFacts, discovery: Discovery) -> None:
+        every = [metric.name for metric in VMS.metrics]
+        self._columns = tuple(every.index(metric.name) for metric in resource_set.metrics)
+        self._set = resource_set
+        self._facts = facts
+        self._discovery = discovery
+        self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < len(PROCESSES.metrics)))
+        self._traffic = Traffic(facts.proc)
+        self._with_traffic = any(column >= WIDTH + 2 for column in self._columns)
+        self._counters: dict[int, CounterMemory] = {}
+        self._taps: dict[int, list[str]] = {}
+        self._taps_age = 0
+        self._entities: list[Entity] = []
+        self._generation = -1
+        self._last = 0.0
+
+    def sample(self, wall: float, monotonic: float) -> Reading:
+        """See ``Source``."""
+        generation = self._discovery.refresh(monotonic)
+        changed = False
+        if generation != self._generation:
+            self._generation = generation
+            changed = self._watched.follow(self._discovery.guests)
+        seconds = monotonic - self._last if self._last else 0.0
+        self._last = monotonic
+        if self._watched.read(seconds) or changed:
+            self._forget()
+        self._look_for_taps()
+        values, codes = self._rows(seconds)
+        facts = self._facts
+        return Reading(
+            self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
+        )
+
+    def _forget(self) -> None:
+        alive = self._watched.files
+        self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
+        self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
+        self._entities = [
+            vm_entity(self._facts, found, found.guest) for found in self._watched.found() if found.guest is not None
+        ]
+
+    def _look_for_taps(self) -> None:
+        if not self._with_traffic:
+            return
+        self._taps_age += 1
+        if self._taps_age >= _TAPS_REFRESH:
+            self._taps_age = 0
+            self._taps.clear()
+        for pid in self._watched.files:
+            if pid not in self._taps:
+                self._taps[pid] = taps(self._facts.proc, pid)
+
+    def _rows(self, seconds: float) -> tuple[list[float], bytearray]:
+        values: list[float] = []
+        codes = bytearray()
+        traffic = self._interfaces()
+        for found in self._watched.found():
+            files, guest = self._watched.files[found.pid], found.guest
+            more = [(float(guest.vcpus), VALID), (float(guest.memory_bytes), VALID)] if guest else []
+            more += self._guest_traffic(found.pid, traffic, seconds)
+            row = [*files.values, *(value for value, _ in more)]
+            flags = [*files.codes, *(code for _, code in more)]
+            values += [row[column] for column in self._columns]
+            codes += bytes([flags[column] for column in self._columns])
+        return values, codes
+
+    def _interfaces(self) -> dict[str, tuple[int, int]]:
+        if not any(self._taps.values()):
+            return {}
+        try:
+            return self._traffic.read()
+        except OSError:
+            return {}
+
+    def _guest_traffic(self, pid: int, traffic: dict[str, tuple[int, int]], seconds: float) -> list[tuple[float, int]]:
+        """What the guest receives and transmits: what the host transmits into and receives from its taps."""
+        names = [name for name in self._taps.get(pid, ()) if name in traffic]
+        if not names:
+            return [(NAN, MISSING), (NAN, MISSING)]
+        counters = self._counters.setdefault(pid, CounterMemory())
+        return [
+            total([counters.rate(f"{name}{column}", traffic[name][column], seconds) for name in names])
+            for column in (1, 0)
+        ]
+
+    def account(self) -> dict[str, object]:
+        """See ``Source``."""
+        return self._watched.account()
+
+    def close(self) -> None:
+        """See ``Source``."""
+        self._watched.close()
+        self._traffic.close()
