@@ -1,0 +1,134 @@
+"""How the benchmark talks with its child programs: JSON objects, one per line, on stdin and stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from typing import Any
+
+from acquisition import lifeline
+from acquisition.errors import ShardpulseError
+from acquisition.machine import start_time
+
+_STOP_SECONDS = 10.0
+
+
+class ChildFailed(ShardpulseError):
+    """A program of the benchmark ended or fell silent."""
+
+
+class Child:
+    """A child program, tied to this one's life. Its stderr is ours."""
+
+    def __init__(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            lifeline.tied(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, **(environment or {})),
+        )
+        self._buffer = b""
+        self._selector = selectors.DefaultSelector()
+        assert self._process.stdout is not None
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Tell it something. Raises ChildFailed when it is gone."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ChildFailed(f"the {self.name} is gone: {error}") from error
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """Its next message. Raises ChildFailed when it ends, or says nothing for ``seconds``."""
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+                raise ChildFailed(f"the {self.name} said nothing for {seconds:g} s")
+            data = os.read(self._process.stdout.fileno(), 1 << 20)
+            if not data:
+                raise ChildFailed(f"the {self.name} ended with exit code {self._process.wait(_STOP_SECONDS)}")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def check(self) -> None:
+        """Raises ChildFailed when it has ended."""
+        if start_time(self.pid) is None:
+            raise ChildFailed(f"the {self.name} ended with exit code {self._process.wait(_STOP_SECONDS)}")
+
+    def stop(self) -> int:
+        """End it: SIGTERM, then SIGKILL. Its exit code; harmless when it has ended."""
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        self._process.terminate()
+        try:
+            return self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait(_STOP_SECONDS)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module with this interpreter."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def say(message: dict[str, Any]) -> None:
+    """A child tells its parent something."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+class Orders:
+    """A child's side of the conversation: ``fileno`` for select, ``read`` what has come."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def fileno(self) -> int:
+        """Standard input."""
+        return sys.stdin.fileno()
+
+    def wait(self) -> dict[str, Any]:
+        """The next order; ends the program when the parent is gone."""
+        while b"\n" not in self._buffer:
+            self._fill()
+        return self._next()
+
+    def read(self) -> list[dict[str, Any]]:
+        """The orders that one read of standard input completes: call when it is readable."""
+        self._fill()
+        orders = []
+        while b"\n" in self._buffer:
+            orders.append(self._next())
+        return orders
+
+    def _fill(self) -> None:
+        data = os.read(self.fileno(), 1 << 16)
+        if not data:
+            raise SystemExit(0)
+        self._buffer += data
+
+    def _next(self) -> dict[str, Any]:
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        order: dict[str, Any] = json.loads(line)
+        return order

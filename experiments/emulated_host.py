@@ -1,0 +1,118 @@
+"""One emulated host: the product's own writer, fed with seeded samples."""
+
+from __future__ import annotations
+
+from acquisition.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.outbox import Outbox
+from acquisition.resp import Address, Credentials
+from acquisition.table import Table
+from acquisition.writer import Writer
+from experiments.membership import Membership, first_serials
+from experiments.values import STRIP_ROWS, Strip
+from experiments.workload import Workload, host_name, host_number, resource_set
+
+_SOURCE = "emulated"
+_HEADER_ROOM = 128
+_JITTER_STEPS = 200  #: sampling ends up to so many microseconds before the moment it is due
+
+
+class Common:
+    """What all emulated hosts share."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.strip = Strip(workload)
+        self.set: ResourceSet = resource_set(workload.metrics)
+        self.set_id = resource_set_id(self.set.name)
+        self.schema = schema_hash(self.set.metrics)
+        self.serials = first_serials(workload)
+
+    def frame_bytes(self) -> int:
+        """What a frame takes at most, in a ring as well."""
+        rows = self.workload.entities + 1
+        return _HEADER_ROOM + 8 * rows + 5 * rows * self.workload.metrics
+
+
+class EmulatedHost:
+    """``made`` sample frames so far; ``log`` is the monotonic time of each, kept for hosts that are checked."""
+
+    __slots__ = ("_common", "_outbox", "_start", "index", "log", "made", "membership", "number", "writer")
+
+    def __init__(
+        self,
+        common: Common,
+        index: int,
+        seeds: list[Address],
+        held_frames: int,
+        held_seconds: float,
+        position_interval: float,
+        logged: bool,
+    ) -> None:
+        self.index = index
+        self.number = host_number(index)
+        self.made = 0
+        self.log: list[float] | None = [] if logged else None
+        self.membership = Membership(common.workload, index, common.serials)
+        self._common = common
+        self._start = common.strip.start(index)
+        self._outbox = Outbox(None, max(held_frames * common.frame_bytes(), 1 << 16), held_seconds)
+        self.writer = Writer(
+            self.number, host_name(index), seeds, Credentials(), self._outbox, position_interval=position_interval
+        )
+
+    def waiting(self) -> int:
+        """Frames, tables included, that the filter is not known to have applied."""
+        window = self._outbox.windows.get(self._common.set_id)
+        return window.last - window.applied if window is not None else 0
+
+    def account(self) -> dict[str, float]:
+        """The numbers of the writer's account, its errors by kind among them."""
+        account = self.writer.account()
+        numbers = {name: value for name, value in account.items() if isinstance(value, int | float)}
+        return numbers | {f"error_{kind}": count for kind, count in account["errors"].items()}
+
+    def offer_table(self, tick: int, wall: float, monotonic: float) -> None:
+        """Offer the names of all rows."""
+        common = self._common
+        table = Table(
+            host_name(self.index),
+            common.set.name,
+            common.workload.interval,
+            _SOURCE,
+            True,
+            common.set.metrics,
+            self.membership.entities(),
+        )
+        self.writer.offer_table(table, tick, wall, monotonic)
+
+    def sample(self, tick: int, wall: float, monotonic: float) -> int:
+        """Make the next frame and offer it; answers its number of samples."""
+        common, number = self._common, self.made
+        membership = self.membership
+        early = (self._start + 97 * number) % _JITTER_STEPS * 1e-6
+        wall -= early
+        monotonic -= early
+        if membership.step(number) or self.writer.wants_table(common.set_id):
+            self.offer_table(tick, wall, monotonic)
+        members = membership.members
+        rows = len(members.serials)
+        metrics = common.workload.metrics
+        strip = common.strip
+        values, codes = strip.cut((self._start + number * strip.stride) % STRIP_ROWS, rows)
+        self.writer.offer(
+            common.set_id,
+            common.schema,
+            rows,
+            metrics,
+            common.workload.interval,
+            tick,
+            wall,
+            monotonic,
+            members.ids,
+            values,
+            codes,
+        )
+        self.made = number + 1
+        if self.log is not None:
+            self.log.append(monotonic)
+        return rows * metrics

@@ -1,0 +1,187 @@
+"""``python -m experiments.ingest``: how many samples a second, how fresh, at what cost, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
+from acquisition.snapshot import SnapshotReader
+from experiments import machine, pipeline, shard_counts, usage
+from experiments.figures import medians
+from experiments.options import Options, parse
+from experiments.pipeline import Moment, Pipeline
+from experiments.report import format_run
+from experiments.verification import Verdict, choose_hosts, verify
+
+_RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def main(argv: list[str]) -> int:
+    """Measure, print, and say whether what was measured can be trusted."""
+    try:
+        options, given = parse(argv)
+        runs = [measure(options) for _ in range(given.repeats)]
+    except ShardpulseError as error:
+        print(f"ingest: {error}", file=sys.stderr)
+        return error.exit_code
+    document = summary(argv, runs)
+    if given.save:
+        _RESULTS.mkdir(exist_ok=True)
+        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document) if given.json else format_run(document))
+    return EXIT_OK if document["passed"] else EXIT_FAILURE
+
+
+def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The document of all runs: the medians of their figures, whether all passed, and the runs."""
+    figures = medians([run["figures"] for run in runs])
+    return {
+        **machine.provenance(argv, "experiments.ingest"),
+        "repeats": len(runs),
+        "passed": all(run["passed"] for run in runs),
+        "failures": [failure for run in runs for failure in run["failures"]],
+        **figures,
+        "machine": runs[0]["machine"],
+        "profiles": runs[0]["profiles"],
+        "runs": runs if len(runs) > 1 else [],
+    }
+
+
+def measure(options: Options) -> dict[str, Any]:
+    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    with tempfile.TemporaryDirectory(prefix="shardpulse-ingest-") as name:
+        directory = Path(name)
+        with pipeline.running(options, directory) as parts:
+            version = shard_counts.redis_version(parts.cluster)
+            parts.start()
+            parts.run(options.warmup)
+            parts.reader.send({"do": "begin"})
+            before = parts.mark()
+            parts.run(options.seconds)
+            after = parts.mark()
+            parts.reader.send({"do": "end"})
+            freshness = parts.reader.receive(30.0)
+            memory = usage.memory(parts.roles)
+            reports = parts.finish()
+            final = shard_counts.read(parts.cluster)
+            snapshot_seconds, verdict = _verify(parts, reports)
+            parts.stop_filters()
+        found = pipeline.profiles(options, directory)
+    figures = {
+        **_rates(before, after),
+        **freshness,
+        **_books(reports, final),
+        "cpu_cores": _rounded(usage.cores(before.usage, after.usage)),
+        "cpu_seconds_per_million_samples": _cost(before, after),
+        "memory_bytes": memory,
+        "snapshot_seconds": snapshot_seconds,
+        "checked_entities": verdict.entities,
+        "checked_samples": verdict.samples,
+        "mismatches": verdict.mismatches,
+        "worst_difference": round(verdict.worst, 4),
+    }
+    failures = _failures(options, figures, verdict, reports)
+    return {
+        "passed": not failures,
+        "failures": failures,
+        "figures": figures,
+        "machine": machine.describe(version),
+        "profiles": found,
+        "writers": _sum_accounts(reports),
+    }
+
+
+def _rates(before: Moment, after: Moment) -> dict[str, Any]:
+    """What went through per second of the window. Stored samples are the shards' own count of
+    entries times the samples of an average entry, tables included."""
+    seconds = after.usage.at - before.usage.at
+    frames = after.offered.frames - before.offered.frames
+    offered = after.offered.samples - before.offered.samples
+    stored = after.shards.stored_frames - before.shards.stored_frames
+    smoothed = after.shards.applied - before.shards.applied
+    applied_frames = after.shards.frames - before.shards.frames
+    return {
+        "seconds": round(seconds, 3),
+        "samples_offered_per_second": round(offered / seconds),
+        "samples_stored_per_second": round(stored * smoothed / max(1, applied_frames) / seconds),
+        "samples_smoothed_per_second": round(smoothed / seconds),
+        "frames_per_second": round(frames / seconds),
+        "backlog_samples": after.offered.samples - after.shards.applied - after.shards.lost,
+        "missed_ticks": after.offered.missed - before.offered.missed,
+        "generator_lag_ms": round(after.offered.lag_seconds * 1000.0, 3),
+        "received_bytes_per_second": round((after.shards.received_bytes - before.shards.received_bytes) / seconds),
+        "shard_memory_bytes": after.shards.memory_bytes,
+    }
+
+
+def _books(reports: list[dict[str, Any]], final: shard_counts.ShardCounts) -> dict[str, Any]:
+    """The generator's own count against the filter's, after the drain. Pending counts as lost."""
+    made = sum(report["counts"]["samples"] for report in reports)
+    known = final.before + final.applied + final.lost
+    return {
+        "samples_made": made,
+        "samples_applied": final.applied,
+        "samples_invalid": final.invalid,
+        "samples_lost": max(final.lost, made - final.before - final.applied),
+        "samples_duplicated": max(0, known - made),
+        "frames_applied": final.frames,
+        "frames_dropped_as_duplicates": final.duplicates,
+        "frames_refused": final.refused,
+    }
+
+
+def _cost(before: Moment, after: Moment) -> dict[str, float]:
+    millions = max(1, after.shards.applied - before.shards.applied) / 1e6
+    return {role: round((seconds - before.usage.cpu[role]) / millions, 5) for role, seconds in after.usage.cpu.items()}
+
+
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+def _verify(parts: Pipeline, reports: list[dict[str, Any]]) -> tuple[float, Verdict]:
+    """Read everything as ``latest`` and compare; also how long that reading took."""
+    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
+    began = time.monotonic()
+    snapshot = SnapshotReader(parts.cluster).latest()
+    seconds = time.monotonic() - began
+    blocks = {block.host_id: block for block in snapshot.blocks}
+    options = parts.options
+    hosts = choose_hosts(options.workload, options.check)
+    return round(seconds, 4), verify(blocks, options.workload, logs, hosts, options.tau)
+
+
+def _failures(options: Options, figures: dict[str, Any], verdict: Verdict, reports: list[dict[str, Any]]) -> list[str]:
+    """Why the run does not count; empty when it does."""
+    found = []
+    if verdict.mismatches:
+        found.append(f"{verdict.mismatches} of {verdict.samples} samples differ from the scalar model")
+        found += verdict.examples
+    if not all(report["drained"] for report in reports):
+        found.append(f"not everything was smoothed within {options.drain_seconds:g} s")
+    if figures["samples_duplicated"]:
+        found.append(f"{figures['samples_duplicated']} samples were applied twice")
+    if figures["samples_lost"] and not options.overload:
+        found.append(f"{figures['samples_lost']} samples were lost")
+    if figures["missed_ticks"] and not options.overload:
+        found.append(f"the generator missed {figures['missed_ticks']} ticks: it is the bottleneck")
+    if not figures["readings"]:
+        found.append("the freshness reader read nothing")
+    return found
+
+
+def _sum_accounts(reports: list[dict[str, Any]]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for report in reports:
+        for name, value in report["writers"].items():
+            totals[name] = totals.get(name, 0) + value
+    return totals
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

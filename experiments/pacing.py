@@ -1,0 +1,93 @@
+"""When emulated hosts sample: at the product's phases, or as fast as the pipeline takes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from acquisition.ticks import tick_of
+from experiments.emulated_host import EmulatedHost
+from experiments.fleet import Fleet
+from probes.schedule import phase_of
+
+_SHORTEST_SLEEP = 0.001  #: frames that fall due within it are made together
+_LONGEST_SLEEP = 0.05
+_TURN = 64  #: frames made between two looks at the sockets in the closed loop
+
+Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
+
+
+class Paced:
+    """Every host samples once per interval at its hashed phase.
+
+    Sampling times are those of the schedule, whatever the time at which this process gets to make
+    the frame: its lateness counts as age. A host whose tick is more than an interval late misses it.
+    """
+
+    def __init__(self, fleet: Fleet, interval: float) -> None:
+        self._fleet = fleet
+        self._interval = interval
+        order = sorted((phase_of(host.number, interval), host.index, host) for host in fleet.hosts)
+        self._turns = [(phase, host) for phase, _, host in order]
+
+    def run(self, stopped: Stopped) -> None:
+        """Sample from the next whole interval on until stopped."""
+        tick = tick_of(time.time(), self._interval) + 1
+        while True:
+            ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
+            base = tick * self._interval
+            for phase, host in self._turns:
+                wall = base + phase
+                due = wall - ahead
+                now = time.monotonic()
+                while now < due:
+                    if stopped(self._fleet.attend(min(max(due - now, _SHORTEST_SLEEP), _LONGEST_SLEEP))):
+                        return
+                    now = time.monotonic()
+                self._sample(host, tick, wall, due, now)
+            if stopped(self._fleet.attend(0.0)):
+                return
+            tick += 1
+
+    def _sample(self, host: EmulatedHost, tick: int, wall: float, due: float, now: float) -> None:
+        late = now - due
+        self._fleet.lag_seconds = max(self._fleet.lag_seconds, late)
+        if late > self._interval:
+            self._fleet.missed += 1
+        else:
+            self._fleet.sample(host, tick, wall, due, now)
+
+
+class ClosedLoop:
+    """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
+
+    So no more is offered than the pipeline takes, and its limit is what is measured. Sampling
+    times are real; ticks are those of the workload's interval, which is short here.
+    """
+
+    def __init__(self, fleet: Fleet, interval: float, outstanding: int) -> None:
+        self._fleet = fleet
+        self._interval = interval
+        self._outstanding = outstanding
+        self._last_tick: dict[EmulatedHost, int] = dict.fromkeys(fleet.hosts, 0)
+
+    def run(self, stopped: Stopped) -> None:
+        """Sample until stopped."""
+        while True:
+            made = 0
+            for start in range(0, len(self._fleet.hosts), _TURN):
+                for host in self._fleet.hosts[start : start + _TURN]:
+                    made += self._sample(host)
+                if stopped(self._fleet.attend(0.0)):
+                    return
+            if not made and stopped(self._fleet.attend(_SHORTEST_SLEEP)):
+                return
+
+    def _sample(self, host: EmulatedHost) -> bool:
+        now, wall = time.monotonic(), time.time()
+        tick = tick_of(wall, self._interval)
+        if tick <= self._last_tick[host] or host.waiting() >= self._outstanding:
+            return False
+        self._last_tick[host] = tick
+        self._fleet.sample(host, tick, wall, now, now)
+        return True
