@@ -50,7 +50,7 @@ class Fleet:
     def serve(self, host: EmulatedHost, now: float) -> None:
         """Let a host's writer do what it has to do, and wait for what it waits for."""
         writer = host.writer
-        writer.service(now)
+        host.due = writer.service(now)
         wanted = (writer.fileno(), writer.events(), writer.generation)
         if self._registered.get(host) != wanted:
             self._register(host, wanted)

@@ -26,17 +26,18 @@ class Members(NamedTuple):
 class Membership:
     """The rows of one host. ``step`` before every frame tells whether they changed."""
 
-    __slots__ = ("_phase", "_seed", "_workload", "host_index", "members")
+    __slots__ = ("_period", "_phase", "_workload", "host_index", "members")
 
     def __init__(self, workload: Workload, host_index: int, serials: tuple[int, ...]) -> None:
         self.host_index = host_index
         self.members = Members(serials, b"".join(_id_bytes(host_index, serial) for serial in serials), 0)
         self._workload = workload
-        self._phase = identity("churn", str(workload.seed), str(host_index)) % max(1, workload.churn_frames)
+        self._period = workload.churn_frames
+        self._phase = identity("churn", str(workload.seed), str(host_index)) % max(1, self._period)
 
     def step(self, number: int) -> bool:
         """Apply what happens before frame ``number``; true when rows came (a table is due)."""
-        period = self._workload.churn_frames
+        period = self._period
         if not period or not number or (number + self._phase) % period:
             return False
         newest = self._workload.entities + self.members.changes

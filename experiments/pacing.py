@@ -85,8 +85,10 @@ class ClosedLoop:
 
     def _sample(self, host: EmulatedHost) -> bool:
         now, wall = time.monotonic(), time.time()
-        tick = tick_of(wall, self._interval)
+        tick = int(wall / self._interval)
         if tick <= self._last_tick[host] or host.waiting() >= self._outstanding:
+            if now >= host.due:
+                self._fleet.serve(host, now)
             return False
         self._last_tick[host] = tick
         self._fleet.sample(host, tick, wall, now, now)

@@ -16,6 +16,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ class Profile:
 
     def __init__(self) -> None:
         self.samples = 0
+        self._began = time.process_time()
         self._lines: Counter[tuple[CodeType, int]] = Counter()
         self._functions: Counter[CodeType] = Counter()
 
@@ -60,7 +62,12 @@ class Profile:
             {"share": count / total, "where": f"{_place(code)}:{code.co_firstlineno}", "function": code.co_qualname}
             for code, count in self._functions.most_common(top)
         ]
-        return {"samples": self.samples, "period_seconds": _PERIOD, "lines": lines, "functions": functions}
+        return {
+            "samples": self.samples,
+            "cpu_seconds": round(time.process_time() - self._began, 3),
+            "lines": lines,
+            "functions": functions,
+        }
 
 
 @contextmanager
@@ -81,7 +88,7 @@ def profiling(output: str | None) -> Iterator[None]:
 
 def format_profile(name: str, document: dict[str, Any], top: int = 15) -> str:
     """The top of a profile as text."""
-    rows = [f"profile of {name}: {document['samples']} samples"]
+    rows = [f"profile of {name}: {document['samples']} samples of {document['cpu_seconds']:.2f} s"]
     for kind in ("lines", "functions"):
         rows.append(f"  {kind}")
         rows.extend(f"  {row['share']:7.1%}  {row['where']}  {row['function']}" for row in document[kind][:top])
