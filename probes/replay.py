@@ -1,0 +1,229 @@
+"""Captured output of vmstat or pidstat, through the same parser and the same checks as live samples.
+
+Streams: one tick is in memory at a time, whatever the length of the capture. Limits of the
+machine that was sampled come from the captured banner or from the caller, never from the
+machine that replays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
+
+from acquisition import codes
+from acquisition.identity import entity_id
+from acquisition.metric import ResourceSet
+from acquisition.table import Entity
+from probes.checks import Check
+from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, VMSTAT_METRICS
+from probes.reading import Reading
+from probes.sources.pidstat import PidstatParser, ProcessRow, ProcessTick
+from probes.sources.tool_clock import Moment, ToolClock
+from probes.sources.tool_output import MAX_LINE, Rejections
+from probes.sources.vmstat import VmstatParser
+
+VMSTAT_SET: ResourceSet = HOST.select(VMSTAT_METRICS)
+PIDSTAT_SET: ResourceSet = PROCESSES.select(PIDSTAT_METRICS)
+_MAX_ENTITIES = 65536
+
+
+class Machine(NamedTuple):
+    """The machine that was sampled, as far as it is known: 0 means unknown."""
+
+    host: str = ""
+    cores: int = 0
+    memory_bytes: float = 0.0
+
+
+class Replayed(NamedTuple):
+    """A checked reading and the time of its tick as ISO 8601 (None when the capture has none)."""
+
+    time: str | None
+    reading: Reading
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file in bounded memory: a longer line than MAX_LINE comes as its beginning,
+    one byte longer than MAX_LINE, and its rest is passed over."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+        while len(line) > MAX_LINE and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE + 1)
+            if len(line) <= MAX_LINE:
+                break
+
+
+def replay_vmstat(
+    file: BinaryIO, parser: VmstatParser, check: Check, machine: Machine, interval: float
+) -> Iterator[Replayed]:
+    """A checked reading of the host per row. ``interval`` is used where rows carry no time."""
+    name = machine.host or "host"
+    entities = [Entity(entity_id("host", name, "replay"), "host", name, "replay", name)]
+    timeline = _Timeline(interval)
+    for line in lines_of(file):
+        row = parser.feed(line)
+        if row is None:
+            continue
+        time = timeline.advance(row.time)
+        reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine)
+        reading.lines = [row.line]
+        check(reading)
+        yield Replayed(time, reading)
+
+
+def replay_pidstat(
+    file: BinaryIO, parser: PidstatParser, check: Check, machine: Machine, interval: float
+) -> Iterator[Replayed]:
+    """A checked reading of all processes per tick; host and cores that ``machine`` does not name
+    come from the banner. ``interval`` is used where times cannot be read."""
+    entities = _Processes()
+    timeline = _Timeline(interval)
+    sampled = machine
+    known = None
+    for line in chain(lines_of(file), (None,)):
+        tick = parser.flush() if line is None else parser.feed(line)
+        if tick is not None:
+            time = timeline.advance(tick.time)
+            reading = _process_reading(tick, timeline, entities, sampled)
+            check(reading)
+            yield Replayed(time, reading)
+        if parser.banner is not known:  # after the tick that the banner ended
+            known = parser.banner
+            if known is not None:
+                timeline.clock.begin(known.date)
+                sampled = Machine(machine.host or known.host, machine.cores or known.cores, machine.memory_bytes)
+
+
+def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
+    """A JSON object per entity: ``line, time, entity, metrics {name: value}, invalid {name: {value, code}}``.
+
+    ``value`` of an invalid sample is its raw value: null where there is none, the strings
+    ``Infinity`` and ``-Infinity`` for what JSON cannot say.
+    """
+    reading = replayed.reading
+    names = [metric.name for metric in reading.resource_set.metrics]
+    width = len(names)
+    for row, entity in enumerate(reading.entities):
+        values = reading.values[row * width : (row + 1) * width]
+        marks = reading.codes[row * width : (row + 1) * width]
+        invalid = {}
+        metrics = dict(zip(names, values, strict=True))
+        if any(marks):
+            invalid = {
+                name: {"value": _json_value(value), "code": codes.name_of(code)}
+                for name, value, code in zip(names, values, marks, strict=True)
+                if code != codes.VALID
+            }
+            metrics = {name: value for name, value in metrics.items() if name not in invalid}
+        yield {
+            "line": reading.lines[row],
+            "time": replayed.time,
+            "entity": _label(entity),
+            "metrics": metrics,
+            "invalid": invalid,
+        }
+
+
+def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: int) -> str:
+    """What became of the lines, for people: counts, then each reason with its line numbers."""
+    samples = f"{invalid} invalid samples" if invalid else "all samples valid"
+    parts = [
+        f"{tool}: {parser.lines} lines, {parser.parsed} rows parsed ({samples}), {parser.rejected.count} rejected, "
+        f"{parser.skipped} passed over (headers, averages, threads, comments)"
+    ]
+    if parser.unknown:
+        parts.append(f"  columns that are not understood: {', '.join(sorted(parser.unknown))}")
+    rejected = parser.rejected
+    parts.extend(
+        f"  rejected, {reason}: {count} ({_line_numbers(rejected, reason)})"
+        for reason, count in rejected.counts.items()
+    )
+    return "\n".join(parts)
+
+
+def _line_numbers(rejected: Rejections, reason: str) -> str:
+    ranges = rejected.lines[reason]
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    listed = sum(last - first + 1 for first, last in ranges)
+    more = rejected.counts[reason] - listed
+    return f"line{'s' if listed + more > 1 else ''} {shown}{f' and {more} more' if more else ''}"
+
+
+def _json_value(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _label(entity: Entity) -> str:
+    """``host`` of a host, ``pid/command`` of a process."""
+    return f"{entity.labels['pid']}/{entity.name}" if entity.kind == "process" else entity.name
+
+
+def _process_reading(tick: ProcessTick, timeline: _Timeline, entities: _Processes, machine: Machine) -> Reading:
+    rows = tick.rows.values()
+    values = [value for row in rows for value in row.values]
+    marks = bytearray().join([row.codes for row in rows])
+    who = [entities.of(row, machine.host) for row in rows]
+    reading = timeline.reading(PIDSTAT_SET, who, values, marks, machine)
+    reading.lines = [row.line for row in rows]
+    return reading
+
+
+class _Processes:
+    """Entities by pid. A capture has no start times: a pid with another command is a new epoch."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Entity] = {}
+
+    def of(self, row: ProcessRow, host: str) -> Entity:
+        """The entity of a row."""
+        found = self._known.get(row.pid)
+        if found is None or found.name != row.command:
+            if len(self._known) >= _MAX_ENTITIES:
+                self._known.clear()
+            stable, epoch = f"{host}:{row.pid}", f"replay:{row.command}"
+            labels = {"pid": str(row.pid)}
+            found = Entity(entity_id("process", stable, epoch), "process", stable, epoch, row.command, labels)
+            self._known[row.pid] = found
+        return found
+
+
+class _Timeline:
+    """Wall and monotonic time of a capture: its own times where it has them, else intervals."""
+
+    def __init__(self, interval: float) -> None:
+        self.clock = ToolClock()
+        self._interval = interval
+        self._wall = 0.0
+        self._monotonic = 0.0
+        self._dt = 0.0
+
+    def advance(self, text: str) -> str | None:
+        """To the next tick; its time as ISO 8601, or as printed where that cannot be read."""
+        moment: Moment | None = self.clock.read(text) if text else None
+        first = self._monotonic == 0.0
+        wall = moment.seconds if moment else self._wall + self._interval
+        passed = wall - self._wall
+        self._dt = passed if passed > 0 and not first else self._interval
+        self._wall = wall
+        self._monotonic += self._dt
+        return moment.text if moment else (text or None)
+
+    def reading(
+        self, resource_set: ResourceSet, entities: list[Entity], values: list[float], marks: bytearray, machine: Machine
+    ) -> Reading:
+        """The reading of this tick."""
+        return Reading(
+            resource_set,
+            entities,
+            values,
+            marks,
+            self._wall,
+            self._monotonic,
+            self._dt,
+            machine.cores,
+            machine.memory_bytes,
+        )

@@ -1,0 +1,153 @@
+"""``shardpulse replay``: captured vmstat or pidstat output through parser and checks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from acquisition import config, errors, help_text
+from acquisition.errors import NoInputError
+from probes.checks import build_pipeline
+from probes.metrics import RESOURCE_SETS
+from probes.replay import (
+    PIDSTAT_SET,
+    VMSTAT_SET,
+    Machine,
+    Replayed,
+    documents,
+    replay_pidstat,
+    replay_vmstat,
+    summary,
+)
+from probes.sources.pidstat import PidstatParser
+from probes.sources.vmstat import UNITS, VmstatParser
+
+_DESCRIPTION = """\
+Send captured output of vmstat or pidstat through the same parser and the same checks as live
+samples, and print a JSON object per entity and tick:
+
+  {"line": 4, "time": "2026-11-21T13:00:01", "entity": "host",
+   "metrics": {"cpu_user_ratio": 0.02, ...}, "invalid": {"cpu_guest_ratio": {"value": null, "code": "MISSING"}}}
+
+line is where the entity was first named in its tick; time is null where the capture has none;
+entity is the host, or pid/command; value of an invalid sample is its raw value (null: none;
+"Infinity"). A summary with the line number and reason of every rejected row goes to stderr.
+
+Limits of the machine that was sampled (CPU within its cores, memory within its memory) come
+from the banner of pidstat or from --cores and --memory, never from this machine."""
+
+_EXAMPLES = """\
+vmstat -n -w -t 1 60 > v.txt; shardpulse replay vmstat v.txt
+pidstat -h -u -r -d -w 1 60 | shardpulse replay pidstat -
+shardpulse replay vmstat --unit M --memory 64G --strict v.txt    captured with -S M
+shardpulse replay pidstat --push p.txt                           into the shards instead"""
+
+_SUFFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of the sub-command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    settings = config.load(options.config)
+    config.check_metrics(
+        settings,
+        {name: [m.name for m in found.metrics] for name, found in RESOURCE_SETS.items()},
+        options.config or "configuration",
+    )
+    file = _open(options.file)
+    parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
+    invalid = _print(readings)
+    if parser.lines == 0:
+        raise NoInputError(f"{options.file} is empty")
+    print(summary(options.tool, parser, invalid), file=sys.stderr)
+    return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
+
+
+def _print(readings: Iterator[Replayed]) -> int:
+    """Write JSON Lines; the number of invalid samples."""
+    invalid = 0
+    write = sys.stdout.write
+    encode = json.JSONEncoder(allow_nan=False, separators=(", ", ": ")).encode
+    for replayed in readings:
+        marks = replayed.reading.codes
+        invalid += len(marks) - marks.count(0)
+        write("".join(f"{encode(document)}\n" for document in documents(replayed)))
+    sys.stdout.flush()
+    return invalid
+
+
+def _replay(
+    options: argparse.Namespace, file: BinaryIO, checks: dict[str, dict[str, Any]]
+) -> tuple[VmstatParser | PidstatParser, Iterator[Replayed]]:
+    machine = Machine(options.host, options.cores, options.memory)
+    if options.tool == "vmstat":
+        vmstat = VmstatParser(VMSTAT_SET, unit=options.unit, first_is_average=not options.no_first)
+        return vmstat, replay_vmstat(file, vmstat, build_pipeline(VMSTAT_SET, checks), machine, options.interval)
+    pidstat = PidstatParser(PIDSTAT_SET, cores_divided=options.divided_by)
+    return pidstat, replay_pidstat(file, pidstat, build_pipeline(PIDSTAT_SET, checks), machine, options.interval)
+
+
+def _open(name: str) -> BinaryIO:
+    if name == "-":
+        return sys.stdin.buffer
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - read to its end by the generator, closed with the process
+        if os.path.isdir(name):
+            raise IsADirectoryError(21, "is a directory")
+    except OSError as error:
+        raise NoInputError(f"{name} cannot be read: {error.strerror}") from error
+    return file
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES, (0, 65, 66, 78))
+    parser.add_argument("tool", choices=("vmstat", "pidstat"), help="what printed the capture")
+    parser.add_argument("file", metavar="FILE", help="the capture, - for standard input")
+    parser.add_argument("--strict", action="store_true", help="exit with 65 when a row was rejected")
+    parser.add_argument("--host", default="", help="name of the host that was sampled (default: the banner's)")
+    parser.add_argument("--cores", type=_count, default=0, help="its CPUs (default: the banner's, else no limit)")
+    parser.add_argument(
+        "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, as 16G (default: no limit)"
+    )
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, help="seconds between rows without a time (default: 1)"
+    )
+    parser.add_argument(
+        "--unit", choices=sorted(UNITS), default="K", help="vmstat: the argument of its -S (default: K)"
+    )
+    parser.add_argument("--no-first", action="store_true", help="vmstat ran with -y: its first line is a sample")
+    parser.add_argument(
+        "--divided-by", type=_count, default=0, metavar="CPUS", help="pidstat ran with -I on so many CPUs"
+    )
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    return parser
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of CPUs")
+    return int(text)
+
+
+def _size(text: str) -> float:
+    number = text.rstrip("KMGT")
+    suffix = text[len(number) :]
+    if not (number.isascii() and number.isdigit()) or suffix not in _SUFFIXES or len(number) > 18 or not int(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 16G")
+    return float(int(number) * _SUFFIXES[suffix])
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds
