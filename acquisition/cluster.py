@@ -7,13 +7,14 @@ the map be read again, ASK is followed once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from acquisition import keys
 from acquisition.errors import ConfigError, ShardError, TemporaryError
-from acquisition.resp import Address, Connection, Credentials, ReplyError, raise_for
+from acquisition.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
 
 LAYOUT_FORMAT = 1
 _ROUNDS = 4
@@ -31,6 +32,7 @@ class Cluster:
         self._timeout = timeout
         self._connections: dict[Address, Connection] = {}
         self._owners: list[tuple[int, int, Address]] = []
+        self._doubtful = False
 
     def close(self) -> None:
         """Close all connections."""
@@ -45,7 +47,8 @@ class Cluster:
     def refresh(self) -> None:
         """Read the map of slots again from the first shard that answers."""
         errors = []
-        for address in dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds]):
+        known = dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds])
+        for address in sorted(known, key=lambda one: one not in self._connections):  # those that answer first
             try:
                 rows = self._connection(address).call("CLUSTER", "SLOTS")
             except ShardError as error:
@@ -56,6 +59,7 @@ class Cluster:
                 (int(row[0]), int(row[1]), Address(row[2][0].decode() or address.host, int(row[2][1]))) for row in rows
             ]
             if self._owners:
+                self._doubtful = False
                 return
             errors.append(f"shard {address} knows of no slots yet")
         raise ShardError("no shard answers: " + "; ".join(errors))
@@ -85,8 +89,12 @@ class Cluster:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
-        reached yields its ShardError as the value of each of its commands.
+        reached yields its ShardError as the value of each of its commands, and makes the next
+        call read the map again: another shard may have taken over.
         """
+        if self._doubtful:
+            with contextlib.suppress(ShardError):
+                self.refresh()
         replies: list[Any] = [None] * len(commands)
         waiting = list(range(len(commands)))
         for attempt in range(_ROUNDS):
@@ -104,14 +112,10 @@ class Cluster:
         by_shard: dict[Address, list[int]] = {}
         for index in waiting:
             by_shard.setdefault(self.owner(commands[index][0]), []).append(index)
+        answers = self._exchange({shard: [commands[i][1] for i in indexes] for shard, indexes in by_shard.items()})
         moved = []
         for address, indexes in by_shard.items():
-            try:
-                answers = self._connection(address).pipeline([commands[i][1] for i in indexes])
-            except ShardError as error:
-                self._drop(address)
-                answers = [error] * len(indexes)
-            for index, answer in zip(indexes, answers, strict=True):
+            for index, answer in zip(indexes, answers[address], strict=True):
                 replies[index] = answer
                 if isinstance(answer, ReplyError):
                     word, _, rest = str(answer).partition(" ")
@@ -121,9 +125,41 @@ class Cluster:
                         replies[index] = self._ask(rest, commands[index][1])
         return moved
 
+    def _exchange(self, batches: dict[Address, list[tuple[Any, ...]]]) -> dict[Address, list[Any]]:
+        """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
+        answers: dict[Address, list[Any]] = {}
+        try:
+            for address, batch in batches.items():
+                try:
+                    self._connection(address).send(b"".join([pack(command) for command in batch]))
+                except ShardError as error:
+                    answers[address] = self._failed(address, error, len(batch))
+            for address, batch in batches.items():
+                if address in answers:
+                    continue
+                connection = self._connections[address]
+                try:
+                    answers[address] = [connection.receive() for _ in batch]
+                except ShardError as error:
+                    answers[address] = self._failed(address, error, len(batch))
+        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+            for address in batches:
+                self._drop(address)
+            raise
+        return answers
+
+    def _failed(self, address: Address, error: ShardError, count: int) -> list[Any]:
+        self._drop(address)
+        self._doubtful = True
+        return [error] * count
+
     def _ask(self, target: str, command: tuple[Any, ...]) -> Any:
         host, _, port = target.rpartition(" ")[2].rpartition(":")
-        return self._connection(Address(host, int(port))).pipeline([("ASKING",), command])[1]
+        address = Address(host, int(port))
+        try:
+            return self._connection(address).pipeline([("ASKING",), command])[1]
+        except ShardError as error:
+            return self._failed(address, error, 1)[0]
 
     def _connection(self, address: Address) -> Connection:
         connection = self._connections.get(address)

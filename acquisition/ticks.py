@@ -10,8 +10,10 @@ This module is light enough for the probe: writers and readers must number ticks
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 
+@lru_cache(256)
 def exact_interval(interval: float) -> float:
     """The decimal number of seconds that was rounded to a float32 on the wire.
 
