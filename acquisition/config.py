@@ -76,7 +76,7 @@ def parse(text: str, name: str = "configuration") -> Settings:
         message, _, where = str(error).partition(" - at `$.")
         # msgspec names the place: `$.probe.host.source`, `$.filter.tau[...]`, `key in $.filter.tau`
         path = tuple(re.sub(r"\[.*?\]", "", where.rstrip("`")).split(".")) if where else ()
-        raise ConfigError(f"{_place(name, text, path)}: {_lower_first(message)}") from error
+        raise ConfigError(f"{_place(name, text, path)}: {_lower_first(message)}{_choices(path)}") from error
     for path, problem in _problems(settings, document):
         raise ConfigError(f"{_place(name, text, path)}: {problem}")
     return settings
@@ -115,6 +115,15 @@ def _unknown_keys(value: object, kind: schema.Type, path: KeyPath) -> Iterator[t
             yield (*path, key), list(fields)
         else:
             yield from _unknown_keys(inner, _plain(fields[key]), (*path, key))
+
+
+def _choices(path: KeyPath) -> str:
+    """The words that a key may be, where it may only be some."""
+    kind: schema.Type = schema.type_info(Settings)
+    for key in path:
+        members = {field.name: field.type for field in kind.fields} if isinstance(kind, schema.StructType) else {}
+        kind = _plain(members.get(key, kind))
+    return f"; known are {', '.join(map(str, kind.values))}" if isinstance(kind, schema.LiteralType) else ""
 
 
 def _plain(kind: schema.Type) -> schema.Type:

@@ -19,7 +19,7 @@ from typing import Self
 
 import redis as redis_py
 
-from acquisition import cluster_join, machine, shard_process
+from acquisition import cluster_join, interrupts, machine, shard_process
 from acquisition.cluster import Cluster, write_layout
 from acquisition.endpoints import STATE_FILE
 from acquisition.errors import CannotCreateError, ConfigError, ShardError, ShardpulseError
@@ -72,10 +72,11 @@ class Shards:
 
     def stop(self) -> None:
         """End all shards and remove all of their files. Calling it again is harmless."""
-        shard_process.stop(self.shards, self._children)
-        (self.directory / STATE_FILE).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not ours alone: something else lies in it
-            self.directory.rmdir()
+        with interrupts.deferred():  # a second Ctrl-C must not leave half of them
+            shard_process.stop(self.shards, self._children)
+            (self.directory / STATE_FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not ours alone: something else lies in it
+                self.directory.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -152,8 +153,9 @@ def _start(
     try:
         for number, (address, core) in enumerate(places):
             home = directory / f"shard-{number}"
-            started.append(shard_process.launch(redis, address, core, home, maxmemory, directives, tied))
-            _write_state(directory, redis, [shard for shard, _ in started])
+            with interrupts.deferred():  # or a shard could run that nobody knows of
+                started.append(shard_process.launch(redis, address, core, home, maxmemory, directives, tied))
+                _write_state(directory, redis, [shard for shard, _ in started])
         shards = Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started])
         _form(shards, *layout)
     except BaseException:

@@ -1,0 +1,58 @@
+"""What is installed: every package, every entry point, every pinned version."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def setup() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def declared() -> list[tuple[str, str]]:
+    return [
+        (group, line.partition("=")[0].strip())
+        for group, lines in setup()["options.entry_points"].items()
+        for line in lines.split("\n")
+        if line.strip()
+    ]
+
+
+@pytest.mark.parametrize(("group", "name"), declared())
+def test_every_entry_point_resolves(group, name):
+    (found,) = entry_points(group=group, name=name)
+    assert found.load() is not None
+
+
+def test_every_package_of_the_tree_is_declared():
+    listed = set(setup()["options"]["packages"].split())
+    present = {
+        str(path.parent.relative_to(ROOT)).replace("/", ".")
+        for top in ("acquisition", "probes", "filters")
+        for path in (ROOT / top).rglob("__init__.py")
+    }
+    assert listed == present
+
+
+def test_every_requirement_is_pinned():
+    pinned = {line.split("==")[0].lower() for line in (ROOT / "deploy/constraints.txt").read_text().splitlines()}
+    sections = [setup()["options"]["install_requires"], *setup()["options.extras_require"].values()]
+    for line in "\n".join(sections).split("\n"):
+        name = re.match(r"[A-Za-z0-9._-]*", line.strip())
+        assert name is not None
+        assert not name[0] or name[0].lower() in pinned, f"{name[0]} is not in deploy/constraints.txt"
+
+
+def test_one_version_everywhere():
+    import acquisition
+
+    assert version("shardpulse") == acquisition.__version__
