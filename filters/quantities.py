@@ -1,0 +1,58 @@
+"""Numbers and names as people read them: units, ages, text without control characters."""
+
+from __future__ import annotations
+
+import math
+
+ABSENT = "-"
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = ("", "k", "M", "G", "T")
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A value in its base unit with about three significant digits: ``1.25 GiB/s``, ``0.037``, ``12.5k``."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if unit.startswith("bytes"):
+        return f"{_scaled(value, 1024, _BINARY, ' ')}{unit[len('bytes') :]}"
+    if abs(value) >= 10_000:
+        return _scaled(value, 1000, _DECIMAL, "")
+    if unit in ("ratio", "cores"):
+        return f"{value:.3f}"
+    return f"{value:.0f}" if value == int(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def exact(value: float | None) -> str:
+    """A value for other programs: base unit, the digits that a float32 has."""
+    return ABSENT if value is None or not math.isfinite(value) else f"{value:.7g}"
+
+
+def seconds(value: float | None) -> str:
+    """An age: ``0.62 s``, ``3 min``; ``-`` when it is unknown."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if abs(value) < 10:
+        return f"{value:.2f} s"
+    if abs(value) < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if abs(value) < 7200 else f"{value / 3600:.1f} h"
+
+
+def printable(text: str) -> str:
+    """Text that cannot move the cursor: a process may call itself anything."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _scaled(value: float, step: int, prefixes: tuple[str, ...], space: str) -> str:
+    power = 0
+    while abs(value) >= step * 0.9995 and power < len(prefixes) - 1:
+        value /= step
+        power += 1
+    digits = (
+        f"{value:.0f}"
+        if abs(value) >= 99.95 or power == 0
+        else f"{value:.1f}"
+        if abs(value) >= 9.995
+        else f"{value:.2f}"
+    )
+    return f"{digits}{space}{prefixes[power]}"

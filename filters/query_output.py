@@ -1,0 +1,143 @@
+"""The answers of ``shardpulse query``: tables for a terminal, lines for a pipe, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from acquisition.block import CURRENT, DOWN, Block
+from acquisition.rows import Row, finite
+from acquisition.snapshot import Snapshot
+from filters.quantities import ABSENT, exact, printable, quantity, seconds
+from filters.query_request import Section
+
+STATE_STYLES = {CURRENT: "green", DOWN: "bold red"}
+_WIDE = 110
+_COLUMNS = (
+    "HOST", "SET", "ENTITY", "STABLE", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "UNIT",
+    "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
+)  # fmt: skip
+_RIGHT = frozenset(("MEAN", "DEVIATION", "TREND", "LAST", "AGE_S", "STALE_S", "TICK"))
+
+
+def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
+    """One JSON document (RFC 8259: a number that is not there is null), without a line break."""
+    body = {
+        "reading": snapshot.reading,
+        "now": round(snapshot.now, 6),
+        "errors": snapshot.errors,
+        "damaged": snapshot.damaged,
+        "sets": [_set(section) for section in sections],
+        "rows": [_row(row) for section in sections for row in section.rows],
+    }
+    return msgspec.json.encode(body)
+
+
+def lines(sections: Sequence[Section]) -> Iterator[str]:
+    """Aligned columns, every line complete in itself, numbers in base units."""
+    cells = [list(_COLUMNS)] + [_cells(row) for section in sections for row in section.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [name in _RIGHT for name in _COLUMNS]
+    for row in cells:
+        padded = (cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def tables(sections: Sequence[Section], width: int) -> RenderableType:
+    """One table per host and resource set, under a line with what all of its rows share."""
+    parts: list[RenderableType] = []
+    for section in sections:
+        parts += [heading(section.block), _table(section, width)]
+        if section.hidden:
+            parts.append(Text(f"  … and {section.hidden} more entities: --top 0 shows all", style="dim"))
+        parts.append(Text())
+    return Group(*parts[:-1])
+
+
+def heading(block: Block) -> Text:
+    """Host, resource set, tick, age, interval, state, and the reason when it is not current."""
+    text = Text.assemble(
+        (printable(block.host), "bold"), " · ", (printable(block.resource_set), "bold"), f" · tick {block.tick}",
+        f" · age {seconds(finite(block.age_seconds))} · every {block.interval:g} s · ",
+        (block.state, STATE_STYLES.get(block.state, "yellow")),
+    )  # fmt: skip
+    if block.reason:
+        text.append(f": {printable(block.reason)}", "yellow")
+    return text
+
+
+def validity(row: Row) -> Text:
+    """The code, and for how long there has been no valid value."""
+    if row.state != CURRENT and row.last is None and row.stale_seconds is None:
+        return Text(f"{row.validity}", "dim")
+    if not row.stale_seconds:
+        return Text(row.validity, "green" if row.validity == "VALID" else "yellow")
+    return Text(f"{row.validity} {seconds(row.stale_seconds)}", "yellow")
+
+
+def _table(section: Section, width: int) -> Table:
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    table.add_column("  entity", max_width=max(16, width // 4), no_wrap=True)
+    table.add_column("metric", no_wrap=True, ratio=1)
+    for name in ("raw", "mean", "± dev", *(("trend/s",) if width >= _WIDE else ())):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("validity", no_wrap=True)
+    before = ""
+    for row in section.rows:
+        numbers = [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation)]
+        trend = [quantity(row.trend, row.unit)] if width >= _WIDE else []
+        entity = "" if row.id and row.id == before else _label(row)
+        before = row.id
+        table.add_row(Text("  " + entity), Text(printable(row.metric)), *numbers, *trend, validity(row))
+    return table
+
+
+def _label(row: Row) -> str:
+    """Name, and the pid that tells apart processes of one name."""
+    stable = row.stable.rpartition(":")[2]
+    return printable(f"{row.entity} {stable}" if row.kind == "process" and stable else row.entity)
+
+
+def _cells(row: Row) -> list[str]:
+    age = ABSENT if row.age_seconds is None else f"{row.age_seconds:.3f}"
+    stale = ABSENT if row.stale_seconds is None else f"{row.stale_seconds:.3f}"
+    return [
+        printable(row.host), printable(row.resource_set), printable(row.entity), printable(row.stable) or ABSENT,
+        printable(row.metric), exact(row.mean), exact(row.deviation), exact(row.trend), exact(row.last),
+        row.unit or ABSENT, row.validity, age, stale, str(row.tick), row.state,
+    ]  # fmt: skip
+
+
+def _set(section: Section) -> dict[str, Any]:
+    block = section.block
+    return {
+        "host": block.host,
+        "resource_set": block.resource_set,
+        "tick": block.tick,
+        "interval": block.interval,
+        "wall": round(block.wall, 6),
+        "age_seconds": _rounded(finite(block.age_seconds)),
+        "state": block.state,
+        "reason": block.reason,
+        "source": block.names.table.source if block.names is not None else "",
+        "entities": block.shape[0],
+        "entities_hidden": section.hidden,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(row)
+    for name in ("mean", "deviation", "trend", "last", "stale_seconds"):
+        fields[name] = _rounded(fields[name])
+    fields["age_seconds"] = None if row.age_seconds is None else round(row.age_seconds, 6)
+    return fields
+
+
+def _rounded(value: float | None) -> float | None:
+    """The digits that a float32 has: 0.1, not 0.10000000149011612."""
+    return None if value is None else float(f"{value:.7g}")

@@ -1,0 +1,97 @@
+"""What ``shardpulse query`` is asked for: checked against what the shards hold, with suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from acquisition.block import Block
+from acquisition.errors import DataError
+from acquisition.rows import Row, rows_of
+from acquisition.selection import Selection
+from acquisition.snapshot import Snapshot
+
+_SHOWN = 12
+
+
+class Request(NamedTuple):
+    """Patterns as the user gave them; ``top`` keeps so many entities per host and set (0: all)."""
+
+    hosts: Sequence[str] = ()
+    resource_sets: Sequence[str] = ()
+    entities: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    top: int = 0
+
+
+class Section(NamedTuple):
+    """The rows of one block that were asked for; ``hidden`` entities were left out by ``top``."""
+
+    block: Block
+    rows: list[Row]
+    hidden: int
+
+
+def sections(snapshot: Snapshot, request: Request) -> list[Section]:
+    """What the request selects. Raises DataError naming the first pattern that matches nothing."""
+    blocks = _check(request, snapshot.blocks)
+    selection = Selection.of((), (), request.entities, request.metrics)
+    found = [_section(block, selection, request.top) for block in blocks]
+    return [section for section in found if section.rows]
+
+
+def _section(block: Block, selection: Selection, top: int) -> Section:
+    rows = list(rows_of([block], selection))
+    best: dict[str, float] = {}
+    for row in rows:  # the first metric that was selected decides, cpu_ratio where it is among them
+        if row.id not in best or row.metric == "cpu_ratio":
+            best[row.id] = row.mean if row.mean is not None else float("-inf")
+    if not top or len(best) <= top:
+        return Section(block, rows, 0)
+    kept = set(sorted(best, key=lambda key: -best[key])[:top])
+    ordered = sorted((row for row in rows if row.id in kept), key=lambda row: -best[row.id])
+    return Section(block, ordered, len(best) - top)
+
+
+def _check(request: Request, blocks: Sequence[Block]) -> list[Block]:
+    """The blocks of the hosts and sets that were asked for, after checking every pattern."""
+    chosen = _choose("host", request.hosts, blocks, lambda b: [b.host, f"{b.host_id:016x}"])
+    chosen = _choose(
+        "resource set", request.resource_sets, chosen, lambda block: [block.resource_set, f"{block.set_id:08x}"]
+    )
+    _require("metric", request.metrics, (metric.name for block in chosen for metric in block.metrics))
+    if request.entities:
+        names = (name for block in chosen for e in block.entities for name in (e.name, e.stable, f"{e.id:016x}"))
+        shown = (entity.name for block in chosen for entity in block.entities)
+        _require("entity", request.entities, names, shown)
+    return chosen
+
+
+def _choose(
+    what: str, patterns: Sequence[str], blocks: Sequence[Block], names_of: Callable[[Block], list[str]]
+) -> list[Block]:
+    if not patterns:
+        return list(blocks)
+    _require(what, patterns, (name for block in blocks for name in names_of(block)), [names_of(b)[0] for b in blocks])
+    return [block for block in blocks if any(fnmatchcase(name, p) for name in names_of(block) for p in patterns)]
+
+
+def _require(what: str, patterns: Sequence[str], names: Iterable[str], shown: Iterable[str] | None = None) -> None:
+    if not patterns:
+        return
+    known = dict.fromkeys(names)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise DataError(f"no {what} matches {pattern!r}{_hint(pattern, list(dict.fromkeys(shown or known)))}")
+
+
+def _hint(pattern: str, known: list[str]) -> str:
+    near = get_close_matches(pattern, known, 3)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    if not known:
+        return ""
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"; known are {', '.join(known[:_SHOWN])}{more}"
