@@ -35,12 +35,18 @@ class Selection(NamedTuple):
         )
 
     def takes_entity(self, entity: Entity) -> bool:
-        """Whether an entity is wanted, by its name, its stable id (pid, uuid) or its id."""
-        return _matches(self.entities, entity.name, entity.stable, f"{entity.id:016x}")
+        """Whether an entity is wanted, by any of ``entity_keys``."""
+        return self.entities is None or _matches(self.entities, *entity_keys(entity))
 
     def takes_metric(self, name: str) -> bool:
         """Whether a metric is wanted."""
         return _matches(self.metrics, name)
+
+
+def entity_keys(entity: Entity) -> tuple[str, ...]:
+    """What an entity can be asked for by: name, stable id (``HOST:PID``, uuid), pid, id in hex."""
+    pid = entity.stable.rpartition(":")[2]
+    return entity.name, entity.stable, pid, f"{entity.id:016x}"
 
 
 def _compile(patterns: Patterns) -> re.Pattern[str] | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from acquisition.block import Block
 from acquisition.errors import DataError
 from acquisition.rows import Row, rows_of
-from acquisition.selection import Selection
+from acquisition.selection import Selection, entity_keys
 from acquisition.snapshot import Snapshot
 
 _SHOWN = 12
@@ -63,7 +63,7 @@ def _check(request: Request, blocks: Sequence[Block]) -> list[Block]:
     )
     _require("metric", request.metrics, (metric.name for block in chosen for metric in block.metrics))
     if request.entities:
-        names = (name for block in chosen for e in block.entities for name in (e.name, e.stable, f"{e.id:016x}"))
+        names = (name for block in chosen for entity in block.entities for name in entity_keys(entity))
         shown = (entity.name for block in chosen for entity in block.entities)
         _require("entity", request.entities, names, shown)
     return chosen

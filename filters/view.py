@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from acquisition.block import Block
+from acquisition.block import CURRENT, Block
 from acquisition.rows import Row, rows_of
 from acquisition.selection import Selection
 from acquisition.snapshot import Snapshot
@@ -121,10 +121,11 @@ def _chosen(block: Block, metrics: Sequence[str]) -> list[Row]:
 def _title(snapshot: Snapshot) -> Text:
     entities = sum(block.shape[0] for block in snapshot.blocks if block.has_values)
     hosts = len(_hosts(snapshot))
+    ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT]
     text = Text.assemble(
         ("shardpulse", "bold cyan"), f" · {snapshot.reading} · {hosts} host{'s' * (hosts != 1)}",
         f" · {entities} entities",
-        *(f" · tick {tick}" for tick in sorted({block.tick for block in snapshot.blocks if block.state == CURRENT})[-1:]),
+        f" · tick {max(ticks)}" if ticks else "",
     )  # fmt: skip
     for block in snapshot.late:
         text.append(f"\n{_state(block)}", STATE_STYLES.get(block.state, "yellow"))
