@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from probes import qemu
 from probes.host_facts import HostFacts
@@ -38,6 +38,11 @@ class Selection(NamedTuple):
     pids: tuple[int, ...] = ()
     limit: int = 1000
 
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Selection:
+        """A selection from a JSON object with these fields."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+
     @property
     def named(self) -> bool:
         """Whether any selector is given; then ``every`` is ignored."""
@@ -57,7 +62,8 @@ class Found(NamedTuple):
 
 
 class Discovery:
-    """Knows the processes to watch. ``generation`` grows whenever ``processes`` or ``guests`` changed."""
+    """Knows the processes to watch. ``generation`` grows whenever ``processes`` or ``guests`` changed,
+    ``due`` is when the next scan is, ``left_out`` counts those beyond the limit."""
 
     def __init__(self, facts: HostFacts, selection: Selection, interval: float) -> None:
         self.generation = 0
@@ -67,7 +73,7 @@ class Discovery:
         self._facts = facts
         self._selection = selection
         self._interval = interval
-        self._due = 0.0
+        self.due = 0.0
         self._known: dict[int, Found] = {}
         self._looks: dict[int, int] = {}
         self._scans = 0
@@ -76,8 +82,8 @@ class Discovery:
 
     def refresh(self, monotonic: float) -> int:
         """Look for processes if it is time to; the generation."""
-        if monotonic >= self._due:
-            self._due = monotonic + self._interval
+        if monotonic >= self.due:
+            self.due = monotonic + self._interval
             self._facts.refresh()
             self.scan()
         return self.generation

@@ -1,0 +1,69 @@
+"""The probe's account of itself: what it costs, how well it kept its time, what it reads from."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from probes.module import Module
+from probes.procfs import number_after, read_once
+
+#: Reading smaps_rollup walks all pages of the process: about a millisecond.
+_MEMORY_SECONDS = 30.0
+_NANOSECOND = 1e-9
+
+
+class Account:
+    """Values for the status record; see docs/operations for their meaning."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._pss = 0
+        self._memory_due = self._started + 3.0  # once everything is there
+
+    def values(self, modules: list[Module], monotonic: float) -> dict[str, object]:
+        """Figures since the start of the probe; bytes of memory are measured every now and then."""
+        if monotonic >= self._memory_due:
+            self._memory_due = monotonic + _MEMORY_SECONDS
+            self._pss = pss_bytes(os.getpid())
+        parts = {module.name: module.account() for module in modules}
+        return {
+            "probe": {
+                "pid": os.getpid(),
+                "uptime_seconds": round(monotonic - self._started, 3),
+                "cpu_seconds": round(time.process_time(), 6),
+                "children_cpu_seconds": round(sum(children_cpu(part) for part in parts.values()), 6),
+                "pss_bytes": self._pss,
+                "ticks": max((module.schedule.ticks for module in modules), default=0),
+                "missed_ticks": sum(module.schedule.missed for module in modules),
+                "latest_seconds": max((module.schedule.latest_seconds for module in modules), default=0.0),
+            },
+            "sources": {module.name: module.source.name for module in modules},
+            "modules": parts,
+        }
+
+
+def children_cpu(part: dict[str, object]) -> float:
+    """CPU seconds of a module's tools: of runs that have ended and of those that run."""
+    ended, pids = part.get("ended_cpu_seconds", 0.0), part.get("pids", [])
+    total = ended if isinstance(ended, float) else 0.0
+    for pid in pids if isinstance(pids, list) else []:
+        total += cpu_seconds(pid)
+    return total
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of the first thread of a process (the tools have only one); 0 when it is gone."""
+    try:
+        return int(read_once(f"/proc/{pid}/schedstat").split()[0]) * _NANOSECOND
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def pss_bytes(pid: int) -> int:
+    """Proportional set size (proc(5), smaps_rollup); 0 when it may not be read."""
+    try:
+        kibibytes = number_after(read_once(f"/proc/{pid}/smaps_rollup"), b"\nPss:")
+    except OSError:
+        return 0
+    return 1024 * (kibibytes or 0)

@@ -1,0 +1,132 @@
+"""The agent: what runs on every host. Lean: started by ``shardpulse probe``, which it replaces.
+
+SIGHUP reads the configuration anew, in a child, so that ticks go on meanwhile; a bad one leaves
+everything as it is. SIGTERM and SIGINT stop in order: tools first, then the outbox is
+sent for a bounded time. What was not sent stays in the ring file for the next start.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+
+from acquisition.errors import EXIT_OK, ShardpulseError
+from acquisition.identity import host_id
+from acquisition.outbox import Outbox
+from acquisition.resp import Address, Credentials
+from acquisition.writer import Writer
+from probes.agent_settings import AgentSettings, decode
+from probes.probe import Outlet, Probe
+from probes.reload import Reload
+
+_DRAIN_SECONDS = 3.0
+
+
+def report(line: str) -> None:
+    """One line for the operator."""
+    print(f"shardpulse probe: {line}", file=sys.stderr, flush=True)
+
+
+def main(descriptor: int) -> int:
+    """Run with the settings in the file ``descriptor`` until told to stop; the exit code."""
+    with os.fdopen(descriptor, "rb") as file:
+        settings = decode(file.read())
+    try:
+        return Agent(settings).run()
+    except ShardpulseError as error:
+        report(str(error))
+        return error.exit_code
+
+
+class Agent:
+    """Signals, the writer, and the end."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
+        self._signals: list[int] = []
+        self._wakeup, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._take_signal)
+        self._writer: Writer | None = None
+        self._problem = ""
+        self._probe = Probe(settings, self._outlet(settings), report)
+        self._reload = Reload(report)
+
+    def _take_signal(self, number: int, frame: object) -> None:
+        del frame
+        self._signals.append(number)
+
+    def _outlet(self, settings: AgentSettings) -> Outlet:
+        if settings.dry_run:
+            from probes.dry_run import DryRun
+
+            return DryRun()
+        if self._writer is not None:
+            self._writer.close()
+        outbox = Outbox(settings.ring_path or None, settings.ring_bytes, settings.ring_seconds)
+        self._writer = Writer(
+            host_id(settings.host),
+            settings.host,
+            [Address(host, port) for host, port in settings.seeds],
+            Credentials(settings.username, settings.password),
+            outbox,
+            position_interval=settings.position_interval,
+            timeout=settings.timeout,
+        )
+        return self._writer
+
+    def run(self) -> int:
+        """The loop; returns the exit code."""
+        end = time.monotonic() + self._settings.seconds if self._settings.seconds else float("inf")
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # the loop makes no cycles; what a reload leaves behind is collected then
+        while not self._stopped() and time.monotonic() < end:
+            also = self._reload.fileno() if self._reload.fileno() >= 0 else self._wakeup
+            if self._probe.step(also) and also == self._wakeup:
+                os.read(self._wakeup, 4096)
+            self._handle_reload()
+            self._report_problem()
+        return self._end()
+
+    def _stopped(self) -> bool:
+        if signal.SIGHUP in self._signals:
+            self._signals = [number for number in self._signals if number != signal.SIGHUP]
+            self._reload.start(self._settings.compiler)
+        most = max((module.schedule.ticks for module in self._probe.modules), default=0)
+        return bool(self._signals) or 0 < self._settings.ticks <= most
+
+    def _handle_reload(self) -> None:
+        settings = self._reload.finished()
+        if settings is None:
+            return
+        old = self._settings
+        self._settings = settings._replace(ticks=old.ticks, seconds=old.seconds)
+        same = old.connection() == settings.connection()
+        outlet = self._probe.outlet if same else self._outlet(self._settings)
+        self._probe.reload(self._settings, outlet)
+        gc.collect()
+        gc.freeze()
+        report("the new configuration is in force")
+
+    def _report_problem(self) -> None:
+        problem = self._writer.problem if self._writer is not None else ""
+        if problem != self._problem:
+            self._problem = problem
+            report(problem or "sending again")
+
+    def _end(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the drain
+            signal.signal(number, signal.SIG_DFL)
+        self._probe.close()
+        if self._writer is not None:
+            self._writer.set_extra_status(self._probe.account())
+            if not self._writer.drain(_DRAIN_SECONDS):
+                unsent = self._writer.account()["unsent_frames"]
+                report(f"stopped with {unsent} frames unsent; the next start sends them")
+            self._writer.close()
+        return EXIT_OK

@@ -1,0 +1,72 @@
+"""What the agent needs to know, resolved from the configuration: plain values as JSON.
+
+The configuration is read and validated with tools that would cost every probe several
+megabytes, so another process does that (``probes.probe_command``) and hands over the
+result: at the start through an inherited descriptor, at SIGHUP through a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from acquisition.errors import DataError
+
+
+class ModuleSettings(NamedTuple):
+    """One monitor module; ``metrics`` are the chosen ones, never empty."""
+
+    resource_set: str
+    source: str
+    interval: float
+    metrics: tuple[str, ...]
+
+
+class AgentSettings(NamedTuple):
+    """Everything resolved. ``compiler`` is the command that makes this document anew at SIGHUP.
+
+    ``seeds`` are (host, port); ``selection`` has the fields of probes.discovery.Selection;
+    ``checks``: name -> table.
+    """
+
+    host: str
+    seeds: tuple[tuple[str, int], ...]
+    username: str
+    password: str
+    timeout: float
+    ring_path: str
+    ring_bytes: int
+    ring_seconds: float
+    position_interval: float
+    discovery_interval: float
+    modules: tuple[ModuleSettings, ...]
+    selection: dict[str, Any]
+    checks: dict[str, dict[str, Any]]
+    compiler: tuple[str, ...]
+    ticks: int = 0  #: stop after so many ticks of the shortest interval; 0: never
+    seconds: float = 0.0  #: stop after so many seconds; 0: never
+    dry_run: bool = False
+
+    def connection(self) -> tuple[object, ...]:
+        """What the writer and its outbox are made of."""
+        return self[:9]
+
+
+def encode(settings: AgentSettings) -> bytes:
+    """The JSON document."""
+    return json.dumps(settings._asdict(), separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> AgentSettings:
+    """The settings in a document. Raises DataError when it is none."""
+    try:
+        document: dict[str, Any] = json.loads(data)
+        document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])
+        document["modules"] = tuple(
+            ModuleSettings(resource_set, source, float(interval), tuple(metrics))
+            for resource_set, source, interval, metrics in document["modules"]
+        )
+        document["compiler"] = tuple(document["compiler"])
+        return AgentSettings(**document)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"no agent settings: {error}") from error

@@ -1,0 +1,97 @@
+"""A dry run: what the probe would send, as JSON Lines on stdout, without shards.
+
+One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, metrics
+{name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from math import isfinite
+from typing import TextIO
+
+from acquisition.codes import name_of
+from acquisition.metric import Metric, resource_set_id
+from acquisition.table import Entity, Table
+
+
+class DryRun:
+    """An outlet that prints."""
+
+    def __init__(self, out: TextIO = sys.stdout) -> None:
+        self._out = out
+        self._entities: dict[int, Entity] = {}
+        self._metrics: dict[int, tuple[str, tuple[Metric, ...]]] = {}
+
+    def offer(
+        self,
+        resource_set: int,
+        schema: int,
+        entities: int,
+        metrics: int,
+        interval: float,
+        tick: int,
+        wall: float,
+        monotonic: float,
+        ids: bytes,
+        values: bytes,
+        codes: bytes = b"",
+    ) -> int:
+        """Print a reading; see ``Writer.offer``."""
+        del schema, entities, interval, monotonic
+        name, columns = self._metrics[resource_set]
+        rows = []
+        figures = array("f", values)
+        for number, identity in enumerate(array("Q", ids)):
+            entity = self._entities[identity]
+            part = slice(number * metrics, (number + 1) * metrics)
+            rows.append(
+                {"name": entity.name, "kind": entity.kind, "stable": entity.stable}
+                | row(columns, list(figures[part]), codes[part] or bytes(metrics))
+            )
+        document = {"time": wall, "tick": tick, "resource_set": name, "entities": rows}
+        self._out.write(json.dumps(document, separators=(",", ":")) + "\n")
+        self._out.flush()
+        return tick
+
+    def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
+        """Remember the names; see ``Writer.offer_table``."""
+        del wall, monotonic
+        self._metrics[resource_set_id(names.resource_set)] = names.resource_set, names.metrics
+        self._entities.update((entity.id, entity) for entity in names.entities)
+        return tick
+
+    def wants_table(self, resource_set: int) -> bool:
+        """Only what has not been seen."""
+        return resource_set not in self._metrics
+
+    def set_extra_status(self, values: dict[str, object]) -> None:
+        """Nobody asks."""
+        del values
+
+    def fileno(self) -> int:
+        """Nothing to wait for."""
+        return -1
+
+    def events(self) -> int:
+        """None."""
+        return 0
+
+    def service(self, now: float) -> float:
+        """Nothing to send."""
+        del now
+        return float("inf")
+
+
+def row(columns: tuple[Metric, ...], values: list[float], codes: bytes) -> dict[str, object]:
+    """``metrics`` and ``invalid`` of one entity."""
+    metrics: dict[str, float] = {}
+    invalid: dict[str, dict[str, object]] = {}
+    for metric, value, code in zip(columns, values, codes, strict=True):
+        if code:
+            invalid[metric.name] = {"value": value if isfinite(value) else None, "code": name_of(code)}
+        else:
+            metrics[metric.name] = value
+    return {"metrics": metrics, "invalid": invalid}

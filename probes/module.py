@@ -1,0 +1,200 @@
+"""A monitor module: source -> checks -> frame, for one resource set at its own interval."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+from typing import Protocol
+
+from acquisition.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.table import Entity, Table
+from acquisition.ticks import tick_of
+from probes.checks import Check
+from probes.reading import Reading
+from probes.schedule import Schedule
+from probes.sources import Source
+
+#: A free-running tool may be this part of the interval late before its tick counts as unanswered.
+SLACK = 0.05
+#: Vanished entities leave the table, with a complete one, at most so often.
+TABLE_SECONDS = 60.0
+
+
+class Sink(Protocol):
+    """Where frames go: the writer, or a dry run."""
+
+    def offer(
+        self,
+        resource_set: int,
+        schema: int,
+        entities: int,
+        metrics: int,
+        interval: float,
+        tick: int,
+        wall: float,
+        monotonic: float,
+        ids: bytes,
+        values: bytes,
+        codes: bytes = b"",
+    ) -> int:
+        """Take a frame of samples."""
+
+    def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
+        """Take a table."""
+
+    def wants_table(self, resource_set: int) -> bool:
+        """Whether a complete table is needed."""
+
+
+class Module:
+    """Reads its source when its schedule says so, and hands frames and tables to the sink.
+
+    A tick of a free-running source that brought nothing is sent as TIMEOUT when it is over.
+    """
+
+    def __init__(
+        self,
+        resource_set: ResourceSet,
+        source: Source,
+        check: Check,
+        interval: float,
+        phase: float,
+        host: str,
+        sink: Sink,
+        wall: float,
+        monotonic: float,
+    ) -> None:
+        self.source = source
+        self.interval = interval
+        self.invalid = 0
+        self.samples = 0
+        self.readings = 0
+        self.timeouts = 0
+        # the tick of a free-running tool is looked at when it is over
+        self.schedule = Schedule(interval, SLACK * interval if source.free_running else phase, wall, monotonic)
+        self._set = resource_set
+        self._id = resource_set_id(resource_set.name)
+        self._schema = schema_hash(resource_set.metrics)
+        self._check = check
+        self._host = host
+        self._sink = sink
+        self._entities: list[Entity] | None = None
+        self._known: set[int] = set()
+        self._ids = b""
+        self._shrunk = False
+        self._table_at = 0.0
+        self._tick = tick_of(wall, interval)
+
+    @property
+    def name(self) -> str:
+        """The name of the resource set."""
+        return self._set.name
+
+    def run(self, wall: float, monotonic: float) -> None:
+        """The tick that is due."""
+        tick = self.schedule.begin(wall, monotonic)
+        if not self.source.free_running:
+            reading = self.source.sample(wall, monotonic)
+        elif tick - 1 <= self._tick <= tick:
+            return  # the tick that is over was answered, or its line came just after it
+        else:
+            tick -= 1
+            reading = self.source.timed_out(wall, monotonic)
+            self.timeouts += 1
+        if reading is not None:
+            self.emit(reading, tick)
+
+    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> None:
+        """Let the source take in what has arrived."""
+        reading = self.source.service(wall, monotonic, ready)
+        if reading is not None:
+            self.emit(reading, tick_of(reading.wall, self.interval))
+
+    def emit(self, reading: Reading, tick: int) -> None:
+        """Check a reading and hand it on as a frame, with a table before it where one is needed."""
+        self._check(reading)
+        self._tick = tick
+        if not reading.entities and not self._entities:
+            self._entities = reading.entities
+            return  # nothing there, and nothing was there before: a set without entities is silent
+        self._name_entities(reading, tick)
+        codes = reading.codes
+        invalid = len(codes) - codes.count(0)
+        self.invalid += invalid
+        self.samples += len(codes)
+        self.readings += 1
+        self._sink.offer(
+            self._id,
+            self._schema,
+            len(reading.entities),
+            len(self._set.metrics),
+            self.interval,
+            tick,
+            reading.wall,
+            reading.monotonic,
+            self._ids,
+            pack(reading.values),
+            bytes(codes) if invalid else b"",
+        )
+
+    def _name_entities(self, reading: Reading, tick: int) -> None:
+        """Send a table where names may be unknown: a complete one at the start and after doubt, else the new ones."""
+        entities = reading.entities
+        complete = self._sink.wants_table(self._id) or not self._known
+        if self._shrunk and reading.monotonic - self._table_at > TABLE_SECONDS:
+            complete = True
+        if entities is not self._entities:
+            self._entities = entities
+            self._ids = array("Q", [entity.id for entity in entities]).tobytes()
+            ids = {entity.id for entity in entities}
+            self._shrunk = self._shrunk or not self._known <= ids
+            come = [entity for entity in entities if entity.id not in self._known]
+            self._known |= ids
+            if come and not complete:
+                self._send_table(come, False, reading, tick)
+        if complete:
+            self._send_table(entities, True, reading, tick)
+
+    def _send_table(self, entities: list[Entity], complete: bool, reading: Reading, tick: int) -> None:
+        names = Table(
+            self._host,
+            self._set.name,
+            self.interval,
+            self.source.name,
+            complete,
+            self._set.metrics,
+            tuple(entities),
+        )
+        self._sink.offer_table(names, tick, reading.wall, reading.monotonic)
+        if complete:
+            self._shrunk = False
+            self._table_at = reading.monotonic
+            self._known = {entity.id for entity in entities}
+
+    def account(self) -> dict[str, object]:
+        """Figures about this module, for the probe's status."""
+        schedule = self.schedule
+        return {
+            "source": self.source.name,
+            "interval": self.interval,
+            "ticks": schedule.ticks,
+            "readings": self.readings,
+            "missed_ticks": schedule.missed,
+            "timeouts": self.timeouts,
+            "late_seconds": round(schedule.late_seconds, 6),
+            "latest_seconds": round(schedule.latest_seconds, 6),
+            "samples": self.samples,
+            "invalid": self.invalid,
+            **self.source.account(),
+        }
+
+
+def pack(values: list[float]) -> bytes:
+    """Little-endian float32; what does not fit becomes infinite."""
+    packed = array("f", values)
+    if _BIG_ENDIAN:
+        packed.byteswap()
+    return packed.tobytes()
+
+
+_BIG_ENDIAN = array("H", [1]).tobytes() == b"\0\1"

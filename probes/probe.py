@@ -1,0 +1,179 @@
+"""The probe: one loop that runs all modules of a host and sends what they read.
+
+Single-threaded over poll(2): absolute deadlines of the modules, pipes of the tools, the socket of
+the writer. Nothing in it waits for anything else, so a stuck source, tool or shard never
+stops the tick.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from acquisition.identity import host_id
+from probes.account import Account
+from probes.agent_settings import AgentSettings, ModuleSettings
+from probes.checks import build_pipeline
+from probes.discovery import Discovery, Selection
+from probes.host_facts import HostFacts
+from probes.metrics import RESOURCE_SETS
+from probes.module import Module, Sink
+from probes.schedule import phase_of
+from probes.sources import Request, create
+
+_ACCOUNT_SECONDS = 5.0
+_LONGEST_WAIT = 60.0
+_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class Outlet(Sink, Protocol):
+    """A sink that sends by itself: the writer, or a dry run."""
+
+    def fileno(self) -> int:
+        """What to wait for, -1: nothing."""
+
+    def events(self) -> int:
+        """poll events."""
+
+    def service(self, now: float) -> float:
+        """Send and receive without waiting; when to be called again."""
+
+    def set_extra_status(self, values: dict[str, object]) -> None:
+        """What the status record shall say beside the writer's own account."""
+
+
+class Probe:
+    """All modules of one host. ``report`` takes one line for the operator."""
+
+    def __init__(self, settings: AgentSettings, outlet: Outlet, report: Callable[[str], None]) -> None:
+        self.settings = settings
+        self.modules: list[Module] = []
+        self.outlet = outlet
+        self._report = report
+        self._reported: set[str] = set()
+        self._facts = HostFacts(settings.host)
+        self._discovery: Discovery | None = None
+        self._account = Account()
+        self._account_due = 0.0
+        self._waited: dict[int, int] = {}
+        self._poll = select.poll()
+        self._outlet_due = 0.0
+        self._build(settings)
+
+    def reload(self, settings: AgentSettings, outlet: Outlet) -> None:
+        """Go on with other settings and, when the connection has changed, another outlet.
+
+        Modules whose settings are the same go on with their counters.
+        """
+        old, self.settings = self.settings, settings
+        kept = []
+        if outlet is self.outlet and (old.host, old.checks) == (settings.host, settings.checks):
+            same = (old.selection, old.discovery_interval) == (settings.selection, settings.discovery_interval)
+            kept = [module for module in self.modules if same or module.name == "host"]
+        for module in self.modules:
+            if module not in kept:
+                module.source.close()
+        if old.host != settings.host:
+            self._facts = HostFacts(settings.host)
+        self.outlet = outlet
+        self._reported.clear()
+        self._build(settings, old, kept)
+
+    def _build(
+        self, settings: AgentSettings, old: AgentSettings | None = None, kept: list[Module] | None = None
+    ) -> None:
+        if not kept or all(module.name == "host" for module in kept) or self._discovery is None:
+            self._discovery = Discovery(self._facts, Selection.of(settings.selection), settings.discovery_interval)
+        before = {module.resource_set: module for module in old.modules} if old else {}
+        running = {module.name: module for module in kept or []}
+        self.modules = []
+        for wanted in settings.modules:
+            module = running.pop(wanted.resource_set, None)
+            if module is not None and before.get(wanted.resource_set) == wanted:
+                self.modules.append(module)
+                continue
+            if module is not None:
+                module.source.close()
+            self.modules.append(self._module(wanted, self._discovery))
+        for module in running.values():
+            module.source.close()
+
+    def _module(self, wanted: ModuleSettings, discovery: Discovery) -> Module:
+        resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
+        source = create(
+            wanted.source, Request(resource_set, wanted.interval, self._facts, discovery, self._report_once)
+        )
+        phase = phase_of(host_id(self.settings.host), wanted.interval)
+        check = build_pipeline(resource_set, self.settings.checks)
+        now = time.time(), time.monotonic()
+        return Module(resource_set, source, check, wanted.interval, phase, self.settings.host, self.outlet, *now)
+
+    def _report_once(self, line: str) -> None:
+        if line not in self._reported:
+            self._reported.add(line)
+            self._report(line)
+
+    def step(self, also: int = -1) -> bool:
+        """Wait for what comes first and do it. ``also`` is one more descriptor to wait
+        for; whether that one is readable."""
+        wake = min(module.schedule.deadline for module in self.modules) if self.modules else time.monotonic() + 1.0
+        for module in self.modules:
+            wake = min(wake, module.source.wake_at())
+        wake = min(wake, self._outlet_due)
+        ready = self._wait(wake, also)
+        monotonic, wall = time.monotonic(), time.time()
+        worked = self._run_modules(wall, monotonic, ready)
+        if monotonic >= self._account_due:
+            self._account_due = monotonic + _ACCOUNT_SECONDS
+            self.outlet.set_extra_status(self._account.values(self.modules, monotonic))
+        if worked or monotonic >= self._outlet_due or self.outlet.fileno() in ready:
+            self._outlet_due = self.outlet.service(time.monotonic())
+        return also in ready
+
+    def _run_modules(self, wall: float, monotonic: float, ready: dict[int, int]) -> bool:
+        worked = False
+        for module in self.modules:
+            source = module.source
+            if source.free_running and (
+                source.wake_at() <= monotonic or any(number in ready for number in source.filenos())
+            ):
+                module.service(wall, monotonic, ready)
+                worked = True
+            if module.schedule.deadline <= monotonic:
+                module.run(wall, monotonic)
+                worked = True
+        return worked
+
+    def _wait(self, wake: float, also: int) -> dict[int, int]:
+        wanted = {}
+        if also >= 0:
+            wanted[also] = select.POLLIN
+        if self.outlet.fileno() >= 0:
+            wanted[self.outlet.fileno()] = self.outlet.events()
+        for module in self.modules:
+            for number in module.source.filenos():
+                wanted[number] = select.POLLIN
+        if wanted != self._waited:
+            self._poll = select.poll()
+            for number, events in wanted.items():
+                self._poll.register(number, events)
+            self._waited = wanted
+        wait = min(max(0.0, wake - time.monotonic()), _LONGEST_WAIT)
+        return dict(self._poll.poll(wait * 1000.0))
+
+    def account(self) -> dict[str, object]:
+        """The probe's own figures."""
+        return self._account.values(self.modules, time.monotonic())
+
+    def close(self) -> None:
+        """Stop all tools, close all files."""
+        for module in self.modules:
+            module.source.close()
+
+
+def ring_path(host: str) -> str:
+    """Where the outbox of a host's probe lies when the configuration does not say: on tmpfs, per user and host."""
+    return f"/dev/shm/shardpulse-{os.getuid()}-{host_id(host):016x}.ring"

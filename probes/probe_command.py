@@ -1,0 +1,201 @@
+"""``shardpulse probe``: reads and validates the configuration, then becomes the agent.
+
+Validation needs modules that would cost every probe several megabytes, so this process
+replaces itself (execv) by a bare interpreter that imports the agent only. The resolved
+settings, password included, go through an anonymous file, never through the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pwd
+import resource
+import socket
+import sys
+from fnmatch import translate
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import msgspec
+
+from acquisition import endpoints, help_text
+from acquisition.config import check_metrics, find, load
+from acquisition.errors import (
+    EXIT_CANNOT_CREATE,
+    EXIT_CONFIG,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_UNAVAILABLE,
+    ConfigError,
+    ShardpulseError,
+)
+from acquisition.settings import ProcessesModule, Settings
+from probes.agent_settings import AgentSettings, ModuleSettings, encode
+from probes.metrics import RESOURCE_SETS
+from probes.probe import ring_path
+
+_DESCRIPTION = """\
+Sample this host, its processes and its virtual machines, and send the samples to the shards.
+
+One light process per host, whatever the number of VMs. Frames that cannot be sent wait in
+a ring on tmpfs; a probe that was killed goes on with its numbers. SIGHUP reads the
+configuration anew (a bad one leaves the old one in force); SIGTERM and SIGINT stop in order."""
+
+_EXAMPLES = """
+shardpulse probe                                    until it is stopped
+shardpulse probe --config my.toml --seconds 60
+shardpulse probe --dry-run --ticks 2                print what would be sent, without shards
+systemctl reload shardpulse-probe                   (SIGHUP) after a change of the configuration
+"""
+
+#: What the agent runs: no site module, nothing but the packages that it needs.
+_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.agent import main;sys.exit(main(int(sys.argv[1])))"
+
+
+def main(argv: list[str]) -> int:
+    """Run the command. Returns only for ``--compile``; otherwise the agent takes this process over."""
+    options = _parser().parse_args(argv)
+    settings = resolve(load(options.config), options)
+    if options.compile:
+        sys.stdout.buffer.write(encode(settings))
+        sys.stdout.buffer.flush()
+        return EXIT_OK
+    become_agent(settings)
+    return EXIT_OK
+
+
+def become_agent(settings: AgentSettings) -> None:
+    """Replace this process by the agent; does not return."""
+    descriptor = os.memfd_create("shardpulse-probe-settings", 0)  # inherited
+    os.write(descriptor, encode(settings))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    _raise_descriptor_limit()
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", _BOOT, str(descriptor), *import_path()])
+
+
+def import_path() -> list[str]:
+    """The directories that hold this project's packages and hiredis."""
+    places = [str(Path(__file__).resolve().parents[1]), str(Path(hiredis.__file__).resolve().parents[1])]
+    return list(dict.fromkeys(places))
+
+
+def _raise_descriptor_limit() -> None:
+    """Four descriptors per process are kept open: use what the hard limit grants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 1 << 20 if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):  # sources then open files at each read
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
+    """The agent's settings. Raises ConfigError, NoInputError, UnavailableError."""
+    name = find(options.config) or "configuration"
+    check_metrics(settings, {key: [m.name for m in each.metrics] for key, each in RESOURCE_SETS.items()}, name)
+    probe = settings.probe
+    host = settings.host.name or socket.gethostname()
+    shards = settings.shards
+    if options.dir:
+        shards = msgspec.structs.replace(shards, directory=options.dir)
+    addresses = [] if options.dry_run else endpoints.addresses(shards)
+    credentials = endpoints.credentials(shards) if not options.dry_run else None
+    return AgentSettings(
+        host,
+        tuple((address.host, address.port) for address in addresses),
+        credentials.username if credentials else "",
+        credentials.password if credentials else "",
+        shards.timeout_seconds,
+        probe.ring_path or ring_path(host),
+        probe.ring_bytes,
+        probe.ring_seconds,
+        probe.position_interval_seconds,
+        probe.discovery_interval_seconds,
+        tuple(modules(settings)),
+        selection(probe.processes, name),
+        msgspec.to_builtins(settings.checks),
+        _compiler(options),
+        options.ticks,
+        options.seconds,
+        options.dry_run,
+    )
+
+
+def modules(settings: Settings) -> list[ModuleSettings]:
+    """The enabled modules, sources chosen. Raises ConfigError when there is none."""
+    probe = settings.probe
+    sources = {"host": probe.host.source, "processes": probe.processes.source, "vms": "procfs"}
+    found = []
+    for name, module in (("host", probe.host), ("processes", probe.processes), ("vms", probe.vms)):
+        if module.enabled:
+            source = "procfs" if sources[name] == "auto" else sources[name]
+            every = [metric.name for metric in RESOURCE_SETS[name].metrics]
+            metrics = tuple(metric for metric in every if not module.metrics or metric in module.metrics)
+            found.append(ModuleSettings(name, source, module.interval_seconds or probe.interval_seconds, metrics))
+    if not found:
+        raise ConfigError("no module is enabled: enable probe.host, probe.processes or probe.vms")
+    return found
+
+
+def selection(processes: ProcessesModule, name: str) -> dict[str, Any]:
+    """The fields of probes.discovery.Selection. Raises ConfigError for an unknown user."""
+    return {
+        "every": processes.all,
+        "commands": list(processes.commands),
+        "uids": [_uid(user, name) for user in processes.users],
+        "cgroups": [translate(pattern) for pattern in processes.cgroups],
+        "pids": list(processes.pids),
+        "limit": processes.limit,
+    }
+
+
+def _uid(user: str, name: str) -> int:
+    if user.isdecimal():
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError as error:
+        raise ConfigError(f"{name}: key probe.processes.users: there is no user {user!r} on this host") from error
+
+
+def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
+    """The command that resolves the configuration again, at SIGHUP."""
+    arguments = ["--compile"]
+    if options.config:
+        arguments += ["--config", os.path.abspath(options.config)]
+    if options.dir:
+        arguments += ["--dir", os.path.abspath(options.dir)]
+    if options.dry_run:
+        arguments += ["--dry-run"]
+    boot = f"import sys;sys.path[:0]={[path for path in sys.path if path]!r};sys.argv[0]='probe'"
+    return (sys.executable, "-c", f"{boot};from probes.probe_command import run;run()", *arguments)
+
+
+def run() -> None:
+    """The command as a process of its own: errors go to stderr, the exit code is theirs."""
+    try:
+        code = main(sys.argv[1:])
+    except ShardpulseError as error:
+        print(f"shardpulse probe: {error}", file=sys.stderr)
+        code = error.exit_code
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    codes = (EXIT_OK, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_CONFIG)
+    parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    parser.add_argument("--dir", metavar="DIR", help="state directory of local shards (default: as configured)")
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after S seconds")
+    parser.add_argument("--ticks", type=int, default=0, metavar="N", help="stop after N ticks")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"
+    )
+    parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and stop")
+    return parser
+
+
+if __name__ == "__main__":
+    run()

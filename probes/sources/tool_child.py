@@ -1,0 +1,177 @@
+"""A free-running tool as a child process: started, read without waiting, restarted when it ends or hangs.
+
+The child writes into a pipe. vmstat and pidstat write each line, or even each column, as
+soon as it is made (measured with strace: neither buffers a tick), so no pseudo-terminal is needed.
+When the probe is gone, however it ended, the next write gets SIGPIPE and ends the child:
+hence the signal is reset to its default, which Python's own children would not have.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+_PIPE_BYTES = 1 << 20
+_CHUNK = 1 << 16
+_MAX_LINE = 1 << 20
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+#: So many ticks without an answer in a row, and the tool is taken for hung.
+PATIENCE = 3
+_ENVIRONMENT = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
+_DEFAULTS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
+
+
+def find_tool(name: str) -> str | None:
+    """The path of a program on PATH, None when it is not installed."""
+    for directory in os.get_exec_path():
+        path = f"{directory}/{name}"
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return None
+
+
+class ToolChild:
+    """One run of a tool after the other. ``problem`` is why it does not run, "" when it does.
+
+    ``report`` takes one line for the operator whenever the tool ends without having been
+    told to. Nothing here blocks.
+    """
+
+    def __init__(self, command: list[str], report: Callable[[str], None]) -> None:
+        self.command = command
+        self.pid = 0
+        self.starts = 0
+        self.problem = ""
+        self.cpu_seconds = 0.0  # of runs that have ended
+        self._report = report
+        self._pipe = -1
+        self._rest = b""
+        self._pause = _FIRST_PAUSE
+        self._start_at = 0.0
+        self._zombies: list[int] = []
+
+    def fileno(self) -> int:
+        """The descriptor to wait for, -1 when there is none."""
+        return self._pipe
+
+    def wake_at(self) -> float:
+        """When ``start`` is due; inf while the tool runs."""
+        return float("inf") if self.pid else self._start_at
+
+    def start(self, monotonic: float) -> bool:
+        """Start the tool if it does not run and is due; whether it runs."""
+        if self.pid or monotonic < self._start_at:
+            return bool(self.pid)
+        self._reap()
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        environment = {**_ENVIRONMENT, "PATH": os.environ.get("PATH", os.defpath), "TZ": os.environ.get("TZ", "")}
+        if not environment["TZ"]:
+            del environment["TZ"]
+        try:
+            self.pid = os.posix_spawn(
+                self.command[0],
+                self.command,
+                environment,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, theirs, 1),
+                ],
+                setsigdef=_DEFAULTS,
+                setsigmask=(),
+            )
+        except OSError as error:
+            os.close(ours)
+            self._stopped(monotonic, f"cannot be started: {error.strerror}")
+            return False
+        finally:
+            os.close(theirs)
+        os.set_blocking(ours, False)
+        with suppress(OSError):  # over the user's limit: the tool then waits when a tick is larger than a pipe
+            fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._pipe, self._rest = ours, b""
+        self.starts += 1
+        self.problem = ""
+        return True
+
+    def lines(self, monotonic: float) -> list[bytes]:
+        """The complete lines that have arrived. When the tool has ended, the next start is set."""
+        parts = [self._rest]
+        size = len(self._rest)
+        while self._pipe >= 0 and size < _MAX_LINE:
+            try:
+                data = os.read(self._pipe, _CHUNK)
+            except BlockingIOError:
+                break
+            if not data:
+                self._ended(monotonic)
+                break
+            parts.append(data)
+            size += len(data)
+        text = b"".join(parts)
+        lines = text.split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) >= _MAX_LINE:  # no tool prints this: the parser rejects what is left of it
+            lines.append(self._rest[: _CHUNK + 1])
+            self._rest = b""
+        return lines
+
+    def works(self) -> None:
+        """A sample has come: the next restart, if any, is a quick one."""
+        self._pause = _FIRST_PAUSE
+
+    def restart(self, monotonic: float, why: str) -> None:
+        """Kill the tool; it is started again after the pause."""
+        self._kill()
+        self._stopped(monotonic, why)
+
+    def replace(self, command: list[str]) -> None:
+        """Use another command from the next start on."""
+        self.command = command
+
+    def close(self) -> None:
+        """Stop the tool for good."""
+        self._kill()
+        self._start_at = float("inf")
+
+    def _kill(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+        if self.pid:
+            pid, self.pid = self.pid, 0
+            os.kill(pid, signal.SIGKILL)  # ends a stopped process as well
+            self._zombies.append(pid)
+            self._reap()
+
+    def _ended(self, monotonic: float) -> None:
+        os.close(self._pipe)
+        self._pipe = -1
+        pid, self.pid = self.pid, 0
+        self._zombies.append(pid)
+        self._stopped(monotonic, self._reap() or "closed its output")
+
+    def _reap(self) -> str:
+        """Collect ended children without waiting; how the newest of them ended."""
+        how = ""
+        for pid in self._zombies[:]:
+            try:
+                ended, status, usage = os.wait4(pid, os.WNOHANG)
+            except ChildProcessError:
+                ended, status, usage = pid, 0, None
+            if ended:
+                self._zombies.remove(pid)
+                if usage is not None:
+                    self.cpu_seconds += usage.ru_utime + usage.ru_stime
+                code = os.waitstatus_to_exitcode(status)
+                how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+        return how
+
+    def _stopped(self, monotonic: float, why: str) -> None:
+        self.problem = why
+        self._start_at = monotonic + self._pause
+        self._report(f"{os.path.basename(self.command[0])} {why}; starting it again in {self._pause:g} s")
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
