@@ -8,7 +8,7 @@ machine that replays.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
@@ -126,9 +126,13 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
         }
 
 
-def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: int) -> str:
-    """What became of the lines, for people: counts, then each reason with its line numbers."""
-    samples = f"{invalid} invalid samples" if invalid else "all samples valid"
+def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[int, int]) -> str:
+    """What became of the lines, for people: counts, then each reason with its line numbers.
+
+    ``invalid``: validity code -> samples.
+    """
+    counted = ", ".join(f"{count} {codes.name_of(code)}" for code, count in sorted(invalid.items()) if count)
+    samples = f"samples not valid: {counted}" if counted else "all samples valid"
     parts = [
         f"{tool}: {parser.lines} lines, {parser.parsed} rows parsed ({samples}), {parser.rejected.count} rejected, "
         f"{parser.skipped} passed over (headers, averages, threads, comments)"

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -69,14 +70,13 @@ def main(argv: list[str]) -> int:
     return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
 
 
-def _print(readings: Iterator[Replayed]) -> int:
-    """Write JSON Lines; the number of invalid samples."""
-    invalid = 0
+def _print(readings: Iterator[Replayed]) -> Counter[int]:
+    """Write JSON Lines; the number of samples of each code other than VALID."""
+    invalid: Counter[int] = Counter()
     write = sys.stdout.write
     encode = json.JSONEncoder(allow_nan=False, separators=(", ", ": ")).encode
     for replayed in readings:
-        marks = replayed.reading.codes
-        invalid += len(marks) - marks.count(0)
+        invalid.update(replayed.reading.codes.replace(b"\0", b""))
         write("".join(f"{encode(document)}\n" for document in documents(replayed)))
     sys.stdout.flush()
     return invalid

@@ -34,7 +34,16 @@ from typing import NamedTuple
 from acquisition import codes
 from acquisition.metric import ResourceSet
 from probes.metrics import PROCESSES
-from probes.sources.pidstat_header import Header, fits, has_digit, identity_at, split_row, unknown_names, without_pid
+from probes.sources.pidstat_header import (
+    Header,
+    aligned,
+    fits,
+    has_digit,
+    identity_at,
+    split_row,
+    unknown_names,
+    without_pid,
+)
 from probes.sources.tool_output import MAX_LINE, NAN, Banner, Rejections, banner, human_number, without_colours
 
 _MAX_PID = 1 << 22  # PID_MAX_LIMIT
@@ -195,6 +204,9 @@ class PidstatParser:
         pid = int(parts[header.pid]) if parts[header.pid] != b"-" else 0
         if not 0 < pid <= _MAX_PID:
             self.rejected.add(self.lines, "a process id that no kernel gives")
+            return None
+        if not aligned(parts, header):
+            self.rejected.add(self.lines, "more or fewer values than columns")
             return None
         found = _samples(parts, header)
         if found is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from acquisition import codes
+from probes.sources.tool_output import number
 
 _KB = 1.0 / 1024  # a power of two: the division is exact
 
@@ -41,7 +42,7 @@ class Header:
     """A header line: positions are counted from the first identity column, after the time."""
 
     __slots__ = (
-        "average", "codes", "divisors", "in_order", "io", "line_layout", "metrics",
+        "average", "codes", "divisors", "ends_in_number", "in_order", "io", "line_layout", "metrics",
         "pick", "pid", "targets", "tid", "time", "uid", "width",
     )  # fmt: skip
 
@@ -51,6 +52,7 @@ class Header:
         self.average = False  #: over averages
         self.line_layout = False  #: of -h
         self.width = len(names)
+        self.ends_in_number = len(names) > 1 and names[-2] in _KNOWN  #: before Command
         self.uid = names.index(b"UID") if b"UID" in names else -1
         self.tid = names.index(b"TID") if b"TID" in names else -1
         self.pid = names.index(b"TGID") if self.tid >= 0 else names.index(b"PID")
@@ -123,6 +125,24 @@ def split_row(line: bytes, header: Header) -> tuple[list[bytes], int]:
         if fits(parts, offset, header):
             return parts, offset
     return [], 0
+
+
+def aligned(parts: Sequence[bytes], header: Header) -> bool:
+    """Whether a row has as many values as its header has columns, as far as a command that may have
+    spaces lets one see: the last value is a number, and the command is no number before two spaces."""
+    last = parts[-2]
+    if header.ends_in_number and not (last[-1:].isdigit() or _is_number(last)):
+        return False
+    command = parts[-1]
+    if command[0] in _DIGITS:
+        first = command.split(None, 1)[0]
+        gap = command[len(first) : len(first) + 2]
+        return not (len(gap) == 2 and gap.isspace() and _is_number(first))
+    return True
+
+
+def _is_number(token: bytes) -> bool:
+    return number(token.rstrip(b"%BkMGTP"))[1] != codes.UNREADABLE
 
 
 def _picker(positions: list[int]) -> Callable[[list[bytes]], tuple[bytes, ...]]:

@@ -10,7 +10,8 @@ header names. Facts that the table below rests on:
 - procps 4 prints ``gu`` (with -w from 4.0.1, always from 4.0.3) and takes guest time out of
   ``us``; procps 3 counts guest time in ``us`` and cannot separate it: guest is then MISSING;
 - the first line is an average since boot (-y leaves it out), so it is no sample;
-- -a replaces buff and cache by inact and active: they are then MISSING.
+- -a replaces buff and cache by inact and active: they are then MISSING;
+- some languages have names of their own for columns; a name that occurs twice means neither.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from acquisition import codes
 from acquisition.metric import INFINITY, ResourceSet
 from probes.metrics import HOST
 from probes.sources.tool_output import MAX_LINE, NAN, Rejections, number, without_colours
+from probes.sources.vmstat_words import TRANSLATED
 
 #: The argument of ``vmstat -S`` -> bytes.
 UNITS: dict[str, int] = {"b": 1, "B": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
@@ -49,8 +51,10 @@ _COLUMNS: dict[bytes, tuple[str, str]] = {
     b"st": ("cpu_steal_ratio", _PERCENT),
     b"gu": ("cpu_guest_ratio", _PERCENT),
 }
-#: A header has at least this many names that we know, so that no row of text passes for one.
+_COLUMNS.update((word, _COLUMNS[name]) for word, name in TRANSLATED.items())
+#: A header has at least this many names that we know, and half of all: no row of text passes for one.
 _MIN_KNOWN = 3
+_MAX_UNKNOWN = 100
 
 
 class VmstatRow(NamedTuple):
@@ -87,8 +91,7 @@ class VmstatParser:
         self._average_next = first_is_average
         self._columns: list[tuple[int, int, float, float]] | None = None  # token, metric, factor, divisor
         self._width = 0  # names in the header
-        self._stamped = False  # -t, by the line over the header
-        self._zone = False  # the last of them is the time zone of -t
+        self._zone = b""  # the last of them where we do not know it: with -t the time zone
 
     def feed(self, line: bytes) -> VmstatRow | None:
         """The row in ``line`` (with or without its newline), or None when it is no sample."""
@@ -101,10 +104,9 @@ class VmstatParser:
         tokens = line.split()
         if not tokens or tokens[0].startswith(b"#") or b"---" in line:
             self.skipped += 1
-            self._stamped = b"timestamp" in line
             return None
         known = sum(token in _COLUMNS for token in tokens)
-        if known >= _MIN_KNOWN:
+        if known >= _MIN_KNOWN and known * 2 >= len(tokens):
             self._read_header(tokens)
             return None
         return self._read_row(tokens)
@@ -113,14 +115,14 @@ class VmstatParser:
         self.skipped += 1
         columns: list[tuple[int, int, float, float]] = []
         for at, token in enumerate(tokens):
-            metric, scale = _COLUMNS.get(token, ("", _PLAIN))
+            metric, scale = _COLUMNS.get(token, ("", _PLAIN)) if tokens.count(token) == 1 else ("", _PLAIN)
             if metric in self._index:
                 columns.append((at, self._index[metric], *self._scales[scale]))
-            elif not metric and not (at == len(tokens) - 1 and self._stamped):
-                self.unknown.add(token.decode("utf-8", "replace")[:40])
+            elif not metric and at < len(tokens) - 1:
+                self._report(token)
         self._columns = columns
         self._width = len(tokens)
-        self._zone = tokens[-1] not in _COLUMNS
+        self._zone = tokens[-1] if tokens[-1] not in _COLUMNS else b""
 
     def _read_row(self, tokens: list[bytes]) -> VmstatRow | None:
         if self._columns is None:
@@ -132,6 +134,8 @@ class VmstatParser:
             time = (tokens[-2] + b" " + tokens[-1]).decode("ascii", "replace")
             count -= 2
         width = self._width - 1 if time and self._zone else self._width
+        if self._zone and not time:
+            self._report(self._zone)
         if count != width:
             self.rejected.add(self.lines, f"{count} values for {width} columns")
             return None
@@ -145,6 +149,10 @@ class VmstatParser:
             return None
         self.parsed += 1
         return VmstatRow(self.lines, time, *row)
+
+    def _report(self, name: bytes) -> None:
+        if len(self.unknown) < _MAX_UNKNOWN:
+            self.unknown.add(name.decode("utf-8", "replace")[:40])
 
     def _values(self, tokens: list[bytes]) -> tuple[list[float], bytearray] | None:
         """Values and codes of a row; None when not one of them can be read."""
