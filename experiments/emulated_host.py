@@ -36,7 +36,19 @@ class Common:
 class EmulatedHost:
     """``made`` sample frames so far; ``log`` is the monotonic time of each, kept for hosts that are checked."""
 
-    __slots__ = ("_common", "_outbox", "_start", "due", "index", "log", "made", "membership", "number", "writer")
+    __slots__ = (
+        "_common",
+        "_outbox",
+        "_start",
+        "due",
+        "index",
+        "log",
+        "made",
+        "membership",
+        "number",
+        "registered",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -52,6 +64,7 @@ class EmulatedHost:
         self.number = host_number(index)
         self.made = 0
         self.due = 0.0  #: when its writer wants to be served
+        self.registered = (-1, 0, 0)  #: descriptor, events and generation in the event loop
         self.log: list[float] | None = [] if logged else None
         self.membership = Membership(common.workload, index, common.serials)
         self._common = common

@@ -33,7 +33,6 @@ class Fleet:
         self._epoll = select.epoll()
         self._epoll.register(other, select.EPOLLIN)
         self._by_descriptor: dict[int, EmulatedHost] = {}
-        self._registered: dict[EmulatedHost, tuple[int, int, int]] = {}
 
     def counts(self) -> Counts:
         """The counts now; the lag is since the last call."""
@@ -52,7 +51,7 @@ class Fleet:
         writer = host.writer
         host.due = writer.service(now)
         wanted = (writer.fileno(), writer.events(), writer.generation)
-        if self._registered.get(host) != wanted:
+        if host.registered != wanted:
             self._register(host, wanted)
 
     def attend(self, seconds: float) -> bool:
@@ -84,7 +83,7 @@ class Fleet:
         """Wait for other things. A new connection may have the descriptor of the old one, which left the
         epoll set when it was closed; so it is entered anew whenever changing it fails."""
         descriptor, events, _ = wanted
-        before = self._registered.pop(host, (-1, 0, 0))[0]
+        before, host.registered = host.registered[0], wanted
         if before != descriptor and self._by_descriptor.get(before) is host:
             del self._by_descriptor[before]
             with contextlib.suppress(OSError):
@@ -96,4 +95,3 @@ class Fleet:
         except FileNotFoundError:
             self._epoll.register(descriptor, events)
         self._by_descriptor[descriptor] = host
-        self._registered[host] = wanted

@@ -10,8 +10,10 @@ from experiments.emulated_host import EmulatedHost
 from experiments.fleet import Fleet
 from probes.schedule import phase_of
 
-_SHORTEST_SLEEP = 0.001  #: frames that fall due within it are made together
 _LONGEST_SLEEP = 0.05
+_IDLE_SLEEP = 0.001
+_FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
+_SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
 _TURN = 64  #: frames made between two looks at the sockets in the closed loop
 
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
@@ -29,27 +31,33 @@ class Paced:
         self._interval = interval
         order = sorted((phase_of(host.number, interval), host.index, host) for host in fleet.hosts)
         self._turns = [(phase, host) for phase, _, host in order]
+        gathering = _FRAMES_PER_WAKE * interval / len(fleet.hosts)
+        self._gathering = max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
 
     def run(self, stopped: Stopped) -> None:
         """Sample from the next whole interval on until stopped."""
         tick = tick_of(time.time(), self._interval) + 1
-        while True:
-            ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
-            base = tick * self._interval
-            for phase, host in self._turns:
-                wall = base + phase
-                due = wall - ahead
-                now = time.monotonic()
-                while now < due:
-                    if stopped(self._fleet.attend(min(max(due - now, _SHORTEST_SLEEP), _LONGEST_SLEEP))):
-                        return
-                    now = time.monotonic()
-                self._sample(host, tick, wall, due, now)
-            if stopped(self._fleet.attend(0.0)):
-                return
+        while self._one_tick(tick, stopped):
             tick += 1
 
-    def _sample(self, host: EmulatedHost, tick: int, wall: float, due: float, now: float) -> None:
+    def _one_tick(self, tick: int, stopped: Stopped) -> bool:
+        """Let every host sample once; false when stopped."""
+        ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
+        base = tick * self._interval
+        now = time.monotonic()
+        for phase, host in self._turns:
+            wall = base + phase
+            due = wall - ahead
+            while now < due:
+                time.sleep(min(max(due - now, self._gathering), _LONGEST_SLEEP))
+                if stopped(self._fleet.attend(0.0)):
+                    return False
+                now = time.monotonic()
+            self._sample(host, tick, wall, due)
+        return not stopped(self._fleet.attend(0.0))
+
+    def _sample(self, host: EmulatedHost, tick: int, wall: float, due: float) -> None:
+        now = time.monotonic()
         late = now - due
         self._fleet.lag_seconds = max(self._fleet.lag_seconds, late)
         if late > self._interval:
@@ -80,7 +88,7 @@ class ClosedLoop:
                     made += self._sample(host)
                 if stopped(self._fleet.attend(0.0)):
                     return
-            if not made and stopped(self._fleet.attend(_SHORTEST_SLEEP)):
+            if not made and stopped(self._fleet.attend(_IDLE_SLEEP)):
                 return
 
     def _sample(self, host: EmulatedHost) -> bool:

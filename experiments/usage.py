@@ -18,10 +18,13 @@ Roles = Mapping[str, Sequence[int]]  #: role -> process ids
 
 
 class Usage(NamedTuple):
-    """CPU seconds by role since the processes began, at CLOCK_MONOTONIC ``at``."""
+    """CPU seconds by role since the processes began, at CLOCK_MONOTONIC ``at``; ``busy`` and
+    ``stolen`` are CPU seconds of the whole machine since it booted: a shared machine shows there."""
 
     at: float
     cpu: dict[str, float]
+    busy: float
+    stolen: float
 
 
 def cpu_seconds(pid: int) -> float:
@@ -41,13 +44,24 @@ def pss_bytes(pid: int) -> int:
 
 def read(roles: Roles) -> Usage:
     """CPU of all roles now. Raises OSError when a process is gone."""
-    return Usage(time.monotonic(), {role: sum(cpu_seconds(pid) for pid in pids) for role, pids in roles.items()})
+    cpu = {role: sum(cpu_seconds(pid) for pid in pids) for role, pids in roles.items()}
+    return Usage(time.monotonic(), cpu, *_machine_seconds())
 
 
 def cores(before: Usage, after: Usage) -> dict[str, float]:
-    """Cores that each role used on average between two readings."""
+    """Cores that each role used on average between two readings; ``others`` is what the rest of the machine
+    used (this program, other people's), ``stolen`` what the hypervisor gave away."""
     seconds = after.at - before.at
-    return {role: (after.cpu[role] - before.cpu[role]) / seconds for role in after.cpu}
+    ours = {role: (after.cpu[role] - before.cpu[role]) / seconds for role in after.cpu}
+    others = (after.busy - before.busy) / seconds - sum(ours.values())
+    return ours | {"others": max(0.0, others), "stolen": (after.stolen - before.stolen) / seconds}
+
+
+def _machine_seconds() -> tuple[float, float]:
+    """Busy and stolen CPU seconds of all cores (proc(5), /proc/stat)."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    user, nice, system, _idle, _iowait, interrupts, softirq, steal = fields[:8]
+    return (user + nice + system + interrupts + softirq) / _TICKS_PER_SECOND, steal / _TICKS_PER_SECOND
 
 
 def memory(roles: Roles) -> dict[str, int]:
