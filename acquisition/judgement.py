@@ -90,7 +90,7 @@ def set_ages(blocks: Iterable[Block], now: float, down_after: float) -> None:
     seen: dict[int, float] = {}
     patience: dict[int, float] = {}
     for block in blocks:
-        if block.position is None:
+        if not block.wall:  # nothing has ever been sampled, or nothing is known
             continue
         block.age_seconds = now - min(block.wall, block.filtered)
         host = block.host_id
