@@ -1,0 +1,87 @@
+"""The demo's child processes: tied to it, started again when they die, ended in order."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from acquisition import interrupts, lifeline
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+
+
+class Child:
+    """One part of the product in a process of its own, its output in a log file.
+
+    ``command`` are the arguments of this Python. It dies with the demo: SIGTERM comes from the
+    kernel when the demo is killed, so that it can end its own children first.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, say: Callable[[str], None]) -> None:
+        self.name = name
+        self._command = [sys.executable, *command]
+        self._log = log
+        self._say = say
+        self._pause = _FIRST_PAUSE
+        self._again = 0.0
+        self.restarts = 0
+        self._process = self._start()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the present incarnation."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def supervise(self) -> None:
+        """Start it again when it has died, with growing pauses, and say so."""
+        code = self._process.poll()
+        if code is None:
+            return
+        now = time.monotonic()
+        if not self._again:
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            self._say(f"{self.name} {how}: starting it again{self._last_words()}")
+            self._again = now + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        if now >= self._again:
+            self._again = 0.0
+            self.restarts += 1
+            self._process = self._start()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """SIGTERM, and SIGKILL when it has not ended after ``seconds``."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._say(f"{self.name} does not stop: killing it")
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with interrupts.deferred(), open(self._log, "ab") as log:
+            return subprocess.Popen(
+                lifeline.tied(self._command, signal.SIGTERM),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the demo, which stops its children in order
+            )
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+            return f" (it said: {lines[-1]})" if lines else ""
+        return ""

@@ -1,0 +1,93 @@
+"""Freshness as a reader sees it: how long after its sampling a frame's smoothed state is readable.
+
+A process of its own, so that drawing the view does not disturb it. It polls the applied positions,
+which the filter commits in one transaction with the smoothed state, every few milliseconds;
+when a position has a new tick, freshness is the wall clock then less the sampling time in the
+position. The period of polling is part of the figure. The first frame of a resource set is
+not measured: it may have been there before.
+
+    python deploy/freshness.py HOST:PORT…       prints the figures as a JSON line every second
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from acquisition import keys, position
+from acquisition.cluster import Cluster, Layout, read_layout
+from acquisition.errors import FrameError, ShardpulseError
+from acquisition.resp import parse_address
+
+POLL_SECONDS = 0.005
+_SURVEY_SECONDS = 1.0
+
+
+class Freshness:
+    """Polls positions and keeps every measured delay, in milliseconds."""
+
+    def __init__(self, cluster: Cluster, layout: Layout) -> None:
+        self._cluster = cluster
+        self._layout = layout
+        self._tags: tuple[str, ...] = ()
+        self._surveyed = 0.0
+        self._ticks: dict[bytes, tuple[int, int]] = {}
+        self.delays: list[float] = []
+
+    def poll(self) -> None:
+        """One look at the partitions that have hosts; once a second at all of them."""
+        now = time.monotonic()
+        survey = now - self._surveyed >= _SURVEY_SECONDS
+        tags = self._layout.tags if survey else self._tags
+        replies = self._cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in tags])
+        wall = time.time()
+        for reply in replies:
+            if isinstance(reply, list):
+                for member, data in zip(reply[::2], reply[1::2], strict=True):
+                    self._take(member, data, wall)
+        if survey:
+            self._surveyed = now
+            self._tags = tuple(
+                tag for tag, reply in zip(tags, replies, strict=True) if isinstance(reply, list) and reply
+            )
+
+    def _take(self, member: bytes, data: bytes, wall: float) -> None:
+        try:
+            found = position.decode(data)
+        except FrameError:
+            return
+        before = self._ticks.get(member)
+        self._ticks[member] = (found.epoch, found.tick)
+        if before is not None and before != (found.epoch, found.tick):
+            self.delays.append((wall - found.wall) * 1000.0)
+
+
+def percentile(values: list[float], part: float) -> float | None:
+    """The value below which ``part`` of the values lie (nearest rank); None without any."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3) if ordered else None
+
+
+def main(addresses: list[str]) -> None:
+    """Poll until killed."""
+    cluster = Cluster([parse_address(text) for text in addresses])
+    freshness = Freshness(cluster, read_layout(cluster))
+    due = told = time.monotonic()
+    while True:
+        try:
+            freshness.poll()
+        except ShardpulseError:
+            time.sleep(0.1)  # a shard is away: the delay of what comes after counts
+        now = time.monotonic()
+        if now - told >= 1.0:
+            told = now
+            delays = freshness.delays
+            line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": len(delays)}
+            print(json.dumps(line), flush=True)
+        due = max(due + POLL_SECONDS, now)
+        time.sleep(due - now)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,84 @@
+"""What processes take, from /proc: CPU to the nanosecond (schedstat), memory by share (PSS)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """CPU time of all threads (Documentation/scheduler/sched-stats.rst: the first figure of
+    schedstat, nanoseconds); None when the process is gone."""
+    total = None
+    with contextlib.suppress(OSError, ValueError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            total = (total or 0.0) + int((task / "schedstat").read_text().split()[0]) * 1e-9
+    return total
+
+
+def pss_bytes(pid: int) -> int | None:
+    """Proportional set size (proc(5), smaps_rollup); None when it cannot be read."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of the children of a process."""
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+class Meter:
+    """CPU that one process and its children take from the first look on, restarts included.
+
+    Look every second: what an incarnation takes between the last look and its death is not seen.
+    """
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._now = 0.0
+        self._own = 0.0
+        self._children = 0.0
+        self._last: dict[int, float] = {}
+        self._pss = 0
+
+    def look(self, pid: int) -> None:
+        """Read the figures of the process that is ``pid`` now."""
+        first = not self._began
+        self._now = time.monotonic()
+        self._began = self._began or self._now
+        self._own += self._grown(pid, first)
+        self._children += sum(self._grown(child, first) for child in children(pid))
+        self._pss = max(self._pss, pss_bytes(pid) or 0)
+
+    @property
+    def cpu_percent(self) -> float:
+        """Of one core."""
+        return self._percent(self._own)
+
+    @property
+    def children_cpu_percent(self) -> float:
+        """Of one core, all children together."""
+        return self._percent(self._children)
+
+    @property
+    def pss_bytes(self) -> int:
+        """The most that was seen."""
+        return self._pss
+
+    def _grown(self, pid: int, first: bool) -> float:
+        now = cpu_seconds(pid)
+        if now is None:
+            return 0.0
+        before = self._last.get(pid, now if first else 0.0)
+        self._last[pid] = now
+        return max(0.0, now - before)
+
+    def _percent(self, seconds: float) -> float:
+        elapsed = self._now - self._began
+        return round(100.0 * seconds / elapsed, 3) if elapsed > 0 else 0.0

@@ -1,0 +1,49 @@
+"""The demo's own directory: on tmpfs where there is one, removed at the end.
+
+A demo that was killed with -9 cannot remove its directory, so the next one does: a lock on the
+directory, which ends with its process, tells which are still in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_PREFIX = f"shardpulse-demo-{os.getuid()}-"
+_NEW_SECONDS = 30.0  #: a directory so young may be about to be locked
+
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A directory of this demo's own (mode 0700), with everything in it removed at the end."""
+    base = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
+    _sweep(base)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what demos left that were killed with -9."""
+    for directory in base.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # in use, another user's, or gone meanwhile
+            status = directory.lstat()
+            if status.st_uid != os.getuid() or time.time() - status.st_mtime < _NEW_SECONDS:
+                continue
+            lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(directory, ignore_errors=True)
+            finally:
+                os.close(lock)
