@@ -13,7 +13,7 @@ from experiments.workload import Workload, host_name, host_number, resource_set
 
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
-_JITTER_STEPS = 200  #: sampling ends up to so many microseconds before the moment it is due
+_JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its moment
 
 
 class Common:
@@ -99,13 +99,14 @@ class EmulatedHost:
         )
         self.writer.offer_table(table, tick, wall, monotonic)
 
+    def early(self) -> float:
+        """Seconds by which the next sampling ends before it is due: no two intervals are alike."""
+        return (self._start + 97 * self.made) % _JITTER_STEPS * 1e-6
+
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
         """Make the next frame and offer it; answers its number of samples."""
         common, number = self._common, self.made
         membership = self.membership
-        early = (self._start + 97 * number) % _JITTER_STEPS * 1e-6
-        wall -= early
-        monotonic -= early
         if membership.step(number) or self.writer.wants_table(common.set_id):
             self.offer_table(tick, wall, monotonic)
         members = membership.members

@@ -63,7 +63,8 @@ class Paced:
         if late > self._interval:
             self._fleet.missed += 1
         else:
-            self._fleet.sample(host, tick, wall, due, now)
+            early = host.early()
+            self._fleet.sample(host, tick, wall - early, due - early, now)
 
 
 class ClosedLoop:
@@ -77,7 +78,7 @@ class ClosedLoop:
         self._fleet = fleet
         self._interval = interval
         self._outstanding = outstanding
-        self._last_tick: dict[EmulatedHost, int] = dict.fromkeys(fleet.hosts, 0)
+        self._next: dict[EmulatedHost, float] = dict.fromkeys(fleet.hosts, 0.0)
 
     def run(self, stopped: Stopped) -> None:
         """Sample until stopped."""
@@ -92,12 +93,12 @@ class ClosedLoop:
                 return
 
     def _sample(self, host: EmulatedHost) -> bool:
-        now, wall = time.monotonic(), time.time()
-        tick = int(wall / self._interval)
-        if tick <= self._last_tick[host] or host.waiting() >= self._outstanding:
+        now = time.monotonic()
+        if now < self._next[host] or host.waiting() >= self._outstanding:
             if now >= host.due:
                 self._fleet.serve(host, now)
             return False
-        self._last_tick[host] = tick
-        self._fleet.sample(host, tick, wall, now, now)
+        self._next[host] = now + self._interval
+        wall = time.time()
+        self._fleet.sample(host, int(wall / self._interval), wall, now, now)
         return True

@@ -104,8 +104,9 @@ def _compare(
             metrics
         )
     found = []
+    places = _places(strip, history, host, serial)
     for column, metric in enumerate(metrics):
-        state = run(_series(strip, history, host, serial, column), tau)
+        state = run(_series(strip, places, column), tau)
         figures = {name: float(block.plane(name)[row, column]) for name in ("mean", "variance", "trend", "last")}
         size = max(_differences(figures, state, scale(metric)))
         code = int(block.codes()[row, column])
@@ -119,15 +120,22 @@ def _starts(history: _History) -> range:
     return range(0, len(history.members[-1].ids), 8)
 
 
-def _series(strip: Strip, history: _History, host: int, serial: int, column: int) -> list[Observation]:
-    """The samples of one entity and metric as they were sent."""
+def _places(strip: Strip, history: _History, host: int, serial: int) -> list[tuple[float, int]]:
+    """Monotonic time and row of the strip of every frame that an entity was part of."""
     start = strip.start(host)
-    series = []
-    for number, (members, monotonic) in enumerate(zip(history.members, history.times, strict=True)):
-        if serial in members.serials:
-            row = strip.row(start, number) + members.serials.index(serial)
-            series.append(Observation(monotonic, float(strip.values[row, column]), int(strip.codes[row, column])))
-    return series
+    return [
+        (monotonic, strip.row(start, number) + members.serials.index(serial))
+        for number, (members, monotonic) in enumerate(zip(history.members, history.times, strict=True))
+        if serial in members.serials
+    ]
+
+
+def _series(strip: Strip, places: list[tuple[float, int]], column: int) -> list[Observation]:
+    """The samples of one entity and metric as they were sent."""
+    return [
+        Observation(monotonic, float(strip.values[row, column]), int(strip.codes[row, column]))
+        for monotonic, row in places
+    ]
 
 
 def _differences(found: Mapping[str, float], state: State, size: float) -> list[float]:

@@ -1,0 +1,85 @@
+"""Short runs of the benchmark through the real pipeline: emulated probes, shards, filter, snapshot."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from acquisition.errors import UsageError
+from experiments import ingest
+from experiments.options import Options, parse
+
+SMALL = Options(hosts=20, entities=21, metrics=5, seconds=2.0, warmup=1.0, shards=2, seed=7)
+
+
+def test_a_paced_run_loses_nothing_and_equals_the_scalar_model():
+    command = "-m experiments.ingest --hosts 20 --entities 101 --metrics 15 --seconds 3 --warmup 1 --shards 2 --json"
+    done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr + done.stdout
+    document = json.loads(done.stdout)
+    assert document["passed"]
+    assert document["samples_lost"] == document["samples_duplicated"] == document["mismatches"] == 0
+    assert document["checked_samples"] == 100 * 15
+    made = document["samples_made"]
+    assert document["samples_applied"] == made
+    assert 0.005 * made < document["samples_invalid"] < 0.02 * made
+    assert document["samples_offered_per_second"] == pytest.approx(20 * 101 * 15, rel=0.1)
+    assert document["samples_smoothed_per_second"] == pytest.approx(20 * 101 * 15, rel=0.25)
+    assert 0.0 < document["freshness_ms"]["p50"] <= document["freshness_ms"]["p99"] <= document["freshness_ms"]["max"]
+    assert set(document["cpu_seconds_per_million_samples"]) == {"generator", "shards", "filter", "reader"}
+    assert document["machine"]["redis_server"]
+    assert document["command"].startswith("python -m experiments.ingest --hosts 20")
+
+
+def test_a_closed_loop_offers_what_is_smoothed_and_profiles():
+    run = ingest.measure(Options(hosts=10, entities=21, metrics=5, rate=0.0, seconds=2.0, warmup=1.0, profile=True))
+    assert run["failures"] == []
+    figures = run["figures"]
+    assert figures["samples_smoothed_per_second"] > 10 * 21 * 5 * 10
+    assert figures["samples_smoothed_per_second"] == pytest.approx(figures["samples_offered_per_second"], rel=0.3)
+    assert set(run["profiles"]) == {"generator", "filter"}
+    assert all(profile["samples"] for profile in run["profiles"].values())
+
+
+def test_several_filters_and_generators_share_the_work():
+    run = ingest.measure(Options(hosts=12, entities=5, metrics=3, seconds=2.0, warmup=1.0, filters=2, generators=2))
+    assert run["failures"] == []
+
+
+def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
+    wrong = tmp_path / "filter.toml"
+    wrong.write_text("[filter]\ntau_seconds = 4.0\n")
+    run = ingest.measure(Options(**{**vars(SMALL), "filter_config": str(wrong)}))
+    assert not run["passed"]
+    assert run["figures"]["mismatches"] > 0.9 * run["figures"]["checked_samples"]
+    assert "differ from the scalar model" in run["failures"][0]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--rate", "fast"],
+        ["--rate", "-1"],
+        ["--hosts", "0"],
+        ["--seconds", "0"],
+        ["--invalid", "2"],
+        ["--pin", "shards=1"],
+        ["--pin", "filter=x"],
+    ],
+)
+def test_wrong_options_are_refused(argv, capsys):
+    with pytest.raises(UsageError):
+        parse(argv)
+    assert ingest.main(argv) == 2
+    assert argv[0] in capsys.readouterr().err
+
+
+def test_options_of_the_two_kinds_of_load():
+    paced, _ = parse(["--rate", "4", "--pin", "generator=0,filter=1"])
+    assert paced.workload.interval == 0.25
+    assert not paced.closed_loop
+    assert paced.pins == {"generator": 0, "filter": 1}
+    closed, _ = parse(["--rate", "max", "--hosts", "1000"])
+    assert closed.closed_loop
+    assert closed.outstanding == 6
