@@ -1,0 +1,34 @@
+import math
+from pathlib import Path
+
+from probes import metrics
+from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, RESOURCE_SETS, VMS, VMSTAT_METRICS, WITHIN_MEMORY
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+_FLOAT32_MAX = 3.4e38
+
+
+def test_the_document_is_what_the_code_says() -> None:
+    assert DOCUMENT.read_text() == metrics.markdown(), "python -m probes.metrics > docs/metrics.md"
+
+
+def test_names_and_order() -> None:
+    assert tuple(metric.name for metric in HOST.metrics[:18]) == VMSTAT_METRICS
+    assert tuple(metric.name for metric in PROCESSES.metrics) == PIDSTAT_METRICS
+    assert VMS.metrics[:16] == PROCESSES.metrics
+    assert [len(each.metrics) for each in (HOST, PROCESSES, VMS)] == [29, 16, 20]
+
+
+def test_every_metric_is_complete() -> None:
+    for resource_set in RESOURCE_SETS.values():
+        names = [metric.name for metric in resource_set.metrics]
+        assert len(names) == len(set(names))
+        for metric in resource_set.metrics:
+            assert metric.help
+            assert metric.unit
+            assert math.isfinite(metric.low)
+            assert 0 <= metric.low < metric.high < _FLOAT32_MAX, "what passes the range check fits a frame"
+
+
+def test_memory_limits_name_metrics_that_exist() -> None:
+    assert {metric.name for each in RESOURCE_SETS.values() for metric in each.metrics} >= WITHIN_MEMORY
