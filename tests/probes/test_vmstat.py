@@ -11,7 +11,8 @@ from probes.sources.vmstat import UNITS, VmstatParser, VmstatRow
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "vmstat"
 SET = HOST.select(VMSTAT_METRICS)
-NAMES = [
+COLUMNS = "r b swpd free buff cache si so bi bo in cs us sy id wa st gu"
+NAMES = COLUMNS.split()
     "r",
     "b",
     "swpd",
