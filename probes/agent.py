@@ -53,6 +53,7 @@ class Agent:
             signal.signal(number, self._take_signal)
         self._writer: Writer | None = None
         self._problem = ""
+        self._quiet_until = time.monotonic() + settings.timeout
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report)
 
@@ -115,6 +116,8 @@ class Agent:
 
     def _report_problem(self) -> None:
         problem = self._writer.problem if self._writer is not None else ""
+        if time.monotonic() < self._quiet_until:
+            return  # connecting takes a moment
         if problem != self._problem:
             self._problem = problem
             report(problem or "sending again")

@@ -41,7 +41,14 @@ class Selection(NamedTuple):
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Selection:
         """A selection from a JSON object with these fields."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+        return cls(
+            every=bool(fields["every"]),
+            commands=tuple(fields["commands"]),
+            uids=tuple(fields["uids"]),
+            cgroups=tuple(fields["cgroups"]),
+            pids=tuple(fields["pids"]),
+            limit=int(fields["limit"]),
+        )
 
     @property
     def named(self) -> bool:

@@ -6,7 +6,8 @@ core) give those of its first thread, and /proc/PID/io what it moved to and from
 
 This is where a probe spends its time. Hence equal text is not parsed again (equal text is
 equal figures: no growth), and a first thread that has not run since (equal schedstat) has
-not switched either, so its status, the costliest of the four, is then not even read.
+not switched either. Of one that has run, taskstats gives both figures where it may be used;
+else status, the costliest file of the four, has to be read.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
-from acquisition.codes import FIRST, MISSING, RESET
+from acquisition.codes import FIRST, MISSING
 from probes.procfs import read_once
 from probes.rates import NAN, differences
+from probes.taskstats import TaskStats
 
 #: Columns of a row, in the order of probes.metrics.PROCESSES.
 USER, SYSTEM, GUEST, WAIT, ALL_CPU, MINOR, MAJOR, VIRTUAL, RESIDENT, SHARE = range(10)
@@ -42,15 +44,17 @@ _CLOSED = -1
 _ABSENT = -2
 _SWITCHES = b"\nvoluntary_ctxt_switches:"
 _STORAGE = b"read_bytes:"
+_THREAD = (WAIT, VOLUNTARY, INVOLUNTARY)
 _FIRSTS = (FIRST,) * WIDTH
 
 
 class Units:
     """What turns the growth of one tick into figures; ``begin`` once per tick."""
 
-    __slots__ = ("hertz", "memory_bytes", "page_size", "per_second", "per_tick")
+    __slots__ = ("hertz", "memory_bytes", "page_size", "per_second", "per_tick", "task_stats")
 
-    def __init__(self, hertz: int, page_size: int) -> None:
+    def __init__(self, hertz: int, page_size: int, task_stats: TaskStats | None = None) -> None:
+        self.task_stats = task_stats
         self.hertz = hertz
         self.page_size = page_size
         self.per_second = self.per_tick = 0.0
@@ -72,9 +76,8 @@ class ProcessFiles:
     """
 
     __slots__ = (
-        "_base", "_descriptors", "_involuntary", "_io", "_io_moved", "_io_text", "_marked", "_ran", "_sched_text",
-        "_start", "_stat", "_stat_moved", "_stat_text", "_steady", "_voluntary", "_waited", "codes", "flagged",
-        "values",
+        "_base", "_descriptors", "_io", "_io_moved", "_io_text", "_marked", "_pid", "_ran", "_sched_text", "_start",
+        "_stat", "_stat_moved", "_stat_text", "_steady", "_thread", "_thread_wanted", "codes", "flagged", "values",
     )  # fmt: skip
 
     def __init__(
@@ -83,18 +86,21 @@ class ProcessFiles:
         start: int,
         wanted: frozenset[int] = frozenset(range(4)),
         delays: bool = True,
-        keep: bool = True,
+        kept: frozenset[int] = frozenset(range(4)),
     ) -> None:
         """``wanted`` are the indices into FILES to read; ``delays`` tells whether the kernel
-        accounts block I/O delays; with ``keep`` False files are opened at each read, for
-        hosts that do not grant enough descriptors. Raises OSError when the process is gone."""
+        accounts block I/O delays; files that are not in ``kept`` are opened at each read,
+        because they are hardly read or because the host does not grant enough descriptors.
+        Raises OSError when the process is gone."""
         self._base = base
         self._start = start
         self._stat_text = self._io_text = self._sched_text = b""
         self._stat_moved = self._io_moved = self._ran = False
         self._stat: tuple[int, ...] = ()
         self._io: tuple[int, ...] = ()
-        self._waited = self._voluntary = self._involuntary = -1
+        self._thread: tuple[int, ...] = ()
+        self._pid = int(base.rpartition("/")[2])
+        self._thread_wanted = _SCHEDSTAT in wanted
         self.values = [NAN] * WIDTH
         self._steady = bytearray(WIDTH)  # codes that hold for every tick: VALID or MISSING
         if not delays:
@@ -104,7 +110,7 @@ class ProcessFiles:
         for file in range(len(FILES)):
             if file not in wanted:
                 self._miss(file)
-            elif keep:
+            elif file in kept:
                 self._open(file)
         self.codes = bytearray(self._steady)
         self._marked = True  # some codes are of this tick only
@@ -119,7 +125,7 @@ class ProcessFiles:
             self._marked = False
             self.codes[:] = self._steady
             self.flagged = any(self._steady)
-        stat, status, io, schedstat = self._descriptors
+        stat, io = self._descriptors[_STAT], self._descriptors[_IO]
         text = pread(stat, _SHORT, 0) if stat >= 0 else self._reopened(_STAT)
         if text != self._stat_text:
             self._take_stat(text, units)
@@ -137,17 +143,53 @@ class ProcessFiles:
             elif self._io_moved:
                 self._io_moved = False
                 self._still(COLUMNS[_IO])
-        if schedstat != _ABSENT:
+        if self._thread_wanted:
+            self._read_thread(units)
+
+    def _read_thread(self, units: Units) -> None:
+        """Waiting time and switches of the first thread."""
+        text = b""
+        schedstat = self._descriptors[_SCHEDSTAT]
+        if schedstat != _ABSENT and not (self._ran and units.task_stats is not None):
             text = pread(schedstat, _SHORT, 0) if schedstat >= 0 else self._reopened(_SCHEDSTAT)
             if text == self._sched_text:
                 if self._ran:
                     self._ran = False
-                    self._still((WAIT, VOLUNTARY, INVOLUNTARY))
+                    self._still(_THREAD)
                 return
-            self._take_schedstat(text, units.per_second)
-        if status != _ABSENT:
-            text = pread(status, _LONG, 0) if status >= 0 else self._reopened(_STATUS)
-            self._take_status(text, units.per_second)
+            self._sched_text = text
+        new = self._thread_figures(text, units.task_stats)
+        old, self._thread = self._thread, new
+        if not old:
+            self._ran = True
+            self._mark(_THREAD, _FIRSTS)
+            return
+        grown, codes = differences(new, old)
+        values, per_second = self.values, units.per_second
+        self._ran = any(grown)
+        values[WAIT] = NAN if self._steady[WAIT] else grown[0] * per_second * _NANOSECOND
+        values[VOLUNTARY] = grown[1] * per_second
+        values[INVOLUNTARY] = grown[2] * per_second
+        if codes is not None:
+            self._mark(_THREAD, codes)
+
+    def _thread_figures(self, schedstat: bytes, task_stats: TaskStats | None) -> tuple[int, int, int]:
+        """Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable."""
+        status = self._descriptors[_STATUS]
+        if task_stats is not None and status != _ABSENT:
+            figures = task_stats.read(self._pid)
+            if figures is not None:
+                return figures
+        words = schedstat.split(None, 2)
+        waited = int(words[1]) if len(words) == 3 else (self._thread[0] if self._thread else 0)
+        if status == _ABSENT:
+            return waited, 0, 0
+        text = pread(status, _LONG, 0) if status >= 0 else self._reopened(_STATUS)
+        words = text[text.rfind(_SWITCHES) :].split(None, 4)
+        if len(words) < 4:
+            self._miss(_STATUS)
+            return waited, 0, 0
+        return waited, int(words[1]), int(words[3])
 
     def _take_stat(self, text: bytes, units: Units) -> None:
         self._stat_text = text
@@ -198,36 +240,6 @@ class ProcessFiles:
         values[CANCELLED] = grown[2] * per_second
         if codes is not None:
             self._mark(COLUMNS[_IO], codes)
-
-    def _take_schedstat(self, text: bytes, per_second: float) -> None:
-        words = text.split(None, 2)
-        if len(words) < 3:
-            self._miss(_SCHEDSTAT)
-            return
-        self._sched_text = text
-        self._ran = True
-        waited = int(words[1])
-        grown = waited - self._waited
-        if grown >= 0 <= self._waited:
-            self.values[WAIT] = grown * per_second * _NANOSECOND
-        else:
-            self._mark(COLUMNS[_SCHEDSTAT], (FIRST if self._waited < 0 else RESET,))
-        self._waited = waited
-
-    def _take_status(self, text: bytes, per_second: float) -> None:
-        words = text[text.rfind(_SWITCHES) :].split(None, 4)
-        if len(words) < 4:
-            self._miss(_STATUS)
-            return
-        voluntary, involuntary = int(words[1]), int(words[3])
-        more, forced = voluntary - self._voluntary, involuntary - self._involuntary
-        if more >= 0 <= forced and self._voluntary >= 0:
-            self.values[VOLUNTARY] = more * per_second
-            self.values[INVOLUNTARY] = forced * per_second
-        else:
-            code = FIRST if self._voluntary < 0 else RESET
-            self._mark(COLUMNS[_STATUS], (code, code))
-        self._voluntary, self._involuntary = voluntary, involuntary
 
     def _mark(self, columns: tuple[int, ...], codes: Sequence[int]) -> None:
         """Codes of this tick only."""

@@ -14,6 +14,7 @@ from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.polled import Polled
 from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
+from probes.taskstats import connect
 
 #: Descriptors that are left for everything else.
 _RESERVED = 64
@@ -50,7 +51,9 @@ class Watched:
         self._discovery = discovery
         self._wanted = wanted_files(columns)
         self._delays = facts.delay_accounting
-        self._units = Units(facts.hertz, facts.page_size)
+        task_stats = connect() if _STATUS in self._wanted and facts.proc == "/proc" else None
+        self._units = Units(facts.hertz, facts.page_size, task_stats)
+        self._kept = self._wanted - {_STATUS} if task_stats else self._wanted
         self._budget = max(0, int(os.sysconf("SC_OPEN_MAX")) - _RESERVED) // len(FILES)
 
     def follow(self, found: dict[int, Found]) -> bool:
@@ -69,10 +72,10 @@ class Watched:
         return bool(gone or come or renamed)
 
     def _add(self, found: Found) -> None:
-        keep = len(self.files) < self._budget
+        kept = self._kept if len(self.files) < self._budget else frozenset[int]()
         base = f"{self._facts.proc}/{found.pid}"
         try:
-            self.files[found.pid] = ProcessFiles(base, found.start, self._wanted, self._delays, keep)
+            self.files[found.pid] = ProcessFiles(base, found.start, self._wanted, self._delays, kept)
             self._found[found.pid] = found
         except OSError:
             self._discovery.forget(found.pid)
@@ -104,12 +107,18 @@ class Watched:
         return [self._found[pid] for pid in self.files]
 
     def account(self) -> dict[str, object]:
-        """How many are watched, and how many of them without open files."""
-        return {"watched": len(self.files), "reopened": max(0, len(self.files) - self._budget)}
+        """How many are watched, how many of them without open files, and whether taskstats helps."""
+        return {
+            "watched": len(self.files),
+            "reopened": max(0, len(self.files) - self._budget),
+            "taskstats": self._units.task_stats is not None,
+        }
 
     def close(self) -> None:
         """Close all files."""
         self._drop(list(self.files))
+        if self._units.task_stats is not None:
+            self._units.task_stats.close()
 
 
 class ProcessSource(Polled):
