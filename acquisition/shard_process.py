@@ -18,6 +18,7 @@ from acquisition.redis_binary import RedisBinary
 from acquisition.resp import Address
 
 _LOG = "redis.log"
+_CONFIGURATION = "redis.conf"
 _STOP_SECONDS = 5.0
 
 
@@ -85,26 +86,30 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
     }
 
 
-def launch(
-    redis: RedisBinary,
-    address: Address,
-    core: int,
-    directory: Path,
-    maxmemory: int,
-    extra: Mapping[str, str],
-    tied: bool,
-) -> tuple[Shard, subprocess.Popen[bytes]]:
-    """Start one shard in ``directory``, which is created; it is not waited for.
+def configure(
+    redis: RedisBinary, address: Address, core: int, directory: Path, maxmemory: int, extra: Mapping[str, str]
+) -> None:
+    """Make the directory of a shard and its configuration; ``extra`` adds to or replaces directives.
 
-    ``tied``: it dies with this process, else it lives on. ``extra`` adds to or
-    replaces directives. Raises CannotCreateError.
+    Raises CannotCreateError.
     """
+    lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        configuration = directory / "redis.conf"
-        lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
-        configuration.write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
-        command = [redis.path, str(configuration)]
+        (directory / _CONFIGURATION).write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
+    except OSError as error:
+        raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
+
+
+def launch(
+    redis: RedisBinary, address: Address, core: int, directory: Path, tied: bool
+) -> tuple[Shard, subprocess.Popen[bytes]]:
+    """Start the shard that is configured in ``directory``; it is not waited for.
+
+    ``tied``: it dies with this process, else it lives on. Raises CannotCreateError.
+    """
+    command = [redis.path, str(directory / _CONFIGURATION)]
+    try:
         child = subprocess.Popen(
             lifeline.tied(command) if tied else command,
             stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import redis as redis_py
 
@@ -36,6 +36,13 @@ class PortTaken(CannotCreateError):
     """Another program took a port between our look and our start."""
 
 
+class Layout(NamedTuple):
+    """What ``write_layout`` stores in a new cluster."""
+
+    partitions: int = DEFAULT_PARTITIONS
+    keep_ticks: int = DEFAULT_KEEP_TICKS
+
+
 class Shards:
     """Running shards and what is needed to stop them. A context manager that stops them."""
 
@@ -44,11 +51,13 @@ class Shards:
         redis: RedisBinary,
         shards: Sequence[Shard],
         directory: Path,
+        layout: Layout,
         children: Sequence[subprocess.Popen[bytes]] = (),
     ) -> None:
         self.redis = redis
         self.shards = tuple(shards)
         self.directory = directory
+        self.layout = layout
         self._children = tuple(children)
 
     @property
@@ -69,6 +78,30 @@ class Shards:
     def connect(self, timeout: float = 2.0) -> Cluster:
         """A Cluster of the caller's own, which the caller closes."""
         return Cluster(self.addresses, timeout=timeout)
+
+    def add(self, shard: Shard, child: subprocess.Popen[bytes]) -> None:
+        """Take in one more that this process has started."""
+        self.shards += (shard,)
+        self._children += (child,)
+
+    def revive(self) -> list[Shard]:
+        """Start shards of this process that have died again, empty, at their old places; returns those.
+
+        Each keeps its identity and slots, which its nodes.conf tells. Raises ShardError or
+        TemporaryError when one does not come up; then calling it again is harmless.
+        """
+        dead = [number for number, shard in enumerate(self.shards) if not shard.alive and self._children]
+        for number in dead:
+            shard = self.shards[number]
+            self._children[number].wait()
+            with interrupts.deferred():
+                started = shard_process.launch(self.redis, shard.address, shard.core, Path(shard.directory), tied=True)
+                self.shards = (*self.shards[:number], started[0], *self.shards[number + 1 :])
+                self._children = (*self._children[:number], started[1], *self._children[number + 1 :])
+                _write_state(self)
+        if dead:
+            _form(self, join=False)
+        return [self.shards[number] for number in dead]
 
     def stop(self) -> None:
         """End all shards and remove all of their files. Calling it again is harmless."""
@@ -120,7 +153,7 @@ def start_shards(
         ports = machine.fixed_ports(base_port, count, host) if base_port else machine.free_ports(count, host)
         places = [(Address(host, port), chosen[i % len(chosen)]) for i, port in enumerate(ports)]
         with contextlib.suppress(*([] if base_port or attempt == _ATTEMPTS - 1 else [PortTaken])):
-            return _start(binary, places, home, memory, directives or {}, (partitions, keep_ticks), tied)
+            return _start(binary, places, home, memory, directives or {}, Layout(partitions, keep_ticks), tied)
     raise CannotCreateError("free ports were taken again and again")
 
 
@@ -133,7 +166,7 @@ def running(directory: Path) -> Shards | None:
     try:
         document = json.loads(path.read_text())
         shards = [Shard(**shard) for shard in document["shards"]]
-        return Shards(RedisBinary(**document["redis"]), shards, directory)
+        return Shards(RedisBinary(**document["redis"]), shards, directory, Layout(**document["layout"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -146,26 +179,26 @@ def _start(
     directory: Path,
     maxmemory: int,
     directives: Mapping[str, str],
-    layout: tuple[int, int],
+    layout: Layout,
     tied: bool,
 ) -> Shards:
-    started: list[tuple[Shard, subprocess.Popen[bytes]]] = []
+    shards = Shards(redis, [], directory, layout)
     try:
         for number, (address, core) in enumerate(places):
             home = directory / f"shard-{number}"
+            shard_process.configure(redis, address, core, home, maxmemory, directives)
             with interrupts.deferred():  # or a shard could run that nobody knows of
-                started.append(shard_process.launch(redis, address, core, home, maxmemory, directives, tied))
-                _write_state(directory, redis, [shard for shard, _ in started])
-        shards = Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started])
-        _form(shards, *layout)
+                shards.add(*shard_process.launch(redis, address, core, home, tied))
+                _write_state(shards)
+        _form(shards)
     except BaseException:
-        Shards(redis, [shard for shard, _ in started], directory, [child for _, child in started]).stop()
+        shards.stop()
         raise
     return shards
 
 
-def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
-    """Wait for each shard, join them, write the layout."""
+def _form(shards: Shards, join: bool = True) -> None:
+    """Wait for each shard, ``join`` them unless they know each other, wait for the cluster, write the layout."""
     deadline = time.monotonic() + _START_SECONDS
 
     def check() -> None:
@@ -176,11 +209,12 @@ def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
                 kind: type[ShardpulseError] = PortTaken if taken else ShardError
                 raise kind(f"shard {shard.address} ended while it started: {words}")
 
+    for shard in shards.shards:
+        _wait_answering(shard, deadline, check)
     clients = [cluster_join.administer(address) for address in shards.addresses]
     try:
-        for shard in shards.shards:
-            _wait_answering(shard, deadline, check)
-        cluster_join.join(clients, shards.addresses, shards.redis.release)
+        if join:
+            cluster_join.join(clients, shards.addresses, shards.redis.release)
         cluster_join.wait_joined(clients, deadline, check)
     except redis_py.RedisError as error:
         raise ShardError(f"the shards cannot be joined: {error}") from error
@@ -189,7 +223,7 @@ def _form(shards: Shards, partitions: int, keep_ticks: int) -> None:
             client.close()
     cluster = shards.connect()
     try:
-        write_layout(cluster, partitions, keep_ticks)
+        write_layout(cluster, *shards.layout)
     finally:
         cluster.close()
 
@@ -207,9 +241,13 @@ def _wait_answering(shard: Shard, deadline: float, check: Callable[[], None]) ->
             time.sleep(0.01)
 
 
-def _write_state(directory: Path, redis: RedisBinary, shards: Sequence[Shard]) -> None:
+def _write_state(shards: Shards) -> None:
     """Tell the state file of the shards; a reader sees the old one or the new one."""
-    document = {"redis": redis._asdict(), "shards": [shard._asdict() for shard in shards]}
-    part = directory / f"{STATE_FILE}.part"
+    document = {
+        "redis": shards.redis._asdict(),
+        "layout": shards.layout._asdict(),
+        "shards": [shard._asdict() for shard in shards.shards],
+    }
+    part = shards.directory / f"{STATE_FILE}.part"
     part.write_text(json.dumps(document, indent=1) + "\n")
-    part.replace(directory / STATE_FILE)
+    part.replace(shards.directory / STATE_FILE)

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from acquisition import config, endpoints, help_text, machine, shard_status, state_directory
-from acquisition.cluster import read_layout
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_CONFIG,
@@ -20,7 +19,6 @@ from acquisition.errors import (
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
     CannotCreateError,
-    ShardpulseError,
 )
 from acquisition.shard_status import ShardStatus
 from acquisition.shards import Shards, running, start_shards
@@ -118,7 +116,7 @@ def _already_running(directory: Path) -> Shards | None:
 
 
 def _show(shards: Shards, as_json: bool) -> int:
-    rows = shard_status.read(shards.shards, _partitions(shards))
+    rows = shard_status.read(shards.shards, shards.layout.partitions)
     if as_json:
         document = {
             "directory": str(shards.directory),
@@ -131,16 +129,6 @@ def _show(shards: Shards, as_json: bool) -> int:
         for row in rows:
             print(_line(row))
     return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
-
-
-def _partitions(shards: Shards) -> int:
-    cluster = shards.connect()
-    try:
-        return read_layout(cluster).partitions
-    except ShardpulseError:
-        return config.Shards().partitions  # the shard that knows is down: its row says so
-    finally:
-        cluster.close()
 
 
 def _line(row: ShardStatus) -> str:

@@ -141,7 +141,7 @@ def test_a_server_that_refuses_its_configuration_says_why(tmp_path):
 
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CannotCreateError, match="cannot be started in"):
+    with pytest.raises(CannotCreateError, match="cannot be kept in"):
         start_shards(1, tmp_path / "file" / "s")
 
 
@@ -157,6 +157,24 @@ def test_status_tells_of_a_killed_and_of_a_stopped_shard(start_cluster):
     assert len(shards.alive) == 2
     shards.stop()  # a stopped process hears only SIGKILL
     assert gone(shards.pids)
+
+
+@pytest.mark.parametrize("path", binaries())
+def test_a_killed_shard_comes_back_empty_at_its_place(path, start_cluster):
+    shards = start_cluster(2, redis=redis_binary.find(path))
+    before = shards.shards
+    assert shards.revive() == []
+    os.kill(shards.pids[0], signal.SIGKILL)
+    assert gone(shards.pids[:1])
+    (revived,) = shards.revive()
+    assert revived.address == before[0].address
+    assert revived.pid != before[0].pid
+    assert shards.shards == (revived, before[1])
+    rows = shard_status.read(shards.shards)
+    assert [(row.slots, row.cluster_state, row.pinned) for row in rows] == [(8192, "ok", True)] * 2
+    cluster = shards.connect()
+    assert read_layout(cluster).partitions == 64
+    cluster.close()
 
 
 def test_frames_are_counted(start_cluster):
@@ -212,7 +230,7 @@ def test_the_state_file_tells_of_them(start_cluster, tmp_path):
     shards = start_cluster(1)
     again = running(shards.directory)
     assert again is not None
-    assert (again.shards, again.redis) == (shards.shards, shards.redis)
+    assert (again.shards, again.redis, again.layout) == (shards.shards, shards.redis, shards.layout)
     assert running(tmp_path) is None
     (shards.directory / "shards.json").write_text('{"shards": [{}]}')
     with pytest.raises(ConfigError, match="cannot be read"):
