@@ -11,9 +11,9 @@ _UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}  # full height at least: noise of an i
 
 
 class History:
-    """Remembers ``length`` ticks of each row that it is asked about; rows not asked about for as long are forgotten."""
+    """Remembers ``length`` ticks of each row that it is asked about; forgets those not asked about for long."""
 
-    def __init__(self, length: int = 10) -> None:
+    def __init__(self, length: int = 8) -> None:
         self._length = length
         self._values: dict[tuple[str, str, str, str], deque[tuple[int, float]]] = {}
         self._newest = 0
@@ -28,6 +28,10 @@ class History:
             self._newest = row.tick
             self._forget(row.tick)
         return bars([value for _, value in values], _UNIT_HIGH.get(row.unit, 0.0)).rjust(self._length)
+
+    def __len__(self) -> int:
+        """How many rows are remembered."""
+        return len(self._values)
 
     def _forget(self, tick: int) -> None:
         old = [key for key, values in self._values.items() if values and abs(tick - values[-1][0]) > 60 * self._length]

@@ -18,8 +18,8 @@ def quantity(value: float | None, unit: str) -> str:
     if abs(value) >= 10_000:
         return _scaled(value, 1000, _DECIMAL, "")
     if unit in ("ratio", "cores"):
-        return f"{value:.3f}"
-    return f"{value:.0f}" if value == int(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+        return f"{value:.{3 if abs(value) < 9.9995 else 1}f}"
+    return f"{value:.0f}" if value == int(value) or abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def exact(value: float | None) -> str:
@@ -41,6 +41,12 @@ def seconds(value: float | None) -> str:
 def printable(text: str) -> str:
     """Text that cannot move the cursor: a process may call itself anything."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def shortened(text: str, length: int) -> str:
+    """Printable text of at most ``length`` characters, with an ellipsis where something is cut."""
+    text = printable(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _scaled(value: float, step: int, prefixes: tuple[str, ...], space: str) -> str:

@@ -19,7 +19,7 @@ from acquisition.rows import Row, rows_of
 from acquisition.selection import Selection
 from acquisition.snapshot import Snapshot
 from filters.history import History
-from filters.quantities import ABSENT, printable, quantity, seconds
+from filters.quantities import ABSENT, printable, quantity, seconds, shortened
 from filters.query_output import STATE_STYLES, validity
 
 #: What a scheduler looks at first; ``render`` shows those that the host has.
@@ -30,6 +30,7 @@ HOST_METRICS = (
     "network_transmit_bytes_per_second", "pressure_cpu_some_ratio",
 )  # fmt: skip
 BUSIEST_BY = "cpu_ratio"
+_NAME = 16  #: columns of an entity's name
 _PROCESS_METRICS = ("cpu_ratio", "memory_resident_bytes")
 
 
@@ -140,7 +141,7 @@ def _state(block: Block) -> str:
 
 def _grid(*columns: str, left: int) -> Table:
     """A table without lines, its first ``left`` columns aligned left."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", expand=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", expand=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i < left else "right", no_wrap=True)
     return table
@@ -168,7 +169,7 @@ def _processes(rows: Sequence[tuple[Row, Row | None]], history: History | None) 
     table.add_column("age", justify="right", no_wrap=True)
     for cpu, memory in rows:
         table.add_row(
-            Text(printable(cpu.entity)[:18]), Text(_pid(cpu)),
+            Text(shortened(cpu.entity, _NAME)), Text(_pid(cpu)),
             quantity(cpu.last, cpu.unit), Text(quantity(cpu.mean, cpu.unit), "bold"), _spark(cpu, history),
             quantity(memory.mean, memory.unit) if memory else ABSENT, validity(cpu), seconds(cpu.age_seconds),
         )  # fmt: skip
