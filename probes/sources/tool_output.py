@@ -19,7 +19,7 @@ MAX_LINE = 65536
 _UNITS = {b"B": 1.0, b"k": 2.0**10, b"M": 2.0**20, b"G": 2.0**30, b"T": 2.0**40, b"P": 2.0**50}
 
 _MAX_REASONS = 100
-_MAX_RANGES = 200
+_MAX_RANGES = 100
 
 
 class Rejections:

@@ -13,25 +13,6 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "vmstat"
 SET = HOST.select(VMSTAT_METRICS)
 COLUMNS = "r b swpd free buff cache si so bi bo in cs us sy id wa st gu"
 NAMES = COLUMNS.split()
-    "r",
-    "b",
-    "swpd",
-    "free",
-    "buff",
-    "cache",
-    "si",
-    "so",
-    "bi",
-    "bo",
-    "in",
-    "cs",
-    "us",
-    "sy",
-    "id",
-    "wa",
-    "st",
-    "gu",
-]
 
 
 def parse(data: bytes, **options: object) -> tuple[VmstatParser, list[VmstatRow]]:
