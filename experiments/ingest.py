@@ -11,7 +11,7 @@ from typing import Any
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from experiments import machine, pipeline, shard_counts, usage
+from experiments import balance, machine, pipeline, shard_counts, usage
 from experiments.figures import medians
 from experiments.options import Options, parse
 from experiments.pipeline import Moment, Pipeline
@@ -68,14 +68,15 @@ def measure(options: Options) -> dict[str, Any]:
             freshness = parts.reader.receive(30.0)
             memory = usage.memory(parts.roles)
             reports = parts.finish()
-            final = shard_counts.read(parts.cluster)
+            made = sum(report["counts"]["samples"] for report in reports)
+            accounts = balance.balance(parts.cluster, made)
             snapshot_seconds, verdict = _verify(parts, reports)
             parts.stop_filters()
         found = pipeline.profiles(options, directory)
     figures = {
         **_rates(before, after),
         **freshness,
-        **_books(reports, final),
+        **accounts,
         "cpu_cores": _rounded(usage.cores(before.usage, after.usage)),
         "cpu_seconds_per_million_samples": _cost(before, after),
         "memory_bytes": memory,
@@ -119,22 +120,6 @@ def _rates(before: Moment, after: Moment) -> dict[str, Any]:
     }
 
 
-def _books(reports: list[dict[str, Any]], final: shard_counts.ShardCounts) -> dict[str, Any]:
-    """The generator's own count against the filter's, after the drain. Pending counts as lost."""
-    made = sum(report["counts"]["samples"] for report in reports)
-    known = final.before + final.applied + final.lost
-    return {
-        "samples_made": made,
-        "samples_applied": final.applied,
-        "samples_invalid": final.invalid,
-        "samples_lost": max(final.lost, made - final.before - final.applied),
-        "samples_duplicated": max(0, known - made),
-        "frames_applied": final.frames,
-        "frames_dropped_as_duplicates": final.duplicates,
-        "frames_refused": final.refused,
-    }
-
-
 def _cost(before: Moment, after: Moment) -> dict[str, float]:
     millions = max(1, after.shards.applied - before.shards.applied) / 1e6
     return {role: round((seconds - before.usage.cpu[role]) / millions, 5) for role, seconds in after.usage.cpu.items()}
@@ -164,10 +149,7 @@ def _failures(options: Options, figures: dict[str, Any], verdict: Verdict, repor
         found += verdict.examples
     if not all(report["drained"] for report in reports):
         found.append(f"not everything was smoothed within {options.drain_seconds:g} s")
-    if figures["samples_duplicated"]:
-        found.append(f"{figures['samples_duplicated']} samples were applied twice")
-    if figures["samples_lost"] and not options.overload:
-        found.append(f"{figures['samples_lost']} samples were lost")
+    found += balance.problems(figures, options.overload)
     if figures["missed_ticks"] and not options.overload:
         found.append(f"the generator missed {figures['missed_ticks']} ticks: it is the bottleneck")
     if not figures["readings"]:
