@@ -67,9 +67,11 @@ def error_for(error: object, where: object = "") -> ShardpulseError:
 
 
 def raise_for(reply: Any, where: object = "") -> Any:
-    """``reply`` itself, or the error that it is."""
+    """``reply`` itself, or the error that it is: what a shard answered, or that it did not answer."""
     if isinstance(reply, ReplyError):
         raise error_for(reply, where)
+    if isinstance(reply, ShardpulseError):
+        raise reply
     return reply
 
 
