@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+
+import usage
 
 from acquisition import interrupts, lifeline
 
+_PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of what its dead children leave behind (PR_SET_CHILD_SUBREAPER,
+    prctl(2)): the tools of a probe that was killed with -9."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans(known: Collection[int] = ()) -> None:
+    """Kill and collect all children of this process that are not ``known``."""
+    for pid in set(usage.children(os.getpid())) - set(known):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 class Child:

@@ -54,7 +54,7 @@ class Meter:
         self._began = self._began or self._now
         self._own += self._grown(pid, first)
         self._children += sum(self._grown(child, first) for child in children(pid))
-        self._pss = max(self._pss, pss_bytes(pid) or 0)
+        self._pss = pss_bytes(pid) or self._pss
 
     @property
     def cpu_percent(self) -> float:
@@ -68,7 +68,7 @@ class Meter:
 
     @property
     def pss_bytes(self) -> int:
-        """The most that was seen."""
+        """As it was at the last look."""
         return self._pss
 
     def _grown(self, pid: int, first: bool) -> float:

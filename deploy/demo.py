@@ -1,0 +1,199 @@
+"""The whole product on this machine: shards, probe, filter, and a live view of its own samples.
+
+Started by ``deploy/demo``, which prepares the environment. Everything lives in a directory
+of this demo's own and on free ports, so several demos run side by side; at the end nothing
+of it is left: no process, socket, file or shared memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pipeline import Pipeline
+from report import balanced, document, shard_lines, summary, view_books
+from rich.console import Console, RenderableType
+from rich.live import Live
+from stop_signals import StopSignals
+from workspace import workspace
+
+from acquisition import help_text
+from acquisition.errors import (
+    EXIT_CANNOT_CREATE,
+    EXIT_FAILURE,
+    EXIT_OK,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    ShardpulseError,
+)
+from acquisition.redis_binary import find
+from acquisition.shards import start_shards
+from filters.history import History
+from filters.view import plain_lines, render
+
+_DESCRIPTION = """\
+Start one Redis shard per core, a probe of this host, the filter and a live view, and
+stop them all at the end: after --seconds, on Ctrl-C or on SIGTERM.
+
+The view shows host metrics and the busiest processes, raw beside smoothed, with validity
+and age; each shard's core, load and memory; and the books: samples lost, which should be 0.
+In a terminal it redraws; piped it prints lines. Exit code 1 says that the books did not balance."""
+
+_EXAMPLES = """
+deploy/demo                              until Ctrl-C
+deploy/demo --seconds 30 --json          one JSON document with what was measured
+deploy/demo --source procfs              the cheapest source in place of vmstat and pidstat
+deploy/demo --shards 3 --interval 0.5    three shards, two ticks per second
+"""
+
+#: Debian packages that make the demo richer, by the command that they bring.
+_BETTER = {"vmstat": "procps", "pidstat": "sysstat"}
+_START_SECONDS = 0.05  #: between looks until there is something to show
+
+Screen = Callable[[Pipeline], None]
+
+
+def main() -> int:
+    """Run the demo; returns the exit code."""
+    options = _arguments()
+    stop = StopSignals()
+    try:
+        return _demonstrate(options, stop)
+    except ShardpulseError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    except BrokenPipeError:  # the reader of the lines has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+def say(text: str) -> None:
+    """To the person at the terminal, never into the output."""
+    with contextlib.suppress(OSError):
+        print(f"shardpulse demo: {text}", file=sys.stderr, flush=True)
+
+
+def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
+    redis = find()
+    tools = options.source == "tools"
+    if tools:
+        _name_what_would_be_better()
+    with workspace() as directory, start_shards(options.shards, directory / "shards", redis=redis) as shards:
+        say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
+        with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
+            _watch(pipeline, options, stop)
+            pipeline.settle()
+            result = document(pipeline)
+    print(json.dumps(result, indent=2) if options.json else summary(result), flush=True)
+    if balanced(pipeline.totals):
+        return EXIT_OK
+    if not stop.came:
+        say(f"error: the books do not balance: {pipeline.totals}")
+    return EXIT_OK if stop.came and not result["samples_in"] else EXIT_FAILURE
+
+
+def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -> None:
+    """Show what the shards hold until the time is over."""
+    end = time.monotonic() + options.seconds
+    due = time.monotonic()
+    with _screen(options.json) as show:
+        while not stop.wait_until(min(due, end)) and time.monotonic() < end:
+            pipeline.look()
+            if pipeline.has_values:
+                if pipeline.first_value_seconds is None:
+                    pipeline.first_value_seconds = round(_since_start(), 3)
+                    say(f"first smoothed value {pipeline.first_value_seconds:.1f} s after the start of this command")
+                show(pipeline)
+            due = max(due + (options.interval if pipeline.has_values else _START_SECONDS), time.monotonic())
+
+
+@contextlib.contextmanager
+def _screen(quiet: bool) -> Iterator[Screen]:
+    """Where the view goes: nowhere, to a terminal that is redrawn, or as lines into a pipe."""
+    if quiet:
+        yield lambda _: None
+    elif not sys.stdout.isatty():
+        yield _print_lines
+    else:
+        history = History()
+        with Live(console=Console(), auto_refresh=False, screen=True) as live:
+            yield lambda pipeline: live.update(_picture(pipeline, history), refresh=True)
+
+
+def _print_lines(pipeline: Pipeline) -> None:
+    assert pipeline.snapshot is not None
+    print("\n".join(plain_lines(pipeline.snapshot, shard_lines(pipeline), view_books(pipeline))), flush=True)
+
+
+def _picture(pipeline: Pipeline, history: History) -> RenderableType:
+    assert pipeline.snapshot is not None
+    fresh = pipeline.freshness()
+    note = (
+        f"freshness p50 {fresh['p50']} ms, p99 {fresh['p99']} ms · {pipeline.seconds:.0f} s · Ctrl-C stops everything"
+    )
+    return render(pipeline.snapshot, shard_lines(pipeline), view_books(pipeline), history, note=note)
+
+
+def _name_what_would_be_better() -> None:
+    missing = {tool: package for tool, package in _BETTER.items() if shutil.which(tool) is None}
+    if missing:
+        say(
+            f"{' and '.join(missing)} not found, /proc is read in place: install {' '.join(missing.values())}"
+            f" (Debian, Ubuntu: apt install {' '.join(missing.values())}) to see those sources as well"
+        )
+
+
+def _since_start() -> float:
+    """Seconds since this process began, as the shell script ``deploy/demo`` (proc(5), field 22)."""
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+
+
+def _arguments() -> argparse.Namespace:
+    codes = (EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY)
+    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes)
+    parser.prog = "deploy/demo"
+    parser.add_argument("--seconds", type=_positive, default=math.inf, metavar="N", help="stop after N seconds")
+    parser.add_argument("--json", action="store_true", help="no view; print one JSON document at the end")
+    parser.add_argument(
+        "--shards", type=_count, default=0, metavar="N", help="number of shards (default: one per core)"
+    )
+    parser.add_argument("--interval", type=_interval, default=1.0, metavar="S", help="seconds per tick (default 1)")
+    parser.add_argument(
+        "--source",
+        choices=("tools", "procfs"),
+        default="tools",
+        help="tools: vmstat and pidstat where they are installed (default); procfs: /proc directly, which is cheaper",
+    )
+    return parser.parse_args()
+
+
+def _positive(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
+
+
+def _interval(text: str) -> float:
+    if not 0.01 <= _positive(text) <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not 0.01 to 3600 seconds")
+    return float(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 1000")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

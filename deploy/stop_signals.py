@@ -1,0 +1,35 @@
+"""Ctrl-C, SIGTERM and a closed terminal as something to wait for: nothing is ever cut in the middle."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """Notes the signals that ask for an end; further ones change nothing."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, self._note)
+
+    def wait_until(self, deadline: float) -> bool:
+        """Sleep until ``deadline`` (monotonic seconds); True as soon as a signal has come."""
+        while not self.came:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if select.select([self._readable], [], [], min(left, 60.0))[0]:
+                os.read(self._readable, 4096)
+        return True
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.came = True
