@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,6 +20,7 @@ _CHUNK = 1 << 16
 _MAX_LINE = 1 << 20
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+_END_SECONDS = 0.5  #: a killed process is gone in milliseconds, unless the kernel holds it
 #: So many ticks without an answer in a row, and the tool is taken for hung.
 PATIENCE = 3
 _ENVIRONMENT = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
@@ -38,7 +40,7 @@ class ToolChild:
     """One run of a tool after the other. ``problem`` is why it does not run, "" when it does.
 
     ``report`` takes one line for the operator whenever the tool ends without having been
-    told to. Nothing here blocks.
+    told to. Nothing but ``close`` waits.
     """
 
     def __init__(self, command: list[str], report: Callable[[str], None]) -> None:
@@ -133,9 +135,13 @@ class ToolChild:
         self.command = command
 
     def close(self) -> None:
-        """Stop the tool for good."""
+        """Stop the tool for good, and collect it: what init has to collect may stay a while."""
         self._kill()
         self._start_at = float("inf")
+        deadline = time.monotonic() + _END_SECONDS
+        while self._zombies and time.monotonic() < deadline:
+            time.sleep(0.002)
+            self._reap()
 
     def _kill(self) -> None:
         if self._pipe >= 0:
