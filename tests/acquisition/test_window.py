@@ -1,0 +1,142 @@
+"""The go-back rule by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from acquisition.position import WANT_TABLE, Position
+from acquisition.window import SendWindow, is_before
+
+EPOCH = 77
+
+
+def at(sequence: int, flags: int = 0, epoch: int = EPOCH) -> Position:
+    return Position(epoch, sequence, 0, 0.0, 1.0, flags)
+
+
+def sent(last: int, acked: int | None = None) -> SendWindow:
+    """A window that has sent ``last`` frames; the shard acknowledged ``acked`` of them as ``<n>-0``."""
+    window = SendWindow(1, EPOCH)
+    window.synchronize(None)
+    window.last, window.next, window.highest = last, last + 1, last
+    window.floor = 1
+    window.table, window.wants_table = 1, False
+    window.acked = last if acked is None else acked
+    window.acked_id = b"%d-0" % window.acked
+    return window
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "before"),
+    [
+        (b"1-1", b"1-2", True),
+        (b"9-0", b"10-0", True),
+        (b"5-5", b"5-5", False),
+        (b"", b"0-0", True),
+        (b"x", b"1-1", True),
+    ],
+)
+def test_stream_ids_are_compared_as_numbers(left: bytes, right: bytes, before: bool) -> None:
+    assert is_before(left, right) is before
+
+
+def test_goes_on_behind_the_applied_position_after_a_new_connection() -> None:
+    window = sent(10)
+    window.synchronize(at(6))
+    assert (window.next, window.applied, window.go_backs) == (7, 6, 1)
+
+
+def test_goes_to_the_floor_when_the_position_is_absent_or_of_another_epoch() -> None:
+    for position in (None, at(9, epoch=5)):
+        window = sent(10)
+        window.floor = 4
+        window.synchronize(position)
+        assert window.next == 4
+        assert window.wants_table  # the table was frame 1, which is gone
+
+
+def test_table_that_will_be_sent_again_anyway_is_not_wanted() -> None:
+    window = sent(10)
+    window.synchronize(None)
+    assert (window.next, window.wants_table) == (1, False)
+
+
+def test_applied_position_below_the_floor_goes_to_the_floor() -> None:
+    window = sent(10)
+    window.floor = 8
+    window.synchronize(at(3))
+    assert window.next == 8
+
+
+def test_absence_is_no_reason_while_the_filter_has_read_nothing() -> None:
+    window = sent(10)
+    for _ in range(50):
+        assert not window.observe(None, b"")
+        assert not window.observe(None, b"9-9")
+    assert window.next == 11
+
+
+def test_position_that_vanished_or_went_back_goes_back_at_once() -> None:
+    window = sent(10)
+    assert not window.observe(at(8), b"8-0")
+    assert window.observe(at(5), b"8-0")
+    assert window.next == 6
+    window = sent(10)
+    window.observe(at(8), b"8-0")
+    assert window.observe(None, b"")
+    assert window.next == 1
+
+
+def test_stall_is_found_when_the_cursor_has_passed_what_is_not_applied() -> None:
+    window = sent(10)
+    assert not window.observe(at(4), b"9-0")  # the filter has not read so far yet
+    assert window.observe(at(4), b"10-0")
+    assert window.next == 5
+
+
+def test_no_second_go_back_before_something_was_acknowledged_again() -> None:
+    window = sent(10)
+    assert window.observe(at(4), b"10-0")
+    for _ in range(10):
+        assert not window.observe(at(4), b"10-5")
+    window.acked, window.acked_id = 5, b"11-0"
+    assert not window.observe(at(4), b"10-9")
+
+
+def test_stalls_without_progress_go_back_ever_more_rarely() -> None:
+    window = sent(10)
+    back = 0
+    for reading in range(1, 201):
+        back += window.observe(at(4), b"%d-0" % (100 * reading))
+        window.acked, window.acked_id = 10, b"%d-0" % (100 * reading)  # sent and acknowledged again
+    assert 5 <= back <= 12
+
+
+def test_filter_that_lags_is_no_stall_however_long() -> None:
+    window = sent(10)
+    for applied in range(100):
+        window.acked, window.acked_id = applied + 50, b"%d-0" % (applied + 50)
+        assert not window.observe(at(applied), b"%d-0" % applied)
+
+
+def test_table_is_wanted_by_flag_unless_one_is_on_its_way() -> None:
+    window = sent(10)
+    window.observe(at(9, WANT_TABLE), b"9-0")
+    assert window.wants_table
+    window.wants_table, window.last, window.table = False, 11, 11
+    window.observe(at(10, WANT_TABLE), b"10-0")
+    assert not window.wants_table
+    window.observe(at(11, WANT_TABLE), b"11-0")
+    assert window.wants_table
+
+
+def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_given() -> None:
+    window = SendWindow(1, EPOCH, 10, 20)
+    window.last = 13  # three frames offered since the start
+    assert window.is_ahead(at(12))
+    assert not window.is_ahead(at(10))
+    assert not window.is_ahead(None)
+    assert not window.is_ahead(at(12, epoch=3))
+    window.synchronize(at(10))
+    assert not window.is_ahead(at(13))
+    assert window.is_ahead(at(14))
