@@ -18,6 +18,8 @@ from filters.query_request import Section
 
 STATE_STYLES = {CURRENT: "green", DOWN: "bold red"}
 _WIDE = 110
+_GAP = 2
+_INDENT = "  "
 _COLUMNS = (
     "HOST", "SET", "ENTITY", "STABLE", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "UNIT",
     "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
@@ -81,26 +83,38 @@ def validity(row: Row) -> Text:
 
 
 def _table(section: Section, width: int) -> Table:
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-    table.add_column("  entity", max_width=max(16, width // 4), no_wrap=True)
-    table.add_column("metric", no_wrap=True, ratio=1)
-    for name in ("raw", "mean", "± dev", *(("trend/s",) if width >= _WIDE else ())):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("validity", no_wrap=True)
-    before = ""
-    for row in section.rows:
-        numbers = [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation)]
-        trend = [quantity(row.trend, row.unit)] if width >= _WIDE else []
-        entity = "" if row.id and row.id == before else _label(row)
-        before = row.id
-        table.add_row(Text("  " + entity), Text(printable(row.metric)), *numbers, *trend, validity(row))
+    """Figures and validity are never cut; what room they leave is the names'."""
+    titles = ["raw", "mean", "± dev", *(["trend/s"] if width >= _WIDE else [])]
+    figures = [_figures(row, len(titles)) for row in section.rows]
+    marks = [validity(row) for row in section.rows]
+    labels = _labels(section.rows)
+    taken = [max(map(len, column)) for column in zip(titles, *figures, strict=True)]
+    taken.append(max(len("validity"), *map(len, marks)))
+    room = width - sum(taken) - _GAP * (len(taken) + 1)
+    entity = min(max(len("entity"), *map(len, labels)) + len(_INDENT), max(16, room // 3))
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(f"{_INDENT}entity", width=entity, no_wrap=True)
+    table.add_column("metric", max_width=max(12, room - entity), no_wrap=True)
+    for title, size in zip(titles, taken, strict=False):
+        table.add_column(title, justify="right", min_width=size, no_wrap=True)
+    table.add_column("validity", min_width=taken[-1], no_wrap=True)
+    for row, label, numbers, mark in zip(section.rows, labels, figures, marks, strict=True):
+        table.add_row(Text(_INDENT + label), Text(printable(row.metric)), *numbers, mark)
     return table
 
 
-def _label(row: Row) -> str:
-    """Name, and the pid that tells apart processes of one name."""
-    stable = row.stable.rpartition(":")[2]
-    return printable(f"{row.entity} {stable}" if row.kind == "process" and stable else row.entity)
+def _figures(row: Row, count: int) -> list[str]:
+    return [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation, row.trend)[:count]]
+
+
+def _labels(rows: Sequence[Row]) -> list[str]:
+    """The entity in the first of its rows, with the pid that tells apart processes of one name."""
+    labels, before = [], ""
+    for row in rows:
+        pid = row.stable.rpartition(":")[2] if row.kind == "process" else ""
+        labels.append("" if row.id and row.id == before else printable(f"{pid} {row.entity}".lstrip()))
+        before = row.id
+    return labels
 
 
 def _cells(row: Row) -> list[str]:

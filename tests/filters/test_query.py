@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from scene import Scene, record
+from scene import METRICS, Scene, record
 
 from acquisition import codes, keys
 from acquisition.cli import main as shardpulse
 from acquisition.cluster import Cluster
 from acquisition.identity import host_id
-from acquisition.metric import resource_set_id
+from acquisition.metric import resource_set_id, schema_hash
 from acquisition.shards import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.query_output import tables
-from filters.query_request import Request, sections
+from filters.query_request import Request, Section, sections
 
 Capture = pytest.CaptureFixture[str]
 
@@ -212,18 +212,46 @@ def test_watch_ends_after_count_and_survives_trouble(scene: Scene, addresses: st
     assert capsys.readouterr().err.count("cannot be reached") == 2
 
 
+def rendered(chosen: list[Section], width: int) -> str:
+    with open(os.devnull, "w") as nowhere:
+        console = Console(width=width, record=True, file=nowhere)
+        console.print(tables(chosen, width))
+        return console.export_text()
+
+
 def test_tables_fit_80_columns(scene: Scene, shards: Shards) -> None:
     with SnapshotReader(shards.connect()) as reader:
         chosen = sections(reader.coherent(), Request(top=1))
-    console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115 - recorded, never written
-    console.print(tables(chosen, 80))
-    lines = console.export_text().splitlines()
+    lines = rendered(chosen, 80).splitlines()
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert "web1 · processes · tick" in text
     assert "… and 1 more entities: --top 0 shows all" in text
     assert "late: " in text
     assert "…" not in text.replace("… and", ""), "nothing is cut"
+
+
+def test_figures_are_never_cut(cluster: Cluster, shards: Shards) -> None:
+    scene = Scene(cluster)
+    now = int(time.time())
+    metrics = (METRICS[0], METRICS[1]._replace(name="disk_write_cancelled_bytes_per_second_and_more"))
+    rows = scene.host("web1", [now], names=["a process with quite a long name"])
+    scene.names("web1", "processes", rows, metrics)
+    values = np.array([[1.0, 1023 * 1024.0]])
+    ids = [row.id for row in rows]
+    invalid = [(1, codes.INCONSISTENT, 119.0)]
+    data = record(
+        host_id("web1"), resource_set_id("processes"), ids, values, now, schema=schema_hash(metrics), exceptions=invalid
+    )
+    scene.record("web1", "processes", data, now)
+    with SnapshotReader(shards.connect()) as reader:
+        chosen = sections(reader.latest(), Request())
+    for width in (80, 120):
+        text = rendered(chosen, width)
+        assert "1023 KiB" in text
+        assert "INCONSISTENT 119 s" in text
+        assert "1 a process" in text
+        assert max(map(len, text.splitlines())) <= width
 
 
 def in_terminal(arguments: list[str], width: int, **environment: str) -> str:
