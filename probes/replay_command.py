@@ -6,14 +6,20 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 import msgspec
 
 from acquisition import config, errors, help_text
+from acquisition.endpoints import addresses, credentials, with_addresses
 from acquisition.errors import NoInputError
+from acquisition.identity import host_id
+from acquisition.outbox import Outbox
+from acquisition.writer import Writer
 from probes.checks import build_pipeline
 from probes.metrics import RESOURCE_SETS
 from probes.replay import (
@@ -26,6 +32,7 @@ from probes.replay import (
     replay_vmstat,
     summary,
 )
+from probes.replay_push import Pusher
 from probes.sources.pidstat import PidstatParser
 from probes.sources.vmstat import UNITS, VmstatParser
 
@@ -63,9 +70,8 @@ def main(argv: list[str]) -> int:
     )
     file = _open(options.file)
     parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
-    invalid = _print(readings)
-    if parser.lines == 0:
-        raise NoInputError(f"{options.file} is empty")
+    readings = _not_empty(readings, parser, options.file)
+    invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
     print(summary(options.tool, parser, invalid), file=sys.stderr)
     return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
 
@@ -80,6 +86,42 @@ def _print(readings: Iterator[Replayed]) -> Counter[int]:
         write("".join(f"{encode(document)}\n" for document in documents(replayed)))
     sys.stdout.flush()
     return invalid
+
+
+def _push(
+    options: argparse.Namespace,
+    settings: config.Settings,
+    parser: VmstatParser | PidstatParser,
+    readings: Iterator[Replayed],
+) -> Counter[int]:
+    """Send the readings into the shards; the number of samples of each code other than VALID."""
+    invalid: Counter[int] = Counter()
+    shards = with_addresses(settings.shards, options.shards)
+    first = next(readings, None)  # only then the banner is known
+    if first is None:
+        return invalid
+    banner = parser.banner if isinstance(parser, PidstatParser) else None
+    host = options.host or f"replay:{banner.host if banner else options.tool}"
+    writer = Writer(
+        host_id(host), host, addresses(shards), credentials(shards), Outbox(None), timeout=shards.timeout_seconds
+    )
+    try:
+        pusher = Pusher(writer, host, options.tool, options.interval, options.patience, time.time())
+        for replayed in chain((first,), readings):
+            invalid.update(replayed.reading.codes.replace(b"\0", b""))
+            pusher.push(replayed)
+        pusher.finish()
+    finally:
+        writer.close()
+    print(f"pushed {pusher.frames} frames, {pusher.samples} samples of host {host!r}", file=sys.stderr)
+    return invalid
+
+
+def _not_empty(readings: Iterator[Replayed], parser: VmstatParser | PidstatParser, name: str) -> Iterator[Replayed]:
+    """The same readings. Raises NoInputError at their end when there was not one line."""
+    yield from readings
+    if parser.lines == 0:
+        raise NoInputError(f"{name} is empty")
 
 
 def _replay(
@@ -106,7 +148,7 @@ def _open(name: str) -> BinaryIO:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES, (0, 65, 66, 78))
+    parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES, (0, 65, 66, 69, 75, 77, 78))
     parser.add_argument("tool", choices=("vmstat", "pidstat"), help="what printed the capture")
     parser.add_argument("file", metavar="FILE", help="the capture, - for standard input")
     parser.add_argument("--strict", action="store_true", help="exit with 65 when a row was rejected")
@@ -124,6 +166,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-first", action="store_true", help="vmstat ran with -y: its first line is a sample")
     parser.add_argument(
         "--divided-by", type=_count, default=0, metavar="CPUS", help="pidstat ran with -I on so many CPUs"
+    )
+    parser.add_argument(
+        "--push",
+        action="store_true",
+        help="send it into the shards, as host --host or replay:HOST, instead of printing it",
+    )
+    parser.add_argument(
+        "--shards", metavar="ADDRESSES", help="with --push: HOST:PORT,... in place of the configuration"
+    )
+    parser.add_argument(
+        "--patience",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="with --push: how long to wait for a shard (default: 30)",
     )
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     return parser
