@@ -6,7 +6,7 @@ Only the sources that a host uses are imported: each costs memory in every probe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
@@ -48,8 +48,8 @@ class Source(Protocol):
     def wake_at(self) -> float:
         """Monotonic time at which ``service`` wants to be called in any case; inf: never."""
 
-    def service(self, wall: float, monotonic: float) -> Reading | None:
-        """Take in what is there; the reading that it completes."""
+    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
+        """Take in what is there (``ready``: descriptors that are readable); the reading that it completes."""
 
     def timed_out(self, wall: float, monotonic: float) -> Reading | None:
         """The known entities with every sample TIMEOUT: what a tick without an answer becomes."""

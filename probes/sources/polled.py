@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from probes.reading import Reading
 
 
@@ -18,9 +20,9 @@ class Polled:
         """Never."""
         return float("inf")
 
-    def service(self, wall: float, monotonic: float) -> Reading | None:
+    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
         """Nothing comes by itself."""
-        del wall, monotonic
+        del wall, monotonic, ready
         return None
 
     def timed_out(self, wall: float, monotonic: float) -> Reading | None:

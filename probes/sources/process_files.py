@@ -138,7 +138,7 @@ class ProcessFiles:
             except PermissionError:  # it runs as another user now
                 text = b""
             text = text[text.find(_STORAGE) :]  # what went through caches and pipes (rchar, wchar) is no part of it
-            if text != self._io_text:
+            if not text or text != self._io_text:
                 self._take_io(text, units.per_second)
             elif self._io_moved:
                 self._io_moved = False
@@ -193,6 +193,8 @@ class ProcessFiles:
 
     def _take_stat(self, text: bytes, units: Units) -> None:
         self._stat_text = text
+        if len(text) == _SHORT:  # cut off: very large numbers
+            text = read_once(f"{self._base}/stat")
         fields = text[text.rindex(b")") + 2 :].split()
         if int(fields[19]) != self._start:
             raise ProcessLookupError  # the pid is another process's now
@@ -247,7 +249,7 @@ class ProcessFiles:
             if code and not self._steady[column]:
                 self.codes[column] = code
                 self.values[column] = NAN
-        self._marked = self.flagged = True
+                self._marked = self.flagged = True
 
     def _still(self, columns: tuple[int, ...]) -> None:
         """Nothing has grown."""

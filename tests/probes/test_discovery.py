@@ -1,0 +1,151 @@
+"""Discovery: who is watched, kernel threads, virtual machines, the limit, new and vanished ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from probes.discovery import Discovery, Selection, parse_stat
+from probes.host_facts import HostFacts
+
+KERNEL_THREAD = 0x00200000
+
+
+class FakeProc:
+    """A directory that looks like /proc as far as discovery reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "sys" / "kernel" / "random").mkdir(parents=True)
+        (path / "meminfo").write_text("MemTotal: 1000 kB\n")
+
+    def add(
+        self, pid: int, command: str, line: str = "", start: int = 100, flags: int = 0, cgroup: str = "0::/\n"
+    ) -> None:
+        base = self.path / str(pid)
+        base.mkdir(exist_ok=True)
+        numbers = ["S", "1", "1", "1", "0", "-1", str(flags), *["0"] * 12, str(start), *["0"] * 25]
+        (base / "stat").write_text(f"{pid} ({command}) {' '.join(numbers)}\n")
+        (base / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0" if line else b"")
+        (base / "cgroup").write_text(cgroup)
+
+    def remove(self, pid: int) -> None:
+        for path in (self.path / str(pid)).iterdir():
+            path.unlink()
+        (self.path / str(pid)).rmdir()
+
+    def discovery(self, selection: Selection) -> Discovery:
+        found = Discovery(HostFacts("h", str(self.path)), selection, 5.0)
+        found.refresh(1000.0)
+        return found
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> FakeProc:
+    found = FakeProc(tmp_path)
+    found.add(1, "init", "/sbin/init", start=1)
+    found.add(2, "kthreadd", flags=KERNEL_THREAD, start=1)
+    found.add(50, "python3", "python3 /srv/app.py --port 80", cgroup="0::/system.slice/app.service\n")
+    found.add(60, "a (b) c", "odd")
+    found.add(
+        70,
+        "qemu-system-x86",
+        "/usr/bin/qemu-system-x86_64 -name guest=web,debug-threads=on -m size=2097152k -smp 4,maxcpus=8 -uuid 1-2-3",
+        cgroup="0::/machine.slice/qemu-1.scope\n",
+    )
+    return found
+
+
+def test_all_processes_but_kernel_threads_and_virtual_machines(proc: FakeProc) -> None:
+    found = proc.discovery(Selection())
+    assert set(found.processes) == {1, 50, 60}
+    assert set(found.guests) == {70}
+    guest = found.guests[70].guest
+    assert guest is not None
+    assert (guest.name, guest.uuid, guest.vcpus, guest.memory_bytes) == ("web", "1-2-3", 4, 2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("selection", "pids"),
+    [
+        (Selection(commands=("app\\.py",)), {50}),
+        (Selection(commands=("^init$",)), {1}),
+        (Selection(cgroups=("/system\\.slice/.*",)), {50}),
+        (Selection(pids=(2, 60)), {2, 60}),
+        (Selection(commands=("qemu",)), {70}),
+        (Selection(uids=(os.getuid(),)), {1, 50, 60, 70}),
+        (Selection(uids=(os.getuid() + 1,)), set()),
+        (Selection(every=False), set()),
+        (Selection(commands=("app",), pids=(1,)), {1, 50}),
+    ],
+)
+def test_selectors(proc: FakeProc, selection: Selection, pids: set[int]) -> None:
+    found = proc.discovery(selection)
+    assert set(found.processes) == pids
+    assert set(found.guests) == {70}
+
+
+def test_new_and_vanished_processes_at_the_next_scan_only(proc: FakeProc) -> None:
+    found = proc.discovery(Selection())
+    generation = found.generation
+    proc.add(80, "new")
+    proc.remove(60)
+    assert found.refresh(1004.9) == generation
+    assert found.refresh(1005.0) == generation + 1
+    assert set(found.processes) == {1, 50, 80}
+    assert found.refresh(1010.0) == generation + 1
+
+
+def test_a_process_that_has_just_become_another_program_is_looked_at_again(proc: FakeProc) -> None:
+    proc.add(80, "sh", "sh -c app")
+    found = proc.discovery(Selection(commands=("java",)))
+    assert not found.processes
+    proc.add(80, "java", "java -jar x.jar")
+    found.scan()
+    assert found.processes[80].command == "java"
+
+
+def test_a_later_change_of_program_and_a_reused_pid_are_found_in_time(proc: FakeProc) -> None:
+    found = proc.discovery(Selection(commands=("java",)))
+    for _ in range(3):
+        found.scan()
+    proc.add(50, "java", "java", start=777)
+    for _ in range(12):
+        found.scan()
+    assert found.processes[50].start == 777
+
+
+def test_beyond_the_limit_the_choice_is_stable_and_counted(proc: FakeProc) -> None:
+    for number in range(10):
+        proc.add(100 + number, "worker", start=200 + number)
+    found = proc.discovery(Selection(commands=("worker",), limit=3))
+    assert set(found.processes) == {100, 101, 102}
+    assert found.left_out == 7
+    proc.add(99, "worker", start=150)  # older, but the others are watched already
+    proc.remove(101)
+    found.scan()
+    assert set(found.processes) == {99, 100, 102}
+    assert found.left_out == 7
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_none(proc: FakeProc) -> None:
+    (proc.path / "90").mkdir()
+    (proc.path / "91").mkdir()
+    (proc.path / "91" / "stat").write_text("rubbish")
+    found = proc.discovery(Selection())
+    assert set(found.processes) == {1, 50, 60}
+
+
+def test_commands_with_spaces_and_parentheses() -> None:
+    command, fields = parse_stat(b"7 (x) y) (z) R 1 2\n")
+    assert command == "x) y) (z"
+    assert fields == [b"R", b"1", b"2"]
+
+
+def test_this_machine() -> None:
+    found = Discovery(HostFacts("h"), Selection(), 5.0)
+    found.scan()
+    assert os.getpid() in found.processes
+    assert not any(each.kernel_thread for each in found.processes.values())
