@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -139,12 +138,9 @@ def _open(name: str) -> BinaryIO:
     if name == "-":
         return sys.stdin.buffer
     try:
-        file = open(name, "rb")  # noqa: SIM115 - read to its end by the generator, closed with the process
-        if os.path.isdir(name):
-            raise IsADirectoryError(21, "is a directory")
+        return open(name, "rb")
     except OSError as error:
         raise NoInputError(f"{name} cannot be read: {error.strerror}") from error
-    return file
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -64,8 +64,9 @@ def test_nothing_to_push(shards: Shards, cluster: Cluster, capsys: pytest.Captur
 
 
 def test_shards_that_are_not_there() -> None:
-    with socket.socket() as bound, pytest.raises(UnavailableError):
+    capture = str(FIXTURES / "vmstat" / "procps-4.0.2.txt")
+    with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and nobody listens
-        capture = str(FIXTURES / "vmstat" / "procps-4.0.2.txt")
         shard = f"127.0.0.1:{bound.getsockname()[1]}"
-        replay_command.main(["vmstat", capture, "--push", "--patience", "0.5", "--shards", shard])
+        with pytest.raises(UnavailableError):
+            replay_command.main(["vmstat", capture, "--push", "--patience", "0.5", "--shards", shard])
