@@ -48,6 +48,7 @@ def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
         **figures,
         "machine": runs[0]["machine"],
         "profiles": runs[0]["profiles"],
+        "shard_commands": runs[0]["shard_commands"],
         "runs": runs if len(runs) > 1 else [],
     }
 
@@ -93,6 +94,7 @@ def measure(options: Options) -> dict[str, Any]:
         "figures": figures,
         "machine": machine.describe(version),
         "profiles": found,
+        "shard_commands": shard_counts.executed(before.shards, after.shards, after.usage.at - before.usage.at),
         "writers": _sum_accounts(reports),
     }
 

@@ -73,8 +73,10 @@ class Options:
 
     @property
     def outstanding(self) -> int:
-        """Frames of a host that may wait to be smoothed, in the closed loop."""
-        return self.outstanding_frames or max(4, min(256, 6000 // self.hosts))
+        """Frames of a host that may wait to be smoothed, in the closed loop: some half a second of
+        all that two cores can smooth, so that the loop is never what limits."""
+        in_all = 20_000 if self.workload.samples_per_frame < 300 else 6_000
+        return self.outstanding_frames or max(4, min(256, in_all // self.hosts))
 
     @property
     def held_frames(self) -> int:
@@ -114,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="N",
-        help="frames per host in the closed loop (default 6000/hosts)",
+        help="frames per host in the closed loop (default: 0.5 s)",
     )
     add("--watched", type=int, default=32, metavar="N", help="hosts that the freshness reader watches (default 32)")
     add("--poll-ms", type=float, default=5.0, metavar="MS", help="how often it looks (default 5)")

@@ -41,6 +41,12 @@ def format_run(document: dict[str, Any]) -> str:
         f"{document['mismatches']} differ, worst {document['worst_difference']:.3f} of what is allowed"
     )
     rows += [f"FAILED: {failure}" for failure in document["failures"]]
+    if document["profiles"]:
+        rows.append("commands that the shards executed (without their input and output)")
+        rows += [
+            f"  {figures['cores']:.4f} cores  {figures['calls_per_second']:>10,.0f}/s  {name}"
+            for name, figures in document["shard_commands"].items()
+        ]
     rows += [format_profile(role, profile) for role, profile in document["profiles"].items()]
     return "\n".join(rows)
 

@@ -26,6 +26,7 @@ class ShardCounts(NamedTuple):
     duplicates: int
     refused: int
     members: int  #: (host, resource set) pairs that have a position
+    commands: dict[str, tuple[int, int]]  #: command -> calls and microseconds of execution, I/O not included
 
 
 def positions(cluster: Cluster) -> list[Position]:
@@ -37,20 +38,19 @@ def positions(cluster: Cluster) -> list[Position]:
 
 def read(cluster: Cluster) -> ShardCounts:
     """All counts now. Raises ShardError when a shard does not answer."""
-    stored = received = memory = 0
+    received = memory = 0
+    commands: dict[str, tuple[int, int]] = {}
     for address in cluster.masters():
         connection = cluster.connect(address)
         try:
-            commands = _info(connection.call("INFO", "commandstats"))
+            _add_commands(commands, _info(connection.call("INFO", "commandstats")))
             received += int(_info(connection.call("INFO", "stats"))["total_net_input_bytes"])
             memory += int(_info(connection.call("INFO", "memory"))["used_memory"])
         finally:
             connection.close()
-        xadd = dict(item.split("=") for item in commands.get("cmdstat_xadd", "calls=0").split(","))
-        stored += int(xadd["calls"]) - int(xadd.get("failed_calls", 0))
     rows = positions(cluster)
     return ShardCounts(
-        stored,
+        commands.get("xadd", (0, 0))[0],
         received,
         memory,
         sum(row.frames for row in rows),
@@ -61,7 +61,30 @@ def read(cluster: Cluster) -> ShardCounts:
         sum(row.duplicates for row in rows),
         sum(row.refused for row in rows),
         len(rows),
+        commands,
     )
+
+
+def executed(before: ShardCounts, after: ShardCounts, seconds: float) -> dict[str, dict[str, float]]:
+    """Per command, the busiest first: calls per second, and the cores that executing them took."""
+    rows = {}
+    for name, (calls, microseconds) in after.commands.items():
+        earlier = before.commands.get(name, (0, 0))
+        rows[name] = {
+            "calls_per_second": round((calls - earlier[0]) / seconds, 1),
+            "cores": round((microseconds - earlier[1]) / 1e6 / seconds, 5),
+        }
+    return dict(sorted(rows.items(), key=lambda row: -row[1]["cores"])[:12])
+
+
+def _add_commands(totals: dict[str, tuple[int, int]], lines: dict[str, str]) -> None:
+    """Add the successful calls and the time of each command of one shard."""
+    for key, text in lines.items():
+        fields = dict(item.split("=") for item in text.split(","))
+        name = key.removeprefix("cmdstat_")
+        calls, microseconds = totals.get(name, (0, 0))
+        done = int(fields["calls"]) - int(fields.get("failed_calls", 0))
+        totals[name] = calls + done, microseconds + int(fields["usec"])
 
 
 def redis_version(cluster: Cluster) -> str:

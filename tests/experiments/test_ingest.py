@@ -29,6 +29,7 @@ def test_a_paced_run_loses_nothing_and_equals_the_scalar_model():
     assert 0.0 < document["freshness_ms"]["p50"] <= document["freshness_ms"]["p99"] <= document["freshness_ms"]["max"]
     assert set(document["cpu_seconds_per_million_samples"]) == {"generator", "shards", "filter", "reader"}
     assert document["machine"]["redis_server"]
+    assert document["shard_commands"]["xadd"]["calls_per_second"] == pytest.approx(20, rel=0.25)
     assert document["command"].startswith("python -m experiments.ingest --hosts 20")
 
 
