@@ -54,8 +54,11 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
 _CRC_START = 8
+_CRC = struct.Struct("<I")
+_AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
 _MAX_CELLS = 1 << 24
+_INFINITY = float("inf")
 
 
 class Frame(NamedTuple):
@@ -95,9 +98,7 @@ def encode(frame: Frame) -> bytes:
     codes = frame.codes
     if len(frame.ids) != frame.entities * 8 or len(frame.values) != cells * 4 or (codes and len(codes) != cells):
         raise FrameError("shape", f"{frame.entities} x {frame.metrics} does not fit its parts")
-    head = HEADER.pack(
-        MAGIC,
-        0,
+    head = _AFTER_CRC.pack(
         VERSION,
         frame.kind,
         FLAG_CODES if codes else 0,
@@ -116,9 +117,10 @@ def encode(frame: Frame) -> bytes:
         frame.wall,
         frame.monotonic,
     )
-    data = bytearray(b"".join((head, frame.ids, frame.values, codes, frame.payload)))
-    _seal(data)
-    return bytes(data)
+    crc = zlib.crc32(frame.values, zlib.crc32(frame.ids, zlib.crc32(head)))
+    if codes or frame.payload:
+        crc = zlib.crc32(frame.payload, zlib.crc32(codes, crc))
+    return b"".join((MAGIC, _CRC.pack(crc), head, frame.ids, frame.values, codes, frame.payload))
 
 
 def decode(data: bytes) -> Frame:
@@ -156,8 +158,10 @@ def decode(data: bytes) -> Frame:
         raise FrameError("kind", f"unknown kind {kind}")
     if flags & ~KNOWN_FLAGS:
         raise FrameError("flags", f"unknown flags {flags:#x}")
-    if not (sequence >= floor >= 1 and interval > 0):
+    if not (sequence >= floor >= 1 and 0 < interval < _INFINITY):
         raise FrameError("shape", f"sequence {sequence}, floor {floor}, interval {interval}")
+    if not (-_INFINITY < wall < _INFINITY and -_INFINITY < monotonic < _INFINITY):
+        raise FrameError("shape", f"taken at {wall}, by the monotonic clock {monotonic}: no times")
     fields = (schema, host, resource_set, entities, metrics, interval, epoch, sequence, floor, made)
     if kind == KIND_TABLE:
         if entities or metrics or flags:
