@@ -1,0 +1,140 @@
+"""Preparing the environment: what is said and done when Python, venv, pip or Redis is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    specification = importlib.util.spec_from_file_location("environment", ROOT / "deploy" / "environment.py")
+    module = importlib.util.module_from_spec(specification)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def no_root(environment, monkeypatch):
+    monkeypatch.setattr(environment.os, "geteuid", lambda: 1000)
+    return environment
+
+
+@pytest.mark.parametrize("script", ["deploy/demo", "tests/run"])
+def test_without_a_python_it_says_what_to_install(script, tmp_path):
+    for tool in ("dirname", "sh"):
+        (tmp_path / tool).symlink_to(f"/usr/bin/{tool}")
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")  # too old, or a shim without a version behind it
+    (tmp_path / "python3").chmod(0o755)
+    done = subprocess.run(["/bin/sh", str(ROOT / script)], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 69
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "apt install python3 python3-venv" in done.stderr
+
+
+def test_without_venv_it_names_the_package(no_root, monkeypatch, capsys):
+    monkeypatch.setattr(no_root.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as caught:
+        no_root._require_venv()
+    assert caught.value.code == 69
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert f"apt install python{version}-venv" in capsys.readouterr().err
+
+
+def test_as_root_on_debian_venv_is_installed_after_saying_so(environment, monkeypatch, tmp_path, capsys):
+    log = fake_apt(tmp_path, monkeypatch, environment)
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
+    environment._require_venv()
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    assert f"installing {package} through apt" in capsys.readouterr().err
+    assert log.read_text().splitlines() == [f"install --yes --quiet --no-install-recommends {package}"]
+
+
+def test_apt_is_updated_when_it_knows_the_package_not(environment, monkeypatch, tmp_path):
+    log = fake_apt(tmp_path, monkeypatch, environment, "[ -e updated ] || { [ $1 = update ] && : > updated; }")
+    environment._apt(["x"], "because")
+    assert [line.split()[0] for line in log.read_text().splitlines()] == ["install", "update", "install"]
+
+
+def test_apt_that_fails_is_quoted(environment, monkeypatch, tmp_path, capsys):
+    fake_apt(tmp_path, monkeypatch, environment, "echo 'E: no such package' >&2; exit 100")
+    with pytest.raises(SystemExit) as caught:
+        environment._apt(["x"], "because")
+    assert caught.value.code == 69
+    assert "apt could not install x: E: no such package" in capsys.readouterr().err
+
+
+def fake_apt(tmp_path, monkeypatch, environment, behaviour="exit 0"):
+    log = tmp_path / "log"
+    (tmp_path / "apt-get").write_text(f'#!/bin/sh\ncd {tmp_path}\necho "$@" >> {log}\n{behaviour}\n')
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(environment.os, "geteuid", lambda: 0)
+    return log
+
+
+def test_without_redis_it_names_the_package(no_root, monkeypatch, capsys):
+    monkeypatch.setattr(no_root, "_runs", lambda python, code: False)
+    with pytest.raises(SystemExit) as caught:
+        no_root._require_redis(Path("/nonexistent"))
+    assert caught.value.code == 69
+    assert "apt install redis-server" in capsys.readouterr().err
+
+
+def test_missing_tools_are_named(no_root, monkeypatch, capsys):
+    monkeypatch.setattr(no_root.shutil, "which", lambda name: None)
+    no_root.install_system_tools()
+    assert "install redis-server procps sysstat" in capsys.readouterr().err
+
+
+def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
+    (tmp_path / "deploy").mkdir()
+    for name in ("setup.cfg", "pyproject.toml", "deploy/constraints.txt"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
+    with pytest.raises(SystemExit) as caught:
+        environment.prepare([])
+    assert caught.value.code == 69
+    assert "it failed" in capsys.readouterr().err
+    assert not list(tmp_path.rglob(environment.STAMP))
+
+
+def test_a_stamp_makes_the_second_start_fast(environment, monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(environment, "_require_redis", lambda venv: None)
+    (tmp_path / "deploy").mkdir()
+    for name in ("setup.cfg", "pyproject.toml", "deploy/constraints.txt"):
+        (tmp_path / name).write_text("")
+    installed = []
+
+    def install(venv, extras):
+        (venv / "bin").mkdir(parents=True, exist_ok=True)
+        (venv / "bin" / "python").write_text("")
+        installed.append(extras)
+
+    monkeypatch.setattr(environment, "_install", install)
+    environment.prepare([])
+    environment.prepare([])
+    environment.prepare(["test"])
+    environment.prepare([])  # what has more serves for less
+    (tmp_path / "setup.cfg").write_text("changed")
+    environment.prepare([])
+    assert installed == [[], ["test"], []]
+
+
+def test_a_checkout_that_cannot_be_written_uses_the_cache(environment, monkeypatch, tmp_path):
+    monkeypatch.setattr(environment.os, "access", lambda path, mode: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    home = environment._home()
+    assert home.parent == tmp_path / "shardpulse"
+    copy = environment._copy(home / "source")
+    assert (copy / "acquisition" / "cli.py").exists()
+    assert (copy / "setup.cfg").exists()
