@@ -70,6 +70,8 @@ class PositionReader:
             self._known[tag], damaged = self._decode(tag, answer)
             found.update(self._known[tag])
             errors += damaged
+        if len(self._members) > 2 * len(found) + 1024:  # hosts that came and went
+            self._members.clear()
         return found, errors
 
     def _decode(self, tag: str, answer: list[bytes]) -> tuple[dict[Member, Place], list[FrameError]]:

@@ -314,6 +314,26 @@ def test_any_damage_of_any_key_is_survived(data: st.DataObject, scene: Scene, re
         assert {b.host for b in snapshot.blocks} == {"good", "bad"}
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_damage_of_a_position_is_survived(data: st.DataObject, scene: Scene, reader: SnapshotReader) -> None:
+    scene.host("good", [TICK])
+    scene.host("bad", [TICK])
+    newest = Position(
+        data.draw(st.sampled_from([5, 6])),
+        data.draw(st.integers(0, 2**64 - 1)),
+        data.draw(st.integers(-(2**63), 2**63 - 1)),
+        data.draw(st.floats()),
+        data.draw(st.floats(width=32)),
+    )
+    scene.position("bad", "processes", newest)
+    for snapshot in (reader.coherent(), reader.latest()):
+        list(snapshot.rows())
+        snapshot.matrix("processes", "cpu_ratio")
+        assert block(snapshot, "good").state == CURRENT
+        assert {b.host for b in snapshot.blocks} == {"good", "bad"}
+
+
 def test_damaged_positions_and_names(scene: Scene, reader: SnapshotReader) -> None:
     scene.host("good", [TICK])
     scene.host("bad", [TICK])
