@@ -91,7 +91,11 @@ class Connection:
             raise ShardError(f"shard {address} cannot be reached: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if credentials is not None and credentials.password:
-            self.call("AUTH", credentials.username, credentials.password)
+            try:
+                self.call("AUTH", credentials.username, credentials.password)
+            except BaseException:
+                self.close()
+                raise
 
     def fileno(self) -> int:
         """For select and poll."""
@@ -114,20 +118,20 @@ class Connection:
 
     def receive(self) -> Any:
         """The next reply (errors as values), waiting at most ``timeout``."""
-        reply = self._reader.gets()
+        reply = self._next()
         while reply is False:
             self._fill()
-            reply = self._reader.gets()
+            reply = self._next()
         return reply
 
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
         self._fill()
         replies = []
-        reply = self._reader.gets()
+        reply = self._next()
         while reply is not False:
             replies.append(reply)
-            reply = self._reader.gets()
+            reply = self._next()
         return replies
 
     def call(self, *command: Any) -> Any:
@@ -139,6 +143,13 @@ class Connection:
         """Several commands in one write; their replies in order, errors as values."""
         self.send(b"".join([pack(command) for command in commands]))
         return [self.receive() for _ in commands]
+
+    def _next(self) -> Any:
+        """The next complete reply, False when there is none."""
+        try:
+            return self._reader.gets()
+        except hiredis.ProtocolError as error:
+            raise ShardError(f"{self.address} is no Redis: {error}") from error
 
     def _fill(self) -> None:
         try:

@@ -1,0 +1,72 @@
+"""Status records: round trip, and bytes that are none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquisition import status
+from acquisition.errors import FrameError
+from acquisition.window import SendWindow
+
+
+def window() -> SendWindow:
+    made = SendWindow(0xFFFFFFFF, 2**63, 12, 300)
+    made.acked, made.acked_id, made.acked_made, made.applied = 11, b"1700-3", 290, 9
+    made.dropped_frames, made.dropped_samples, made.resent, made.go_backs = 1, 20, 3, 2
+    return made
+
+
+DATA = status.encode("alpha", 1.5, [window()], {"errors": {"oom": 2}})
+
+
+def test_round_trip() -> None:
+    record = status.decode(DATA)
+    assert (record.host_name, record.wall, record.rest) == ("alpha", 1.5, {"errors": {"oom": 2}})
+    row = record.sets[0xFFFFFFFF]
+    assert row == status.row(window())
+    assert (row.epoch, row.made, row.frames, row.floor) == (2**63, 300, 12, 13)
+    assert (row.sent, row.sent_id, row.sent_samples, row.applied) == (11, "1700-3", 290, 9)
+
+
+def test_columns_are_found_by_name() -> None:
+    document = json.loads(DATA)
+    document["fields"].append("newer")
+    document["sets"]["ffffffff"].append("than us")
+    document["fields"].reverse()
+    document["sets"]["ffffffff"].reverse()
+    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF] == status.row(window())
+
+
+def test_what_json_does_not_know_is_written_as_text() -> None:
+    assert status.decode(status.encode("alpha", 1.0, [], {"probe": {1, 1}})).rest == {"probe": "{1}"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        DATA[:-1],
+        DATA.replace(b'"format":1', b'"format":2'),
+        DATA.replace(b'"made"', b'"maid"'),
+        DATA.replace(b"[%d," % 2**63, b'["many",'),
+        DATA.replace(b'"1700-3"', b"1700"),
+        DATA.replace(b'"ffffffff"', b'"no number"'),
+        DATA.replace(b"[%d," % 2**63, b"["),
+    ],
+)
+def test_bytes_that_are_no_status(data: bytes) -> None:
+    with pytest.raises(FrameError, match="no status record"):
+        status.decode(data)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_in_order(data: bytes) -> None:
+    with pytest.raises(FrameError):
+        status.decode(data)
