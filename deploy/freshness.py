@@ -6,7 +6,7 @@ when a position has a new tick, freshness is the wall clock then less the sampli
 position. The period of polling is part of the figure. The first frame of a resource set is
 not measured: it may have been there before.
 
-    python deploy/freshness.py HOST:PORT…       prints the figures as a JSON line every second
+    python deploy/freshness.py HOST:PORT…       prints the figures as JSON lines, the last one counts
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from acquisition.resp import parse_address
 
 POLL_SECONDS = 0.005
 _SURVEY_SECONDS = 1.0
+_TELL_SECONDS = 0.25
 
 
 class Freshness:
@@ -74,15 +75,16 @@ def main(addresses: list[str]) -> None:
     cluster = Cluster([parse_address(text) for text in addresses])
     freshness = Freshness(cluster, read_layout(cluster))
     due = told = time.monotonic()
+    known = 0
     while True:
         try:
             freshness.poll()
         except ShardpulseError:
             time.sleep(0.1)  # a shard is away: the delay of what comes after counts
         now = time.monotonic()
-        if now - told >= 1.0:
-            told = now
-            delays = freshness.delays
+        delays = freshness.delays
+        if len(delays) > known and now - told >= _TELL_SECONDS:
+            told, known = now, len(delays)
             line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": len(delays)}
             print(json.dumps(line), flush=True)
         due = max(due + POLL_SECONDS, now)
