@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition import codes as validity
 from acquisition.frame import Frame
 from filters.kernels.step import Kernel
 from filters.partition import Partition
@@ -106,6 +107,8 @@ class Smoother:
 
     def _distribute(self, items: list[Item], starts: Positions, result: Smoothed) -> None:
         exceptions, bounds = exceptions_of(result, starts)
+        unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
+        invalid = np.diff(unusable[bounds]).tolist()
         planes = result.planes.data.cast("B")
         total = result.planes.shape[1]
         rows = [plane * total for plane in range(result.planes.shape[0])]
@@ -115,9 +118,9 @@ class Smoother:
         for i, (partition, state, frame) in enumerate(items):
             first, end, low, high = edges[i], edges[i + 1], bounds[i], bounds[i + 1]
             state.planes = result.planes[:, first:end]
-            state.aged = result.invalid[low:high] - first
+            state.aged = result.marked[low:high] - first
             state.ages = result.ages[low:high]
-            state.track.invalid += high - low
+            state.track.invalid += invalid[i]
             slot = frame.tick % len(state.prefixes)
             pieces = self._encoder.set_command(
                 state.prefixes[slot],

@@ -67,9 +67,9 @@ def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.i
     ``starts`` (F + 1,) first position of each frame, and the total. Answers F + 1 bounds in
     units of one exception; indexes are relative to their own frame.
     """
-    bounds = np.searchsorted(result.invalid, starts)
-    table = np.empty(result.invalid.size, smoothed.EXCEPTION)
-    table["index"] = result.invalid - np.repeat(starts[:-1], np.diff(bounds))
+    bounds = np.searchsorted(result.marked, starts)
+    table = np.empty(result.marked.size, smoothed.EXCEPTION)
+    table["index"] = result.marked - np.repeat(starts[:-1], np.diff(bounds))
     table["code"] = result.codes
     table["age"] = result.ages
     return table.view(np.uint8).data, bounds.tolist()

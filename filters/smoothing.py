@@ -40,10 +40,11 @@ class Batch(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """State after a batch: ``invalid`` sorted positions with their ``codes`` and new ``ages``."""
+    """State after a batch: ``marked`` sorted positions of samples with a code other than VALID,
+    their ``codes`` and new ``ages`` (0 where the code only flags an outlier: it was used)."""
 
     planes: Floats
-    invalid: Positions
+    marked: Positions
     codes: Codes
     ages: Floats
 
@@ -68,11 +69,16 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     if codes is None:
         nothing = np.empty(0, np.intp)
         return Smoothed(planes, nothing, np.empty(0, np.uint8), np.empty(0, np.float32))
-    invalid = np.flatnonzero(codes & validity.CODE_MASK)
+    marked = np.flatnonzero(codes)
+    reasons = codes[marked]
+    used = (reasons & validity.CODE_MASK) == validity.VALID
+    held = marked[~used] if used.any() else marked
     for i, kernel in enumerate(kernels):
         if kernel.holds:
-            planes[i, invalid] = batch.planes[i, invalid]
-    return Smoothed(planes, invalid, codes[invalid], elapsed[invalid])
+            planes[i, held] = batch.planes[i, held]
+    ages = elapsed[marked]
+    ages[used] = 0.0
+    return Smoothed(planes, marked, reasons, ages)
 
 
 def _alpha(batch: Batch, elapsed: Floats) -> Floats:

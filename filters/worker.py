@@ -167,7 +167,7 @@ class Worker:
                 if str(reply).startswith("MOVED"):
                     self._cluster.refresh()
                 channel.full = channel.full or str(reply).startswith("OOM")
-                raise error_for(reply, channel.partition.raw_key)
+                raise error_for(reply, channel.connection.address if channel.connection else "")
         if kind is _COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")
         if kind is _READ:
@@ -195,7 +195,7 @@ class Worker:
         if not linger:
             pieces.append(channel.partition.read_command(_BLOCK_MS, _MOST_ENTRIES))
             channel.expected.append((_READ, 3))
-        channel.due = time.monotonic() + linger if linger else None
+        channel.due = _together(time.monotonic(), linger) if linger else None
         channel.connection.send(_joined(pieces))
         self.counters["commits"] += 1
 
@@ -211,13 +211,13 @@ class Worker:
             action(channel, *arguments)
         except Overtaken as error:
             self._drop(channel, 0.0)
-            self._tell(f"partition {channel.partition.number}: {error}; loading its state again")
+            self._tell(f"{error}; loading the state of its partitions again")
         except PermissionRefused as error:
             self._drop(channel, _SLOW_RETRY)
             self._tell(str(error))
         except (ShardError, TemporaryError, FrameError) as error:
             self._drop(channel, _RETRY)
-            self._tell(f"partition {channel.partition.number}: {error}")
+            self._tell(str(error))
 
     def _drop(self, channel: Channel, retry: float | None) -> None:
         if channel.connection is not None:
@@ -235,6 +235,12 @@ class Worker:
         if now - self._told.get(text, -60.0) > 10.0:
             self._told[text] = now
             self._report(text)
+
+
+def _together(now: float, linger: float) -> float:
+    """The next multiple of ``linger``: partitions that linger are read at the same moment, so that
+    their frames share one batch."""
+    return (now // linger + 1.0) * linger
 
 
 class Overtaken(ShardpulseError):

@@ -135,6 +135,9 @@ def test_outliers_are_flagged_but_used() -> None:
     bench = Bench()
     bench.feed(bench.frame(1, 1.0, [1], [[1.0]]))
     bench.feed(bench.frame(1, 2.0, [1], [[5.0]], [[codes.OUTLIER_FLAG]]))
+    assert bench.states[1].ages.tolist() == [0.0]
+    assert bench.states[1].track.invalid == 0
+    bench.feed(bench.frame(1, 3.0, [1], [[6.0]]))
     bench.compare()
 
 
