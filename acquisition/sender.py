@@ -25,14 +25,13 @@ import hiredis
 
 from acquisition import keys
 from acquisition.cluster import LAYOUT_FORMAT
-from acquisition.errors import PermissionRefused, TemporaryError
+from acquisition.errors import TemporaryError
 from acquisition.resp import Address, Credentials, ReplyError, error_for, pack, parse_address
 
 BACK_OFF, CONNECTING, ASKING, READY = range(4)
 _FIRST_DELAY = 0.05
 _MOST_DELAY = 2.0
-_REFUSED_DELAY = 5.0  #: for what only a person can repair
-_NEVER = float("inf")
+_SLOW_DELAY = 5.0
 #: One for all senders of a process: what is received is parsed at once.
 _BUFFER = memoryview(bytearray(1 << 14))
 
@@ -142,7 +141,7 @@ class Sender:
                 replies.append(reply)
                 reply = reader.gets()
         except hiredis.ProtocolError as error:
-            self.fail("protocol", f"{self.address} is no Redis: {error}", now)
+            self.baffle(str(error), now)
             return []
         return replies
 
@@ -152,26 +151,27 @@ class Sender:
 
     def refuse(self, error: ReplyError, now: float) -> None:
         """The shard answered with an error: find the owner again, at once or later."""
-        text = str(error)
-        word, _, rest = text.partition(" ")
-        self.fail(word.lower(), str(error_for(error, self.address)), now, error)
+        word, _, rest = str(error).partition(" ")
+        known = error_for(error, self.address)
+        slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
+        self.fail(word.lower(), str(known), now, slow)
         if word == "MOVED":
             self._target = self._redirected(rest)
             if self._attempt <= 1:
                 self.due = now
 
-    def fail(self, kind: str, problem: str, now: float, error: object = None) -> None:
-        """Close, count, and try again after a delay."""
+    def baffle(self, reply: str, now: float) -> None:
+        """The shard answered with something that no shard answers."""
+        self.fail("protocol", f"{self.address} is no Redis: {reply}", now, slow=True)
+
+    def fail(self, kind: str, problem: str, now: float, slow: bool = False) -> None:
+        """Close, count, and try again after a delay; ``slow`` when only a person can repair it."""
         self.close()
         self.errors[kind] = self.errors.get(kind, 0) + 1
         self.problem = problem
         self._target = None
         self._owners = []  # the owner may be another one by now
-        delay = min(_MOST_DELAY, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
-        if error is not None and not kind.startswith(("moved", "ask")):
-            known = error_for(error)
-            if isinstance(known, PermissionRefused) or not isinstance(known, TemporaryError):
-                delay = _REFUSED_DELAY
+        delay = _SLOW_DELAY if slow else min(_MOST_DELAY, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
         self._attempt += 1
         self.due = now + delay * (0.5 + 0.5 * self._jitter())
 
@@ -253,7 +253,11 @@ class Sender:
             self.refuse(reply, now)
             return
         if question == "slots":
-            self._owners = _owners(reply, self.address)
+            try:
+                self._owners = _owners(reply, self.address)
+            except (TypeError, ValueError, IndexError, AttributeError):
+                self.baffle(f"CLUSTER SLOTS said {reply!r:.200}", now)
+                return
             self._known = [address for _, _, address in self._owners]
         elif question == "layout" and not isinstance(reply, ReplyError):
             self.tag = _tag(reply, self._host)

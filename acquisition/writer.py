@@ -29,11 +29,13 @@ _MOST_IN_FLIGHT = 1 << 18
 _MOST_PER_SEND = 1 << 16
 
 #: What a reply answers: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
-#: (None, 0, 0, bytes) for a frame that was sent before its window went back.
+#: (None, _STALE, 0, bytes) for a frame that was sent before its window went back.
 _Expected = tuple[SendWindow | None, int, int, int]
 _CURSOR: _Expected = (None, 1, 0, 0)
 _APPLIED: _Expected = (None, 2, 0, 0)
 _STATUS: _Expected = (None, 3, 0, 0)
+_SURPLUS: _Expected = (None, 4, 0, 0)
+_STALE = 0
 
 
 class Writer:
@@ -362,7 +364,7 @@ class Writer:
             return
         self._reply_due = now + self._timeout
         for reply in replies:
-            window, number, made, length = expected.popleft()
+            window, number, made, length = expected.popleft() if expected else _SURPLUS
             if window is not None and type(reply) is bytes:
                 window.acked = number
                 window.acked_made = made
@@ -371,13 +373,22 @@ class Writer:
             elif isinstance(reply, ReplyError):
                 self._sender.refuse(reply, now)
                 return
-            elif number == _CURSOR[1]:
-                self._cursor = _cursor(reply)
-            elif number == _APPLIED[1]:
-                self._take_positions(reply)
+            elif window is not None or not self._take(number, reply):
+                self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
+                return
             else:
                 self._in_flight -= length
         self._sender.succeed()
+
+    def _take(self, kind: int, reply: Any) -> bool:
+        """Take a reply to something else than a frame of now; False when it makes no sense."""
+        if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
+            self._cursor = _cursor(reply)
+        elif kind == _APPLIED[1] and type(reply) is list and len(reply) == len(self._asked):
+            self._take_positions(reply)
+        else:
+            return kind in (_STATUS[1], _STALE)
+        return True
 
     def _take_positions(self, replies: list[bytes | None]) -> None:
         went_back = []
@@ -396,7 +407,7 @@ class Writer:
             self._index = self._outbox.first
             for place, token in enumerate(self._expected):
                 if token[0] in went_back:
-                    self._expected[place] = (None, 0, 0, token[3])
+                    self._expected[place] = (None, _STALE, 0, token[3])
 
     def _decode(self, data: bytes | None) -> Position | None:
         if data is None:

@@ -42,7 +42,7 @@ def test_columns_are_found_by_name() -> None:
 
 
 def test_what_json_does_not_know_is_written_as_text() -> None:
-    assert status.decode(status.encode("alpha", 1.0, [], {"probe": {1, 1}})).rest == {"probe": "{1}"}
+    assert status.decode(status.encode("alpha", 1.0, [], {"probe": {1}})).rest == {"probe": "{1}"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,244 @@
+"""The way to the owner of a partition, step by step, against shards that misbehave."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from acquisition import keys
+from acquisition.cluster import Cluster, read_layout
+from acquisition.resp import Address, Credentials, ReplyError, pack
+from acquisition.sender import Sender
+from acquisition.shards import Shards
+
+HOST = 3
+
+
+def advance_until(sender: Sender, done: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, f"{sender.problem} {sender.errors}"
+        if not sender.ready:
+            sender.advance(time.monotonic())
+        poll = select.poll()
+        if sender.fileno() >= 0:
+            poll.register(sender.fileno(), sender.events())
+        poll.poll(2)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Sender]]:
+    made: list[Sender] = []
+
+    def build(seeds: list[Address], host: int = HOST, credentials: Credentials | None = None) -> Sender:
+        made.append(Sender(host, seeds, credentials, 0.3))
+        return made[-1]
+
+    yield build
+    for sender in made:
+        sender.close()
+
+
+Make = Callable[..., Sender]
+
+
+class Impostor:
+    """A server that answers what it is told, to play shards that real ones cannot be made to be."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.setblocking(False)
+        self._answers = list(answers)
+        self._peers: list[socket.socket] = []
+        self.connections = 0
+        self.address = Address(*self._server.getsockname())
+
+    def turn(self) -> bool:
+        """Accept, and answer every write with the next answer. Always False, for ``advance_until``."""
+        try:
+            peer, _ = self._server.accept()
+            peer.setblocking(False)
+            self._peers.append(peer)
+            self.connections += 1
+        except BlockingIOError:
+            pass
+        for peer in self._peers:
+            try:
+                if peer.recv(65536) and self._answers:
+                    peer.sendall(self._answers.pop(0))
+            except BlockingIOError:
+                pass
+        return False
+
+    def close(self) -> None:
+        for peer in (*self._peers, self._server):
+            peer.close()
+
+
+@pytest.fixture
+def impostor() -> Iterator[Callable[..., Impostor]]:
+    made: list[Impostor] = []
+
+    def build(*answers: bytes) -> Impostor:
+        made.append(Impostor(*answers))
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+LAYOUT = b'$37\r\n{"format":1,"partitions":64,"x": "y"}\r\n'
+assert len(LAYOUT) == 5 + 37 + 2
+
+
+def slots(host: bytes, port: int) -> bytes:
+    return b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:%d\r\n" % (len(host), host, port)
+
+
+@pytest.mark.parametrize("host", range(8))
+def test_every_host_finds_its_owner_from_any_seed(make: Make, cluster: Cluster, shards: Shards, host: int) -> None:
+    owner = cluster.owner(keys.raw(read_layout(cluster).tag_of(host)))
+    for seed in shards.addresses:
+        sender = make([seed], host)
+        advance_until(sender, lambda sender=sender: sender.ready)
+        assert (sender.address, sender.problem, sender.errors) == (owner, "", {})
+        assert sender.tag == read_layout(cluster).tag_of(host)
+
+
+def test_dead_seeds_are_passed_over(make: Make, cluster: Cluster, shards: Shards) -> None:
+    sender = make([Address("127.0.0.1", 1), Address("127.0.0.1", 2), shards.addresses[0]])
+    advance_until(sender, lambda: sender.ready)
+    assert sender.errors.get("refused", 0) <= 4
+
+
+def test_seed_by_name(make: Make, cluster: Cluster, shards: Shards) -> None:
+    sender = make([Address("localhost", shards.addresses[0].port)])
+    advance_until(sender, lambda: sender.ready)
+
+
+def test_name_that_does_not_exist(make: Make) -> None:
+    sender = make([Address("no-such-host.invalid", 1)])
+    sender.advance(time.monotonic())
+    assert "cannot be reached" in sender.problem
+
+
+def test_replies_after_ready(make: Make, cluster: Cluster, shards: Shards) -> None:
+    sender = make(shards.addresses)
+    advance_until(sender, lambda: sender.ready)
+    sender.send(pack(("ECHO", "a")) + pack(("NO SUCH",)), time.monotonic())
+    replies: list[object] = []
+
+    def received() -> bool:
+        replies.extend(sender.receive(time.monotonic()))
+        return len(replies) == 2
+
+    advance_until(sender, received)
+    assert replies[0] == b"a"
+    assert isinstance(replies[1], ReplyError)
+
+
+def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
+    make: Make, impostor: Callable[..., Impostor]
+) -> None:
+    silent = impostor()
+    sender = make([silent.address])
+    now = 1000.0
+    waits = []
+    for failures in range(1, 9):
+        while sender.errors.get("timeout", 0) < failures:
+            silent.turn()
+            sender.advance(now)
+            now += 0.05
+        waits.append(sender.due - now)
+    assert "does not answer in time" in sender.problem
+    assert waits[0] < 0.1
+    assert 0.8 <= waits[-1] <= 2.0
+
+
+def test_two_hosts_do_not_knock_in_step(make: Make) -> None:
+    dues = set()
+    for host in range(20):
+        sender = make([Address("127.0.0.1", 1)], host)
+        for _ in range(10):
+            sender.advance(sender.due)
+        dues.add(round(sender.due, 3))
+    assert len(dues) > 15
+
+
+def test_shard_that_hangs_up_while_it_is_asked(make: Make, impostor: Callable[..., Impostor]) -> None:
+    rude = impostor()
+    sender = make([rude.address])
+    advance_until(sender, lambda: rude.turn() or rude.connections == 1)
+    rude.close()
+    advance_until(sender, lambda: bool(sender.errors))
+    assert set(sender.errors) <= {"closed", "refused"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "slow"),
+    [
+        (b"-LOADING Redis is loading\r\n", "loading", False),
+        (b"-CLUSTERDOWN no\r\n", "clusterdown", False),
+        (b"-ERR This instance has cluster support disabled\r\n", "err", True),
+        (b"-NOPERM no\r\n", "noperm", True),
+        (b"*0\r\n" + LAYOUT, "clusterdown", False),
+        (b"*0\r\n$-1\r\n", "layout", False),
+        (slots(b"127.0.0.1", 1) + b"$2\r\n{}\r\n", "layout", False),
+        (slots(b"127.0.0.1", 1) + LAYOUT, "refused", False),
+        (b"*1\r\n:5\r\n" + LAYOUT, "protocol", True),
+        (b"$2\r\nno\r\n" + LAYOUT, "protocol", True),
+        (b"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nx\r\n$1\r\ny\r\n" + LAYOUT, "protocol", True),
+    ],
+)
+def test_answers_that_do_not_help(
+    make: Make, impostor: Callable[..., Impostor], answer: bytes, kind: str, slow: bool
+) -> None:
+    odd = impostor(answer)
+    sender = make([odd.address])
+    advance_until(sender, lambda: odd.turn() or bool(sender.errors))
+    assert sender.errors == {kind: 1}
+    assert sender.problem
+    assert not sender.ready
+    assert (sender.due - time.monotonic() > 2.0) == slow
+
+
+@pytest.mark.parametrize("name", [b"", b"?"])
+def test_shard_that_does_not_know_its_own_address(make: Make, impostor: Callable[..., Impostor], name: bytes) -> None:
+    shy = impostor()
+    shy._answers.append(slots(name, shy.address.port) + LAYOUT)
+    sender = make([shy.address])
+    advance_until(sender, lambda: shy.turn() or sender.ready)
+    assert sender.address == shy.address
+
+
+def test_moved_leads_straight_to_the_new_owner(make: Make, impostor: Callable[..., Impostor]) -> None:
+    old, new = impostor(), impostor()
+    old._answers.append(slots(b"127.0.0.1", old.address.port) + LAYOUT)
+    new._answers.append(slots(b"127.0.0.1", new.address.port))
+    sender = make([old.address])
+    advance_until(sender, lambda: old.turn() or sender.ready)
+    sender.succeed()
+    sender.refuse(ReplyError(f"MOVED 1 127.0.0.1:{new.address.port}"), time.monotonic())
+    assert not sender.ready
+    advance_until(sender, lambda: new.turn() or sender.ready)
+    assert (sender.address, sender.errors, old.connections) == (new.address, {"moved": 1}, 1)
+
+
+def test_shards_that_send_each_other_hosts_in_a_circle(make: Make, impostor: Callable[..., Impostor]) -> None:
+    """Each says that the other is the owner: no loop without a pause."""
+    one, two = impostor(), impostor()
+    one._answers += [slots(b"127.0.0.1", two.address.port) + LAYOUT] * 50
+    two._answers += [slots(b"127.0.0.1", one.address.port)] * 50
+    sender = make([one.address, two.address])
+    end = time.monotonic() + 0.5
+    advance_until(sender, lambda: one.turn() or two.turn() or time.monotonic() > end)
+    if sender.ready:
+        for _ in range(20):
+            sender.refuse(ReplyError(f"MOVED 1 {one.address}"), time.monotonic())
+        assert sender.due > time.monotonic() + 0.5
+    assert one.connections + two.connections < 30
