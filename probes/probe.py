@@ -90,6 +90,7 @@ class Probe:
         before = {module.resource_set: module for module in old.modules} if old else {}
         running = {module.name: module for module in kept or []}
         self.modules = []
+        now = time.time(), time.monotonic()  # one moment for all: modules of the same interval tick together
         for wanted in settings.modules:
             module = running.pop(wanted.resource_set, None)
             if module is not None and before.get(wanted.resource_set) == wanted:
@@ -97,19 +98,20 @@ class Probe:
                 continue
             if module is not None:
                 module.source.close()
-            self.modules.append(self._module(wanted, self._discovery))
+            self.modules.append(self._module(wanted, self._discovery, *now))
         for module in running.values():
             module.source.close()
 
-    def _module(self, wanted: ModuleSettings, discovery: Discovery) -> Module:
+    def _module(self, wanted: ModuleSettings, discovery: Discovery, wall: float, monotonic: float) -> Module:
         resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
         source = create(
             wanted.source, Request(resource_set, wanted.interval, self._facts, discovery, self._report_once)
         )
         phase = phase_of(host_id(self.settings.host), wanted.interval)
         check = build_pipeline(resource_set, self.settings.checks)
-        now = time.time(), time.monotonic()
-        return Module(resource_set, source, check, wanted.interval, phase, self.settings.host, self.outlet, *now)
+        return Module(
+            resource_set, source, check, wanted.interval, phase, self.settings.host, self.outlet, wall, monotonic
+        )
 
     def _report_once(self, line: str) -> None:
         if line not in self._reported:

@@ -97,6 +97,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     check_metrics(settings, {key: [m.name for m in each.metrics] for key, each in RESOURCE_SETS.items()}, name)
     probe = settings.probe
     host = settings.host.name or socket.gethostname()
+    chosen, watched = tuple(modules(settings)), selection(probe.processes, name)
     shards = settings.shards
     if options.dir:
         shards = msgspec.structs.replace(shards, directory=options.dir)
@@ -113,8 +114,8 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         probe.ring_seconds,
         probe.position_interval_seconds,
         probe.discovery_interval_seconds,
-        tuple(modules(settings)),
-        selection(probe.processes, name),
+        chosen,
+        watched,
         msgspec.to_builtins(settings.checks),
         _compiler(options),
         options.ticks,

@@ -1,0 +1,233 @@
+"""What the probe costs its host: CPU and memory beside N processes, at 1 Hz.
+
+::
+
+    python -m experiments.probe_cost [--source procfs|tools|both] [--processes 100] [--seconds 60]
+                                     [--repeats 5] [--interval 1] [--json]
+
+One run starts the load (``load_processes``), one real shard and the real probe, waits for
+``--warm-up`` seconds and measures a window: CPU of the probe and of its tools by
+/proc/PID/schedstat (nanoseconds; all of them have one thread), memory by smaps_rollup. Discovery, checks,
+frames, outbox and sending are all in it. In the same run vmstat and pidstat alone, told the
+same pids, are measured for the same time: on a shared machine compare ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from acquisition import keys
+from acquisition.cluster import read_layout
+from acquisition.identity import host_id
+from acquisition.shards import Shards, start_shards
+from acquisition.status import decode
+from experiments import machine
+from probes.account import cpu_seconds, pss_bytes
+
+_ROOT = Path(__file__).resolve().parent.parent
+_SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
+_TOOLS = ("bare_tools",)
+
+
+def main(argv: list[str]) -> int:
+    """Run, print, and with ``--save`` keep the raw results."""
+    options = _parser().parse_args(argv)
+    kinds = list(_SOURCES) if options.source == "both" else [options.source]
+    runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_TOOLS)}
+    with (
+        tempfile.TemporaryDirectory() as name,
+        load(options.processes, Path(name)) as pids,
+        start_shards(1, Path(name) / "shards", maxmemory_bytes=256 << 20) as shards,
+    ):
+        for repeat in range(options.repeats):
+            for kind in kinds:
+                runs[kind].append(measure_probe(kind, shards, options, Path(name)))
+                _progress(repeat, kind, runs[kind][-1])
+            runs["bare_tools"].append(measure_tools(pids, options))
+            _progress(repeat, "bare_tools", runs["bare_tools"][-1])
+        version = _server_version(shards)
+    result = summary(runs, options) | machine.provenance(argv, "experiments.probe_cost")
+    result["machine"] = machine.describe(version)
+    if options.save:
+        path = Path(options.save)
+        path.write_text(json.dumps(result | {"runs": runs}, indent=1) + "\n")
+    print(json.dumps(result, indent=1) if options.json else table(result))
+    return 0
+
+
+@contextmanager
+def load(count: int, directory: Path) -> Iterator[list[int]]:
+    """``count`` load processes; their pids."""
+    command = [sys.executable, "-m", "experiments.load_processes", str(count), str(directory)]
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        try:
+            yield [int(word) for word in parent.stdout.readline().split()]
+        finally:
+            parent.terminate()
+
+
+def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, directory: Path) -> dict[str, float]:
+    """One window of the probe with the sources of ``kind``."""
+    host, processes = _SOURCES[kind]
+    config = directory / f"{kind}.toml"
+    addresses = ", ".join(f'"{address}"' for address in shards.addresses)
+    config.write_text(
+        f'[host]\nname = "cost-{kind}"\n[shards]\naddresses = [{addresses}]\n[probe]\n'
+        f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
+        f'[probe.host]\nsource = "{host}"\n'
+        f'[probe.processes]\nsource = "{processes}"\ncommands = ["experiments.load_processes {options.processes} "]\n'
+    )
+    command = [sys.executable, "-m", "probes.probe_command", "--config", str(config)]
+    with subprocess.Popen(command, cwd=_ROOT) as probe:
+        try:
+            time.sleep(options.warm_up)
+            figures = window(probe.pid, children(probe.pid), options.seconds)
+            figures |= written(shards, f"cost-{kind}", options.processes)
+        finally:
+            probe.terminate()
+            probe.wait()
+            Path(f"/dev/shm/shardpulse-cost-{os.getpid()}.ring").unlink(missing_ok=True)
+    return figures
+
+
+def measure_tools(pids: list[int], options: argparse.Namespace) -> dict[str, float]:
+    """One window of vmstat and pidstat alone, writing to /dev/null."""
+    interval = str(max(1, int(options.interval)))
+    commands = (
+        ["vmstat", "-n", interval],
+        ["pidstat", "-h", "-u", "-r", "-d", "-w", "-p", ",".join(map(str, pids)), interval],
+    )
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
+    try:
+        time.sleep(min(3.0, options.warm_up))
+        return window(0, [each.pid for each in running], options.seconds)
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
+    """Per cent of a core and bytes of the probe (0: none) and its tools over ``seconds``."""
+    started = time.monotonic()
+    before = cpu_seconds(probe) if probe else 0.0, sum(map(cpu_seconds, tools))
+    time.sleep(seconds)
+    after = cpu_seconds(probe) if probe else 0.0, sum(map(cpu_seconds, tools))
+    elapsed = time.monotonic() - started
+    return {
+        "cpu_percent": 100 * (after[0] - before[0] + after[1] - before[1]) / elapsed,
+        "probe_cpu_percent": 100 * (after[0] - before[0]) / elapsed,
+        "tools_cpu_percent": 100 * (after[1] - before[1]) / elapsed,
+        "probe_pss_bytes": pss_bytes(probe) if probe else 0,
+        "tools_pss_bytes": sum(map(pss_bytes, tools)),
+        "probe_rss_bytes": rss_bytes(probe) if probe else 0,
+    }
+
+
+def written(shards: Shards, host: str, processes: int) -> dict[str, float]:
+    """What the probe says about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
+    cluster = shards.connect()
+    try:
+        tag = read_layout(cluster).tag_of(host_id(host))
+        data = cluster.call(keys.raw(tag), "GET", keys.status(tag, host_id(host)))
+    finally:
+        cluster.close()
+    rest: dict[str, Any] = decode(data).rest
+    watched = rest["modules"]["processes"]["watched"]
+    if watched < processes:
+        raise RuntimeError(f"the probe watched {watched} processes instead of {processes}")
+    return {"ticks": rest["probe"]["ticks"], "missed_ticks": rest["probe"]["missed_ticks"], "watched": watched}
+
+
+def children(pid: int) -> list[int]:
+    """The child processes of ``pid``."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def summary(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace) -> dict[str, Any]:
+    """Medians over the repeats, and the ratio to the bare tools."""
+    medians = {
+        kind: {name: median(run[name] for run in found) for name in found[0]} for kind, found in runs.items() if found
+    }
+    bare = medians["bare_tools"]["cpu_percent"]
+    for found in medians.values():
+        found["ratio_to_bare_tools"] = found["cpu_percent"] / bare
+    return {
+        "processes": options.processes,
+        "interval": options.interval,
+        "seconds": options.seconds,
+        "repeats": options.repeats,
+        "medians": medians,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The medians for people."""
+    lines = [
+        f"host + {result['processes']} processes every {result['interval']:g} s, "
+        f"medians of {result['repeats']} windows of {result['seconds']:g} s, {result['date']}",
+        f"{result['machine']['cpu']}, {result['machine']['cores']} cores, Linux {result['machine']['kernel']}, "
+        f"Python {result['machine']['python']}, commit {result['commit'][:12]}",
+        "",
+        "source      CPU % of a core  (probe + tools)   PSS MB (probe + tools)  ratio to bare tools",
+    ]
+    for kind, found in result["medians"].items():
+        lines.append(
+            f"{kind:<11} {found['cpu_percent']:>15.3f}  ({found['probe_cpu_percent']:.3f} + "
+            f"{found['tools_cpu_percent']:.3f})   {found['probe_pss_bytes'] / 1e6:>10.2f} + "
+            f"{found['tools_pss_bytes'] / 1e6:<6.2f}  {found['ratio_to_bare_tools']:>12.2f}"
+        )
+    return "\n".join(lines)
+
+
+def _progress(repeat: int, kind: str, run: dict[str, float]) -> None:
+    print(
+        f"run {repeat + 1} {kind}: {run['cpu_percent']:.3f}% {run['probe_pss_bytes'] / 1e6:.2f} MB",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _server_version(shards: Shards) -> str:
+    connected = shards.connect()
+    connection = connected.connect(shards.addresses[0])
+    text = connection.call("INFO", "server").decode()
+    connection.close()
+    connected.close()
+    return str(next(line.partition(":")[2] for line in text.splitlines() if line.startswith("redis_version:")))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.probe_cost", description="CPU and memory of the probe beside N processes."
+    )
+    parser.add_argument("--source", choices=("procfs", "tools", "both"), default="both")
+    parser.add_argument("--processes", type=int, default=100, metavar="N")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="S")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="length of a window")
+    parser.add_argument("--warm-up", type=float, default=15.0, metavar="S")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--save", metavar="FILE", help="keep the result with its raw runs")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,353 @@
+"""The probe as a process: real shards, real signals, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acquisition import frame, keys, status, table
+from acquisition.cluster import Cluster
+from acquisition.codes import ORDER, TIMEOUT
+from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_UNAVAILABLE
+from acquisition.frame import Frame
+from acquisition.identity import host_id
+from acquisition.metric import resource_set_id
+from acquisition.shards import Shards
+from acquisition.table import Table
+from probes.agent_settings import decode, encode
+from probes.checks import build_pipeline
+from probes.host_facts import HostFacts
+from probes.metrics import HOST
+from probes.module import Module
+from probes.sources.procfs_host import HostSource
+from probes.sources.tool_child import find_tool
+
+ROOT = Path(__file__).parents[2]
+PATIENT = 20.0
+COMMAND = [sys.executable, "-m", "probes.probe_command"]
+
+needs_tools = pytest.mark.skipif(
+    find_tool("vmstat") is None or find_tool("pidstat") is None,
+    reason="vmstat (procps) or pidstat (sysstat) is missing",
+)
+
+
+def until(condition: Callable[[], Any], seconds: float = PATIENT) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+class Host:
+    """A probe with a configuration of its own on the session's shards."""
+
+    def __init__(self, path: Path, cluster: Cluster, shards: Shards, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.config = path / "shardpulse.toml"
+        self.errors = path / "errors.txt"
+        self.ring = path / "ring"
+        self._cluster = cluster
+        self._shards = shards
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, extra: str = "", interval: float = 0.2) -> None:
+        addresses = ", ".join(f'"{address}"' for address in self._shards.addresses)
+        self.config.write_text(
+            f'[host]\nname = "{self.name}"\n[shards]\naddresses = [{addresses}]\n[probe]\n'
+            f'interval_seconds = {interval}\nring_path = "{self.ring}"\ndiscovery_interval_seconds = 0.5\n'
+            f"position_interval_seconds = 0.2\n{extra}\n"
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [*COMMAND, "--config", str(self.config), *arguments], cwd=ROOT, stderr=errors, stdout=subprocess.PIPE
+            )
+        return self.process
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+
+    def said(self) -> str:
+        return self.errors.read_text()
+
+    def frames(self, resource_set: str = "host") -> list[Frame]:
+        """The sample frames of a resource set that are in the shards."""
+        return [each for each in self._entries(resource_set) if each.kind == frame.KIND_SAMPLES]
+
+    def tables(self, resource_set: str = "host") -> list[Table]:
+        return [table.decode(each.payload) for each in self._entries(resource_set) if each.kind == frame.KIND_TABLE]
+
+    def _entries(self, resource_set: str) -> list[Frame]:
+        number = host_id(self.name)
+        tag = keys.tags(keys.DEFAULT_PARTITIONS)[keys.partition_of(number, keys.DEFAULT_PARTITIONS)]
+        reply = self._cluster.call(keys.raw(tag), "XRANGE", keys.raw(tag), "-", "+")
+        found = [frame.decode(fields[1]) for _, fields in reply or []]
+        return [each for each in found if each.resource_set == resource_set_id(resource_set) and each.host == number]
+
+    def status(self) -> dict[str, Any] | None:
+        number = host_id(self.name)
+        tag = keys.tags(keys.DEFAULT_PARTITIONS)[keys.partition_of(number, keys.DEFAULT_PARTITIONS)]
+        data = self._cluster.call(keys.raw(tag), "GET", keys.status(tag, number))
+        return status.decode(data).rest if data else None
+
+
+@pytest.fixture
+def host(tmp_path: Path, cluster: Cluster, shards: Shards, request: pytest.FixtureRequest) -> Iterator[Host]:
+    found = Host(tmp_path, cluster, shards, f"host-{request.node.name}"[:60])
+    found.configure()
+    yield found
+    found.stop()
+
+
+def numbers(frames: list[Frame]) -> list[int]:
+    return sorted({each.sequence for each in frames})
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_frames_and_tables_arrive_and_sigterm_ends_in_order(host: Host) -> None:
+    probe = host.start()
+    until(lambda: len(host.frames()) >= 5 and len(host.frames("processes")) >= 5)
+    probe.send_signal(signal.SIGTERM)
+    assert probe.wait(PATIENT) == 0, host.said()
+    frames, tables = host.frames(), host.tables()
+    assert tables[0].complete
+    assert tables[0].source == "procfs"
+    assert [metric.name for metric in tables[0].metrics] == [metric.name for metric in HOST.metrics]
+    assert [entity.name for entity in tables[0].entities] == [host.name]
+    assert numbers(frames) == list(range(2, len(frames) + 2))  # the table is number 1
+    ticks = [each.tick for each in frames]
+    assert ticks == list(range(ticks[0], ticks[0] + len(ticks)))
+    assert not frames[-1].codes or frames[-1].codes.count(0) > 20
+    known = {entity.id for each in host.tables("processes") for entity in each.entities}
+    for each in host.frames("processes"):
+        assert {int.from_bytes(each.ids[i : i + 8], "little") for i in range(0, len(each.ids), 8)} <= known
+    account = host.status()
+    assert account is not None
+    assert account["probe"]["ticks"] >= 5
+    assert account["sources"] == {"host": "procfs", "processes": "procfs", "vms": "procfs"}
+
+
+def test_a_bounded_run(host: Host) -> None:
+    probe = host.start("--ticks", "3")
+    assert probe.wait(PATIENT) == 0, host.said()
+    assert len(host.frames()) == 3
+
+
+def test_a_killed_probe_goes_on_with_its_numbers(host: Host) -> None:
+    probe = host.start()
+    until(lambda: len(host.frames()) >= 3)
+    probe.kill()
+    probe.wait()
+    before = max(numbers(host.frames()))
+    host.start("--ticks", "3").wait(PATIENT)
+    after = host.frames()
+    assert len({each.epoch for each in after}) == 1
+    assert max(numbers(after)) > before
+    assert {*range(2, max(numbers(after)) + 1)} - {*numbers(after)} == {before + 1}  # the table of the second run
+
+
+def test_new_processes_are_named_before_their_first_samples(host: Host) -> None:
+    host.configure('[probe.processes]\ncommands = ["sleep 7654322"]')
+    host.start()
+    until(host.frames)
+    with subprocess.Popen(["sleep", "7654322"]) as child:
+        until(lambda: any(each.entities for each in host.frames("processes")))
+        child.kill()
+    until(lambda: host.frames("processes")[-1].entities == 0)
+    tables = host.tables("processes")
+    assert any(entity.labels["pid"] == str(child.pid) for each in tables for entity in each.entities)
+    assert len(host.frames("processes")) < len(host.frames())  # a set without entities is silent
+
+
+def test_sighup_applies_a_good_configuration_and_refuses_a_bad_one(host: Host) -> None:
+    probe = host.start()
+    until(lambda: len(host.frames()) >= 2)
+    host.config.write_text(host.config.read_text().replace("interval_seconds = 0.2", "intervall_seconds = 0.1", 1))
+    probe.send_signal(signal.SIGHUP)
+    until(lambda: "the old one stays in force" in host.said())
+    assert "intervall_seconds" in host.said()
+    assert "line" in host.said()
+    count = len(host.frames())
+    until(lambda: len(host.frames()) > count + 2)
+    host.configure('[probe.host]\nmetrics = ["cpu_idle_ratio", "memory_free_bytes"]')
+    probe.send_signal(signal.SIGHUP)
+    until(lambda: host.frames()[-1].metrics == 2)
+    probe.send_signal(signal.SIGTERM)
+    assert probe.wait(PATIENT) == 0
+    frames = host.frames()
+    assert len({each.epoch for each in frames}) == 1
+    tables = len(host.tables())
+    assert tables >= 2
+    assert len(numbers(frames)) + tables == max(numbers(frames))  # no number was lost or given twice
+    ticks = sorted({each.tick for each in frames})
+    assert ticks[-1] - ticks[0] + 1 - len(ticks) <= 1  # no tick waited for the compiler
+
+
+def test_secrets_are_not_on_the_command_line(host: Host, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("s3cr3t-in-a-file\n")
+    secret.chmod(0o600)
+    host.config.write_text(
+        host.config.read_text().replace("[shards]", f'[shards]\nusername = "probe"\npassword_file = "{secret}"')
+    )
+    probe = host.start("--seconds", "5")
+    until(lambda: b"probes.agent" in Path(f"/proc/{probe.pid}/cmdline").read_bytes())
+    for name in ("cmdline", "environ"):
+        assert b"s3cr3t" not in Path(f"/proc/{probe.pid}/{name}").read_bytes()
+    until(lambda: "WRONGPASS" in host.said() or "NOPERM" in host.said() or "AUTH" in host.said())
+
+
+def test_shards_that_cannot_be_reached_do_not_stop_the_ticks(host: Host) -> None:
+    host.config.write_text(host.config.read_text().replace("addresses = [", 'addresses = ["127.0.0.1:1"] # ', 1))
+    probe = host.start("--ticks", "5")
+    started = time.monotonic()
+    assert probe.wait(PATIENT) == 0
+    assert time.monotonic() - started < 15
+    assert "frames unsent" in host.said()
+    host.configure()
+    assert host.start("--ticks", "2").wait(PATIENT) == 0
+    assert len(host.frames()) == 7  # the five of the first run came with the second
+
+
+@needs_tools
+def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
+    host.configure('[probe.host]\nsource = "vmstat"\n[probe.processes]\nsource = "pidstat"\npids = [1]', 1.0)
+    probe = host.start()
+    until(lambda: len(host.frames("processes")) >= 2 and len(host.frames()) >= 2)
+    tools = children(probe.pid)
+    assert len(tools) == 2
+    assert {host.tables(name)[0].source for name in ("host", "processes")} == {"vmstat", "pidstat"}
+    vmstat = next(pid for pid in tools if "vmstat" in Path(f"/proc/{pid}/comm").read_text())
+    os.kill(vmstat, signal.SIGSTOP)
+    stopped = host.frames()[-1].tick
+    until(lambda: any(set(each.codes) == {TIMEOUT} for each in host.frames()))
+    until(
+        lambda: (
+            len(host.frames()) and not set(host.frames()[-1].codes) & {TIMEOUT} and host.frames()[-1].tick > stopped + 3
+        )
+    )
+    ticks = [each.tick for each in host.frames()]
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) >= ticks[-1] - ticks[0]  # every tick has a frame, but for one that may slip
+    others = [each.tick for each in host.frames("processes")]
+    assert max(b - a for a, b in pairwise(others)) <= 2  # pidstat went on meanwhile
+    tools = children(probe.pid)
+    probe.kill()
+    probe.wait()
+    until(lambda: not any(alive(pid) for pid in tools))
+
+
+def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f"[probe]\ninterval_seconds = 0.1\n[probe.processes]\npids = [{os.getpid()}]\n")
+    done = subprocess.run(
+        [*COMMAND, "--config", str(config), "--dry-run", "--ticks", "3"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    readings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [reading["resource_set"] for reading in readings] == ["host", "processes"] * 3
+    [process] = readings[-1]["entities"]
+    assert process["stable"].endswith(f":{os.getpid()}")
+    assert process["metrics"]["memory_resident_bytes"] > 1e6
+    assert readings[0]["entities"][0]["invalid"]["cpu_idle_ratio"] == {"value": None, "code": "FIRST"}
+    assert readings[-2]["entities"][0]["metrics"]["cpu_idle_ratio"] <= 1
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("[probe]\nintervall = 1\n", EXIT_CONFIG, "intervall"),
+        ('[probe.host]\nmetrics = ["cpu_usr"]\n', EXIT_CONFIG, "cpu_usr"),
+        ('[probe.processes]\nusers = ["no-such-user"]\n', EXIT_CONFIG, "no-such-user"),
+        (
+            "[probe.host]\nenabled = false\n[probe.processes]\nenabled = false\n[probe.vms]\nenabled = false\n",
+            EXIT_CONFIG,
+            "no module",
+        ),
+        ("", EXIT_NO_INPUT, "empty"),
+        ('[shards]\ndirectory = "/nonexistent"\n', EXIT_UNAVAILABLE, "no shards"),
+    ],
+)
+def test_a_bad_configuration_has_a_message_and_its_exit_code(
+    tmp_path: Path, text: str, code: int, message: str
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(text)
+    done = subprocess.run([*COMMAND, "--config", str(config)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_survive_their_document(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("# defaults\n")
+    command = [*COMMAND, "--config", str(config), "--dry-run", "--compile"]
+    data = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    assert encode(decode(data)) == data
+    assert [module.resource_set for module in decode(data).modules] == ["host", "processes", "vms"]
+
+
+class Kept:
+    """A sink that keeps what it is offered."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[int, bytes]] = []
+        self.tables: list[Table] = []
+
+    def offer(self, *arguments: Any) -> int:
+        self.frames.append((arguments[5], arguments[10]))
+        return len(self.frames)
+
+    def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
+        self.tables.append(names)
+        return tick
+
+    def wants_table(self, resource_set: int) -> bool:
+        return not self.tables
+
+
+def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
+    sink = Kept()
+    wall, monotonic = 1_792_000_000.0, 100.0
+    source = HostSource(HOST, HostFacts("h"))
+    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, wall, monotonic)
+    for number in range(6):
+        monotonic = module.schedule.deadline
+        at = wall + monotonic - 100.0 - (3600 if number >= 3 else 0)
+        module.run(at, monotonic)
+    ticks = [tick for tick, _ in sink.frames]
+    assert ticks[3] == ticks[2] + 1 - 3600
+    assert [ORDER in codes for _, codes in sink.frames] == [False, False, False, True, False, False]
+    assert module.schedule.missed == 0
+    source.close()
