@@ -15,6 +15,7 @@ from acquisition.window import SendWindow
 
 FORMAT = 1
 EXPIRE_SECONDS = 600
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=str)
 
 
 class SetStatus(NamedTuple):
@@ -71,7 +72,7 @@ def encode(host_name: str, wall: float, windows: Iterable[SendWindow], rest: dic
         "fields": SetStatus._fields,
         "sets": {f"{window.resource_set:08x}": row(window) for window in windows},
     }
-    return json.dumps(document, separators=(",", ":"), default=str).encode()
+    return _ENCODER.encode(document).encode()
 
 
 def decode(data: bytes) -> Status:

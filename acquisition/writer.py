@@ -27,6 +27,8 @@ from acquisition.window import SendWindow
 #: Frames sent and not yet acknowledged: bounds what one host can put before a shard at once.
 _MOST_IN_FLIGHT = 1 << 18
 _MOST_PER_SEND = 1 << 16
+#: A reading may come earlier by this part of its interval, to share a system call with frames.
+_EARLY = 0.25
 
 #: What a reply answers: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
 #: (None, _STALE, 0, bytes) for a frame that was sent before its window went back.
@@ -293,9 +295,10 @@ class Writer:
         if sender.blocked and not sender.flush(now):
             return False
         parts: list[bytes] = []
-        if now >= self._position_due:
+        frames_wait = not self._synchronizing and self._index < self._outbox.end
+        if now >= self._position_due - (_EARLY * self._interval if frames_wait else 0.0):
             parts.append(self._questions(now))
-        if not self._synchronizing and self._index < self._outbox.end:
+        if frames_wait:
             self._take_frames(parts, now)
         if not parts:
             return False
