@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from acquisition import frame
 from acquisition.errors import CannotCreateError, FrameError
-from acquisition.ring import FileRing, MemoryRing, Numbers, Record, space
+from acquisition.ring import FileRing, MemoryRing, Numbers, Record, Recovery, space
 from acquisition.window import SendWindow
 
 _IN_MEMORY = -1
@@ -174,9 +174,12 @@ class Outbox:
 
     def _open(self, ring: FileRing) -> FileRing:
         try:
-            self._host, records, ledger, self.found = ring.recover()
+            recovery = ring.recover()
+            self._host, self.found = recovery.host, recovery.found
+            if not recovery.whole:
+                self._count("ring_damaged")
             try:
-                self._take_up(records, ledger)
+                self._take_up(recovery)
             except FrameError:
                 self._set_aside("damaged")
             if self.found != "recovered":
@@ -189,10 +192,10 @@ class Outbox:
             raise
         return ring
 
-    def _take_up(self, records: list[Record], ledger: list[Numbers]) -> None:
-        for record in records:
+    def _take_up(self, recovery: Recovery) -> None:
+        for record in recovery.records:
             self._restore(record)
-        for numbers in ledger:
+        for numbers in recovery.ledger:
             window = self.windows.get(numbers.resource_set)
             if window is None:
                 self.windows[numbers.resource_set] = SendWindow(*numbers)
@@ -239,7 +242,6 @@ class Outbox:
             self._begin_lap()
         elif self._head + need > self.limit:
             self._drop_between(self._head, self.capacity)  # what is left of the lap before
-            self._head = 0
             self._drop_between(0, need)
             self._begin_lap()
         elif self._head > oldest.offset >= self._head - oldest.offset + need + _SLACK:
@@ -256,20 +258,14 @@ class Outbox:
     def _begin_lap(self) -> None:
         self._head = 0
         self.limit = self.capacity  # a disk that was full may have room again
-        oldest = self._oldest_on_disk()
-        try:
-            self._ring.begin_lap((oldest.serial, oldest.offset) if oldest else (self._serial, 0), self._serial)
-        except OSError:
-            self._count("ring_write")
 
     def _write(self, window: SendWindow, need: int, at: float, data: bytes) -> int:
         """Write at the head; when the disk is full, use the part that we have, then memory."""
         for _ in range(2):
             offset = self._head
             oldest = self._oldest_on_disk()
-            start = (oldest.serial, oldest.offset) if oldest else (self._serial, offset)
             try:
-                self._ring.write(offset, self._serial, start, at, data)
+                self._ring.write(offset, self._serial, oldest.serial if oldest else self._serial, at, data)
                 return offset
             except OSError:
                 self._count("ring_write")
@@ -285,7 +281,10 @@ class Outbox:
         return _IN_MEMORY
 
     def _oldest_on_disk(self) -> Entry | None:
-        for index in range(self.first, self.end):  # nearly always the first one
+        entry = self._entries.get(self.first)
+        if entry is None or entry.offset >= 0:
+            return entry
+        for index in range(self.first + 1, self.end):
             entry = self._entries[index]
             if entry.offset >= 0:
                 return entry

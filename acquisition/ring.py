@@ -5,15 +5,16 @@ instead of SIGBUS, and its pages do not count as memory of the probe.
 
 Layout (little-endian)::
 
-    0      header   magic, version, capacity, host, CRC-32
-    64     lap      where the oldest record was when the writer last went back to the start
+    0      header   magic, version, salt, capacity, host, CRC-32
     256    ledger   64 x (resource set, CRC-32, epoch, last, made): sets of which no frame is left
     4096   records  RECORD, frame; each aligned to 8 bytes
 
-Records carry consecutive serial numbers. The record at the start of the area is always
-the first of the current lap, so a reader follows the numbers from there to the newest
-record, which says where the oldest one is. So one write stores a frame, a write that
-was cut off ends the chain, and nothing else needs to be kept in step.
+Records carry consecutive serial numbers; one write stores a frame, and nothing else is kept
+in step with it. A later process looks for record heads, takes the highest serial number and
+goes down from there as far as the records are whole. Only the newest can have been cut off,
+by a kill in the middle of its write, and then it was never sent. If more than that is
+missing at the upper end, numbers are in use that nobody knows any more: the ring is damaged.
+The CRC of a head starts from the ring's random salt, so that no frame can contain one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from acquisition.errors import CannotCreateError
@@ -32,14 +32,12 @@ MAGIC = b"SPLSRING"
 VERSION = 1
 RECORD_MAGIC = b"SPLR"
 AREA = 4096
-_HEADER = struct.Struct("<8sIIQQ")  # magic, version, zero, capacity, host
-_LAP = struct.Struct("<QQQ")  # oldest serial, its offset, next serial
-_LAP_AT = 64
+_HEADER = struct.Struct("<8sIIQQ")  # magic, version, salt, capacity, host
 _LEDGER = struct.Struct("<IIQQQ")  # resource set, CRC, epoch, last, made
 _LEDGER_AT = 256
 _LEDGER_SLOTS = 64
 _RECORD_HEAD = struct.Struct("<4sI")  # magic, CRC of the rest
-_RECORD_BODY = struct.Struct("<QQQdII")  # serial, oldest serial, oldest offset, time, frame size, frame CRC
+_RECORD_BODY = struct.Struct("<QQdII")  # serial, oldest serial, time, frame size, frame CRC
 RECORD_SIZE = _RECORD_HEAD.size + _RECORD_BODY.size
 _CHUNK = 1 << 18
 
@@ -48,9 +46,8 @@ class Record(NamedTuple):
     """A record found in a ring: ``at`` is CLOCK_MONOTONIC when it was written."""
 
     serial: int
+    oldest_serial: int  #: of the oldest record that was held when it was written
     offset: int
-    oldest_serial: int
-    oldest_offset: int
     at: float
     data: bytes
 
@@ -62,6 +59,16 @@ class Numbers(NamedTuple):
     epoch: int
     last: int
     made: int
+
+
+class Recovery(NamedTuple):
+    """What a ring file held, oldest record first; all is empty unless ``found`` is ``recovered``."""
+
+    found: str  #: ``created recovered version capacity damaged``
+    host: int = 0
+    records: tuple[Record, ...] = ()
+    ledger: tuple[Numbers, ...] = ()
+    whole: bool = True  #: no record is missing at the lower end
 
 
 def space(size: int) -> int:
@@ -77,7 +84,7 @@ class MemoryRing:
     def __init__(self) -> None:
         self._data: dict[int, bytes] = {}
 
-    def write(self, offset: int, _serial: int, _oldest: tuple[int, int], _at: float, data: bytes) -> None:
+    def write(self, offset: int, _serial: int, _oldest_serial: int, _at: float, data: bytes) -> None:
         """Keep ``data`` at ``offset``."""
         self._data[offset] = data
 
@@ -88,9 +95,6 @@ class MemoryRing:
     def free(self, offset: int) -> None:
         """Forget what was written at ``offset``."""
         self._data.pop(offset, None)
-
-    def begin_lap(self, _oldest: tuple[int, int], _serial: int) -> None:
-        """Nothing to write down: memory needs no recovery."""
 
     def remember(self, _numbers: Numbers) -> None:
         """Nothing to write down: memory needs no recovery."""
@@ -109,27 +113,28 @@ class FileRing:
     def __init__(self, path: str, capacity: int) -> None:
         self.path = path
         self.capacity = capacity
+        self._salt = 0
         self._slots: dict[int, int] = {}
         self._file = _open_locked(path)
 
-    def recover(self) -> tuple[int, list[Record], list[Numbers], str]:
-        """The host, the records, oldest first, the numbers of sets without one, and what was found:
-        ``created recovered version capacity damaged``. Anything but ``recovered`` is empty."""
+    def recover(self) -> Recovery:
+        """Read what an earlier process left."""
         head = os.pread(self._file, AREA, 0)
         found = "created" if not head else _header_fault(head, self.capacity)
-        if found == "recovered":
-            host = int(_HEADER.unpack_from(head)[4])
-            records = self._records(head)
-            newest = records[-1].serial if records else 0
-            if newest + 1 >= self._highest_serial():
-                return host, records, self._ledger(head), found
-            found = "damaged"  # numbers are in use that can no longer be read
-        return 0, [], [], found
+        if found != "recovered":
+            return Recovery(found)
+        _, _, self._salt, _, host = _HEADER.unpack_from(head)
+        records = self._records()
+        if records is None:
+            return Recovery("damaged")
+        whole = not records or records[0].serial <= records[-1].oldest_serial
+        return Recovery(found, host, tuple(records), tuple(self._ledger(head)), whole)
 
     def create(self, host: int) -> None:
         """Make an empty ring of ``host``. Raises CannotCreateError when there is no room for it."""
         self._slots.clear()
-        head = _HEADER.pack(MAGIC, VERSION, 0, self.capacity, host)
+        self._salt = int.from_bytes(os.urandom(4), "little")
+        head = _HEADER.pack(MAGIC, VERSION, self._salt, self.capacity, host)
         head += struct.pack("<I", zlib.crc32(head))
         try:
             os.ftruncate(self._file, 0)
@@ -138,11 +143,11 @@ class FileRing:
         except OSError as error:
             raise CannotCreateError(f"the ring file {self.path} cannot be written: {error}") from error
 
-    def write(self, offset: int, serial: int, oldest: tuple[int, int], at: float, data: bytes) -> None:
+    def write(self, offset: int, serial: int, oldest_serial: int, at: float, data: bytes) -> None:
         """Store a record at ``offset`` of the area. Raises OSError when it does not fit the disk."""
         crc: int = struct.unpack_from("<I", data, 4)[0]
-        body = _RECORD_BODY.pack(serial, *oldest, at, len(data), crc)
-        head = _RECORD_HEAD.pack(RECORD_MAGIC, zlib.crc32(body))
+        body = _RECORD_BODY.pack(serial, oldest_serial, at, len(data), crc)
+        head = _RECORD_HEAD.pack(RECORD_MAGIC, zlib.crc32(body, self._salt))
         if os.pwritev(self._file, (head, body, data), AREA + offset) != RECORD_SIZE + len(data):
             raise OSError("no space left: the record was cut off")
 
@@ -152,11 +157,6 @@ class FileRing:
 
     def free(self, _offset: int) -> None:
         """Nothing to do: the record will be overwritten."""
-
-    def begin_lap(self, oldest: tuple[int, int], serial: int) -> None:
-        """Write down where the oldest record is, before the start of the area is overwritten."""
-        lap = _LAP.pack(*oldest, serial)
-        os.pwrite(self._file, lap + struct.pack("<I", zlib.crc32(lap)), _LAP_AT)
 
     def remember(self, numbers: Numbers) -> None:
         """Write down the numbers of a set before its last frame is overwritten (64 sets at most)."""
@@ -193,43 +193,60 @@ class FileRing:
             os.close(self._file)
             self._file = -1
 
-    def _records(self, head: bytes) -> list[Record]:
-        lap = list(self._chain(0, None))
-        if not lap:  # cut off in the first write of a lap
-            values = head[_LAP_AT : _LAP_AT + _LAP.size]
-            if struct.pack("<I", zlib.crc32(values)) != head[_LAP_AT + _LAP.size : _LAP_AT + _LAP.size + 4]:
-                return []
-            oldest_serial, oldest_offset, _ = _LAP.unpack(values)
-            return list(self._chain(oldest_offset, oldest_serial))
-        newest = lap[-1]
-        if newest.oldest_serial >= lap[0].serial:
-            return lap[newest.oldest_serial - lap[0].serial :]
-        before = []
-        for record in self._chain(newest.oldest_offset, newest.oldest_serial):
-            if record.serial >= lap[0].serial:
+    def _records(self) -> list[Record] | None:
+        """The records from the newest down to the first that is not whole, or None: see above."""
+        heads = self._heads()
+        if not heads:
+            return []
+        serial = max(heads)
+        record = self._record(heads[serial])
+        if record is None:  # cut off
+            serial -= 1
+            record = self._record(heads[serial]) if serial in heads else None
+            if record is None:
+                return None if serial else []
+        records = [record]
+        lowest = record.oldest_serial
+        while serial > lowest:
+            serial -= 1
+            record = self._record(heads[serial]) if serial in heads else None
+            if record is None:
                 break
-            before.append(record)
-        whole = before and before[-1].serial + 1 == lap[0].serial
-        return before + lap if whole else lap
+            records.append(record)
+        return records[::-1]
 
-    def _chain(self, offset: int, serial: int | None) -> Iterator[Record]:
-        while (record := self._record(offset)) is not None and serial in (None, record.serial):
-            yield record
-            offset += space(len(record.data))
-            serial = record.serial + 1
+    def _heads(self) -> dict[int, int]:
+        """Offsets by serial of all record heads in the file, whether their frames are whole or not."""
+        heads: dict[int, int] = {}
+        for start in range(0, self.capacity, _CHUNK):
+            chunk = os.pread(self._file, _CHUNK + RECORD_SIZE, AREA + start)
+            at = chunk.find(RECORD_MAGIC)
+            while 0 <= at < _CHUNK:
+                body = self._checked_body(chunk[at : at + RECORD_SIZE])
+                if body is not None:
+                    heads[body[0]] = start + at
+                at = chunk.find(RECORD_MAGIC, at + 1)
+        return heads
 
     def _record(self, offset: int) -> Record | None:
-        """The record at ``offset``, or None when there is no whole one."""
-        if offset + RECORD_SIZE > self.capacity:
-            return None
-        body = _checked_body(os.pread(self._file, RECORD_SIZE, AREA + offset))
+        """The record at ``offset``, or None when its frame is not whole."""
+        body = self._checked_body(os.pread(self._file, RECORD_SIZE, AREA + offset))
         if body is None:
             return None
-        serial, oldest_serial, oldest_offset, at, size, crc = body
+        serial, oldest_serial, at, size, crc = body
         data = self.read(offset, size) if size <= self.capacity else b""
         if len(data) != size or size < 8 or zlib.crc32(memoryview(data)[8:]) != crc:
             return None
-        return Record(serial, offset, oldest_serial, oldest_offset, at, data)
+        return Record(serial, oldest_serial, offset, at, data)
+
+    def _checked_body(self, data: bytes) -> tuple[int, int, float, int, int] | None:
+        if len(data) != RECORD_SIZE or data[:4] != RECORD_MAGIC:
+            return None
+        body = data[_RECORD_HEAD.size :]
+        if struct.unpack_from("<I", data, 4)[0] != zlib.crc32(body, self._salt):
+            return None
+        serial, oldest_serial, at, size, crc = _RECORD_BODY.unpack(body)
+        return serial, oldest_serial, at, size, crc
 
     def _ledger(self, head: bytes) -> list[Numbers]:
         rows = []
@@ -240,31 +257,6 @@ class FileRing:
                 self._slots[resource_set] = slot
                 rows.append(numbers)
         return rows
-
-    def _highest_serial(self) -> int:
-        """The highest serial of any record head in the file, whether its frame is whole or not."""
-        highest = 0
-        for start in range(AREA, AREA + self.capacity, _CHUNK):
-            chunk = os.pread(self._file, _CHUNK + RECORD_SIZE, start)
-            if not chunk:
-                break
-            at = chunk.find(RECORD_MAGIC)
-            while 0 <= at < _CHUNK:
-                body = _checked_body(chunk[at : at + RECORD_SIZE])
-                if body is not None:
-                    highest = max(highest, body[0])
-                at = chunk.find(RECORD_MAGIC, at + 1)
-        return highest
-
-
-def _checked_body(data: bytes) -> tuple[int, int, int, float, int, int] | None:
-    if len(data) != RECORD_SIZE or data[:4] != RECORD_MAGIC:
-        return None
-    body = data[_RECORD_HEAD.size :]
-    if struct.unpack_from("<I", data, 4)[0] != zlib.crc32(body):
-        return None
-    serial, oldest_serial, oldest_offset, at, size, crc = _RECORD_BODY.unpack(body)
-    return serial, oldest_serial, oldest_offset, at, size, crc
 
 
 def _header_fault(head: bytes, capacity: int) -> str:

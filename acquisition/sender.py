@@ -6,10 +6,11 @@
         ▲             │              │                                                  │
         └─────────────┴──────────────┴── any error, MOVED, ASK, no answer in time ──────┘
 
-The owner calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends
-the connection: what was in flight is then unknown, and the owner asks the filter's
-position before it sends again. Retries back off exponentially with a jitter that differs
-from host to host, so that a data center does not knock at a restarted shard in step.
+A name is looked up in a thread (LOOKING_UP, before CONNECTING). The owner of this calls
+``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
+was in flight is then unknown, and the filter's position is asked for before anything is sent
+again. Retries back off exponentially with a jitter that differs from host to host, so that a
+data center does not knock at a restarted shard in step.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ import hiredis
 from acquisition import keys
 from acquisition.cluster import LAYOUT_FORMAT
 from acquisition.errors import TemporaryError
+from acquisition.lookup import Lookup, Target, numeric
 from acquisition.resp import Address, Credentials, ReplyError, error_for, pack, parse_address
 
-BACK_OFF, CONNECTING, ASKING, READY = range(4)
+BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
 _FIRST_DELAY = 0.05
 _MOST_DELAY = 2.0
+_LOOKUP_POLL = 0.02
 _SLOW_DELAY = 5.0
 #: One for all senders of a process: what is received is parsed at once.
 _BUFFER = memoryview(bytearray(1 << 14))
@@ -59,6 +62,8 @@ class Sender:
         self._known: list[Address] = []
         self._target: Address | None = None
         self._attempt = 0
+        self._deadline = 0.0
+        self._lookups: dict[Address, Lookup] = {}
         self._socket: socket.socket | None = None
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
@@ -87,6 +92,8 @@ class Sender:
             if now < self.due:
                 return False
             self._connect(self._target or self._candidate(), now)
+        elif self._state == LOOKING_UP:
+            self._finish_lookup(now)
         if self._state == CONNECTING:
             self._finish_connect(now)
         if self._state == ASKING:
@@ -94,7 +101,7 @@ class Sender:
                 self._answer(reply, now)
                 if self._state != ASKING:
                     break
-        if self._state in (CONNECTING, ASKING) and now >= self.due:
+        if self._state in (LOOKING_UP, CONNECTING, ASKING) and now >= self._deadline:
             self.fail("timeout", f"shard {self.address} does not answer in time", now)
         return self.ready
 
@@ -197,12 +204,34 @@ class Sender:
         self.address = address
         self._target = None
         self._reader = hiredis.Reader()
-        self.due = now + self._timeout
+        self._deadline = now + self._timeout
+        target = numeric(address)
+        if target is not None:
+            self._open(target, now)
+            return
+        self._state = LOOKING_UP
+        if address not in self._lookups:  # one that takes long is waited for again, not started again
+            self._lookups[address] = Lookup(address)
+        self._finish_lookup(now)
+
+    def _finish_lookup(self, now: float) -> None:
+        assert self.address is not None
+        found = self._lookups[self.address].found
+        if found is None:
+            self.due = min(now + _LOOKUP_POLL, self._deadline)
+        else:
+            del self._lookups[self.address]
+            if isinstance(found, OSError):
+                self.fail("lookup", f"shard {self.address} cannot be reached: {found.strerror or found}", now)
+            else:
+                self._open(found, now)
+
+    def _open(self, target: Target, now: float) -> None:
+        self.due = self._deadline
         try:
-            family, target = _resolve(address)
-            self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            self._socket = socket.socket(target[0], socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            status = self._socket.connect_ex(target)
+            status = self._socket.connect_ex(target[1])
         except OSError as error:
             self._fail_os(error, now)
             return
@@ -242,7 +271,7 @@ class Sender:
             commands.append(("GET", keys.LAYOUT))
         self._state = ASKING
         if commands:
-            self.due = now + self._timeout
+            self.due = self._deadline = now + self._timeout
             self.send(b"".join([pack(command) for command in commands]), now)
         else:
             self._decide(now)
@@ -318,9 +347,3 @@ def _tag(data: Any, host: int) -> str:
         return keys.tags(partitions)[keys.partition_of(host, partitions)]
     except (ValueError, KeyError, TypeError):
         return ""
-
-
-def _resolve(address: Address) -> tuple[int, Any]:
-    """Family and socket address. A name is looked up, which may wait for a name server; addresses do not."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    return found[0][0], found[0][4]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from acquisition import frame
@@ -147,7 +147,8 @@ def test_later_process_goes_on_with_numbers_and_frames(make: Make, path: str) ->
     second = make(path, 1 << 16)
     assert (second.found, second.faults) == ("recovered", {})
     assert held(second) == before
-    for one, other in zip(first.windows.values(), second.windows.values(), strict=True):
+    for resource_set, one in first.windows.items():
+        other = second.windows[resource_set]
         assert (one.epoch, one.last, one.made, one.floor) == (other.epoch, other.last, other.made, other.floor)
     assert offer(second) == first.windows[1].last + 1
     held(second)
@@ -177,27 +178,29 @@ def test_numbers_of_a_set_outlive_its_last_frame(make: Make, path: str) -> None:
 def test_write_that_was_cut_off_costs_that_frame_only(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], torn: int, laps: bool
 ) -> None:
-    """kill -9 in the middle of a pwrite: the newest record is cut at any byte, its number was never sent."""
+    """kill -9 in the middle of a pwrite: up to any byte the newest record is there, behind it is what was."""
     path = str(tmp_path_factory.mktemp("ring") / "ring")
     outbox = Outbox(path, 4096 if laps else 1 << 16)
     outbox.bind(HOST)
-    for resource_set, cells in sizes:
+    for resource_set, cells in sizes[:-1]:
         offer(outbox, resource_set, cells)
+    old = Path(path).read_bytes()
+    offer(outbox, *sizes[-1])
     newest = outbox.entry(outbox.end - 1)
     before = held(outbox)
     outbox.close()
     assert newest.window is not None
-    size = RECORD_SIZE + newest.size
-    cut = min(torn, size - 1)
-    with open(path, "r+b") as file:
-        file.seek(AREA + newest.offset + cut)
-        file.write(bytes(size - cut))
+    cut = AREA + newest.offset + min(torn, RECORD_SIZE + newest.size - 1)
+    new = Path(path).read_bytes()
+    assume(new[cut:] != old[cut : len(new)])  # what was there is what would have come
+    Path(path).write_bytes(new[:cut] + old[cut:])
     again = Outbox(path, 4096 if laps else 1 << 16)
     again.bind(HOST)
     assert again.found == "recovered"
     before[newest.window.resource_set].pop()
-    expected = {resource_set: sequences for resource_set, sequences in before.items() if sequences}
-    assert held(again) == expected
+    found = held(again)
+    for resource_set, sequences in before.items():  # a frame that was in the way may still be there
+        assert found.get(resource_set, [])[-len(sequences) :] == sequences or not sequences
     for window in again.windows.values():
         lost = window.resource_set == newest.window.resource_set
         assert window.last == outbox.windows[window.resource_set].last - lost
@@ -206,16 +209,34 @@ def test_write_that_was_cut_off_costs_that_frame_only(
     again.close()
 
 
-def test_damage_in_the_middle_starts_new_epochs(make: Make, path: str) -> None:
+def damage(path: str, outbox: Outbox, *places: int) -> None:
+    with open(path, "r+b") as file:
+        for place in places:
+            file.seek(AREA + outbox.entry(outbox.first + place).offset + RECORD_SIZE + 30)
+            file.write(b"\xff\xff")
+
+
+def test_damage_in_the_middle_costs_what_is_before_it(make: Make, path: str) -> None:
     first = make(path, 1 << 16)
     for _ in range(20):
         offer(first)
     epoch = first.windows[1].epoch
-    offset = first.entry(first.first + 5).offset
     first.close()
-    with open(path, "r+b") as file:
-        file.seek(AREA + offset + RECORD_SIZE + 30)
-        file.write(b"\xff\xff")
+    damage(path, first, 5)
+    second = make(path, 1 << 16)
+    assert (second.found, second.faults) == ("recovered", {"ring_damaged": 1})
+    assert held(second) == {1: list(range(7, 21))}
+    assert (offer(second), second.windows[1].epoch) == (21, epoch)
+
+
+def test_damage_at_the_end_starts_new_epochs(make: Make, path: str) -> None:
+    """More than the newest frame cannot be read: their numbers must not be given again."""
+    first = make(path, 1 << 16)
+    for _ in range(20):
+        offer(first)
+    epoch = first.windows[1].epoch
+    first.close()
+    damage(path, first, 18, 19)
     second = make(path, 1 << 16)
     assert (second.found, second.faults, second.windows) == ("damaged", {"ring_damaged": 1}, {})
     assert offer(second) == 1
@@ -357,7 +378,7 @@ def test_full_tmpfs(make: Make, tmp_path: Path) -> None:
         for _ in range(500):
             offer(outbox, cells=200)
             held(outbox)
-        assert 40 <= len(held(outbox)[1]) <= 64
+        assert 40 <= len(held(outbox)[1]) <= 66
         assert outbox.faults["ring_write"] >= 1
         outbox.close()
         assert held(make(str(tmp_path / "ring"), 1 << 20))[1][-1] == 500
