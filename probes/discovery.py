@@ -23,9 +23,9 @@ from probes.procfs import read_once
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 _LOOKS = 2
-#: Every so many scans all processes are looked into again: a pid may have been reused between
-#: two scans, and a process may have become another program.
-_FULL_SCAN = 12
+#: In so many scans every process is looked into again, some at each: a pid may have been reused
+#: between two scans, and a process may have become another program.
+_ROUND = 12
 
 
 class Selection(NamedTuple):
@@ -106,9 +106,8 @@ class Discovery:
         for pid in self._known.keys() - listed:
             self.forget(pid)
         self._scans += 1
-        if self._scans % _FULL_SCAN == 0:
-            self._looks.clear()
-        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS]
+        turn = self._scans % _ROUND
+        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS or pid % _ROUND == turn]
         for pid in young:
             found = self._look(pid)
             if found is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from probes.procfs import number_after, read_once
+
 
 class HostFacts:
     """Facts of one host. ``cores`` and ``memory_bytes`` follow hot-plugging (``refresh``).
@@ -31,21 +33,16 @@ class HostFacts:
     def refresh(self) -> None:
         """Read again what can change while the host runs."""
         self.cores = os.sysconf("SC_NPROCESSORS_ONLN")
-        for line in _lines(f"{self.proc}/meminfo"):
-            if line.startswith("MemTotal:"):
-                self.memory_bytes = 1024.0 * int(line.split()[1])
-                break
+        self.memory_bytes = 1024.0 * (number_after(_read(f"{self.proc}/meminfo"), b"MemTotal:") or 0)
         self.delay_accounting = _first_line(f"{self.proc}/sys/kernel/task_delayacct") != "0"
 
 
-def _lines(path: str) -> list[str]:
+def _read(path: str) -> bytes:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readlines()
+        return read_once(path)
     except OSError:
-        return []
+        return b""
 
 
 def _first_line(path: str) -> str:
-    lines = _lines(path)
-    return lines[0].strip() if lines else ""
+    return _read(path).partition(b"\n")[0].decode("utf-8", "replace").strip()

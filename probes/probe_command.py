@@ -52,6 +52,8 @@ systemctl reload shardpulse-probe                   (SIGHUP) after a change of t
 """
 
 #: What the agent runs: no site module, nothing but the packages that it needs.
+#: -X no_debug_ranges leaves out what only tracebacks point with: 0.6 MB.
+_FLAGS = ("-I", "-S", "-X", "no_debug_ranges")
 _BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.agent import main;sys.exit(main(int(sys.argv[1])))"
 
 
@@ -73,7 +75,7 @@ def become_agent(settings: AgentSettings) -> None:
     os.write(descriptor, encode(settings))
     os.lseek(descriptor, 0, os.SEEK_SET)
     _raise_descriptor_limit()
-    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", _BOOT, str(descriptor), *import_path()])
+    os.execv(sys.executable, [sys.executable, *_FLAGS, "-c", _BOOT, str(descriptor), *import_path()])
 
 
 def import_path() -> list[str]:
