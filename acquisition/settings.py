@@ -64,7 +64,7 @@ class HostModule(Table, frozen=True):
 
     enabled: Enabled = True
     source: Annotated[
-        Literal["auto", "vmstat", "procfs"], Meta(description="auto: procfs, the cheapest that has all metrics")
+        Literal["auto", "vmstat", "procfs"], Meta(description="auto: procfs, which is the cheapest and has all metrics")
     ] = "auto"
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
@@ -75,7 +75,7 @@ class ProcessesModule(Table, frozen=True):
 
     enabled: Enabled = True
     source: Annotated[
-        Literal["auto", "pidstat", "procfs"], Meta(description="auto: procfs, the cheapest that has all metrics")
+        Literal["auto", "pidstat", "procfs"], Meta(description="auto: procfs, which is the cheapest and has all metrics")
     ] = "auto"
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)

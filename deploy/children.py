@@ -49,6 +49,7 @@ class Child:
         self._say = say
         self._pause = _FIRST_PAUSE
         self._again = 0.0
+        self._told = 0
         self.restarts = 0
         self._process = self._start()
 
@@ -70,13 +71,22 @@ class Child:
         now = time.monotonic()
         if not self._again:
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            self._say(f"{self.name} {how}: starting it again{self._last_words()}")
+            self._say(f"{self.name} {how}: starting it again")
             self._again = now + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         if now >= self._again:
             self._again = 0.0
             self.restarts += 1
             self._process = self._start()
+
+    def new_lines(self) -> list[str]:
+        """What it has written since the last call."""
+        with contextlib.suppress(OSError), open(self._log, "rb") as log:
+            log.seek(self._told)
+            text, newline, _ = log.read().rpartition(b"\n")
+            self._told += len(text) + len(newline)
+            return text.decode(errors="replace").splitlines()
+        return []
 
     def stop(self, seconds: float = 5.0) -> None:
         """SIGTERM, and SIGKILL when it has not ended after ``seconds``."""
@@ -98,9 +108,3 @@ class Child:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the demo, which stops its children in order
             )
-
-    def _last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            lines = self._log.read_text(errors="replace").strip().splitlines()
-            return f" (it said: {lines[-1]})" if lines else ""
-        return ""

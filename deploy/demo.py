@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from acquisition.errors import (
 from acquisition.redis_binary import find
 from acquisition.shards import start_shards
 from filters.history import History
-from filters.view import plain_lines, render
+from filters.view import HOST_METRICS, plain_lines, render
 
 _DESCRIPTION = """\
 Start one Redis shard per core, a probe of this host, the filter and a live view, and
@@ -56,6 +57,8 @@ deploy/demo --shards 3 --interval 0.5    three shards, two ticks per second
 
 #: Debian packages that make the demo richer, by the command that they bring.
 _BETTER = {"vmstat": "procps", "pidstat": "sysstat"}
+_HELD = 20
+_FIXED_LINES = 12  #: of the view, whatever it shows
 _START_SECONDS = 0.05  #: between looks until there is something to show
 
 Screen = Callable[[Pipeline], None]
@@ -75,10 +78,38 @@ def main() -> int:
         return EXIT_OK
 
 
-def say(text: str) -> None:
-    """To the person at the terminal, never into the output."""
-    with contextlib.suppress(OSError):
-        print(f"shardpulse demo: {text}", file=sys.stderr, flush=True)
+class Voice:
+    """Tells the person at the terminal what happens, on stderr and never into the output.
+
+    While a screen is shown, the newest message stands below it, and all are printed when it has gone.
+    """
+
+    def __init__(self) -> None:
+        self._held: deque[str] | None = None
+        self.newest = ""
+
+    def __call__(self, text: str) -> None:
+        """Say ``text``, or keep it for later."""
+        self.newest = text
+        if self._held is not None:
+            self._held.append(text)
+            return
+        with contextlib.suppress(OSError):
+            print(f"shardpulse demo: {text}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep messages until the end of this context."""
+        self._held = deque(maxlen=_HELD)
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            for text in held:
+                self(text)
+
+
+say = Voice()
 
 
 def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
@@ -123,9 +154,9 @@ def _screen(quiet: bool) -> Iterator[Screen]:
     elif not sys.stdout.isatty():
         yield _print_lines
     else:
-        history = History()
-        with Live(console=Console(), auto_refresh=False, screen=True) as live:
-            yield lambda pipeline: live.update(_picture(pipeline, history), refresh=True)
+        history, console = History(), Console()
+        with say.held(), Live(console=console, auto_refresh=False, screen=True) as live:
+            yield lambda pipeline: live.update(_picture(pipeline, history, console.size.height), refresh=True)
 
 
 def _print_lines(pipeline: Pipeline) -> None:
@@ -133,13 +164,20 @@ def _print_lines(pipeline: Pipeline) -> None:
     print("\n".join(plain_lines(pipeline.snapshot, shard_lines(pipeline), view_books(pipeline))), flush=True)
 
 
-def _picture(pipeline: Pipeline, history: History) -> RenderableType:
+def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableType:
+    """The view, with as many metrics and processes as fit into ``height`` lines."""
     assert pipeline.snapshot is not None
     fresh = pipeline.freshness()
     note = (
         f"freshness p50 {fresh['p50']} ms, p99 {fresh['p99']} ms · {pipeline.seconds:.0f} s · Ctrl-C stops everything"
     )
-    return render(pipeline.snapshot, shard_lines(pipeline), view_books(pipeline), history, note=note)
+    if say.newest:
+        note += f"\n{say.newest}"
+    shards = shard_lines(pipeline)
+    room = height - _FIXED_LINES - len(shards) - note.count("\n")
+    metrics = HOST_METRICS[: max(3, room * 3 // 5)]
+    busiest = max(2, min(20, room - len(metrics)))
+    return render(pipeline.snapshot, shards, view_books(pipeline), history, busiest, note, metrics)
 
 
 def _name_what_would_be_better() -> None:

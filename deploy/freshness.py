@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import deque
 
 from acquisition import keys, position
 from acquisition.cluster import Cluster, Layout, read_layout
@@ -23,10 +24,11 @@ from acquisition.resp import parse_address
 POLL_SECONDS = 0.005
 _SURVEY_SECONDS = 1.0
 _TELL_SECONDS = 0.25
+_KEPT = 10000  #: delays that the percentiles are of, the newest ones
 
 
 class Freshness:
-    """Polls positions and keeps every measured delay, in milliseconds."""
+    """Polls positions and keeps the measured delays, in milliseconds."""
 
     def __init__(self, cluster: Cluster, layout: Layout) -> None:
         self._cluster = cluster
@@ -34,7 +36,8 @@ class Freshness:
         self._tags: tuple[str, ...] = ()
         self._surveyed = 0.0
         self._ticks: dict[bytes, tuple[int, int]] = {}
-        self.delays: list[float] = []
+        self.delays: deque[float] = deque(maxlen=_KEPT)
+        self.frames = 0
 
     def poll(self) -> None:
         """One look at the partitions that have hosts; once a second at all of them."""
@@ -61,13 +64,13 @@ class Freshness:
         before = self._ticks.get(member)
         self._ticks[member] = (found.epoch, found.tick)
         if before is not None and before != (found.epoch, found.tick):
+            self.frames += 1
             self.delays.append((wall - found.wall) * 1000.0)
 
 
-def percentile(values: list[float], part: float) -> float | None:
-    """The value below which ``part`` of the values lie (nearest rank); None without any."""
-    ordered = sorted(values)
-    return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3) if ordered else None
+def percentile(ordered: list[float], part: float) -> float:
+    """The value below which ``part`` of the ordered values lie (nearest rank)."""
+    return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
 
 
 def main(addresses: list[str]) -> None:
@@ -82,10 +85,9 @@ def main(addresses: list[str]) -> None:
         except ShardpulseError:
             time.sleep(0.1)  # a shard is away: the delay of what comes after counts
         now = time.monotonic()
-        delays = freshness.delays
-        if len(delays) > known and now - told >= _TELL_SECONDS:
-            told, known = now, len(delays)
-            line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": len(delays)}
+        if freshness.frames > known and now - told >= _TELL_SECONDS:
+            told, known, delays = now, freshness.frames, sorted(freshness.delays)
+            line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": known}
             print(json.dumps(line), flush=True)
         due = max(due + POLL_SECONDS, now)
         time.sleep(due - now)

@@ -74,6 +74,9 @@ class Pipeline:
         leave what was read before."""
         for child in self.children:
             child.supervise()
+        for child in (self.filter, self.probe):
+            for line in child.new_lines():
+                self._say(line)
         self._revive_shards()
         end_orphans([child.pid for child in self.children] + self.shards.pids)
         self._look_at_shards()

@@ -65,11 +65,13 @@ def render(
     history: History | None = None,
     busiest: int = 8,
     note: str = "",
+    metrics: Sequence[str] = HOST_METRICS,
 ) -> RenderableType:
-    """The whole screen, made for 80 columns and more; ``busiest`` processes per host; ``note`` ends it."""
+    """The whole screen, made for 80 columns and more: of each host its ``metrics`` and its
+    ``busiest`` processes; ``note`` ends it."""
     parts: list[RenderableType] = [_title(snapshot)]
     for name in _hosts(snapshot):
-        rows = [row for block in _host_blocks(snapshot, name) for row in _chosen(block, HOST_METRICS)]
+        rows = [row for block in _host_blocks(snapshot, name) for row in _chosen(block, metrics)]
         if rows:
             parts += [Text(), _host(name, rows, history)]
         processes = busiest_processes(snapshot, name, busiest)

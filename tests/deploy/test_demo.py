@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,9 +31,11 @@ PATIENCE = 40.0
 class Demo:
     """A demo that runs, and everything that belongs to it while it has values."""
 
-    def __init__(self, *arguments: str, command: tuple[str, ...] = (sys.executable, SCRIPT)) -> None:
+    def __init__(
+        self, *arguments: str, command: tuple[str, ...] = (sys.executable, SCRIPT), stdout: int = subprocess.PIPE
+    ) -> None:
         self.process = subprocess.Popen(
-            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [*command, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         self.said: list[str] = []
         self.family: dict[int, int] = {}
@@ -144,6 +151,30 @@ def test_lines_in_a_pipe(demo):
     assert "\x1b" not in output
     assert "processes: procfs" in output.splitlines()[-2]
     running.assert_nothing_is_left()
+
+
+@pytest.mark.parametrize("size", [(24, 80), (50, 120)])
+def test_a_terminal_is_redrawn_and_given_back(demo, size, monkeypatch):
+    for name in ("LINES", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    running = demo("--seconds", "4", "--interval", "0.5", stdout=slave)
+    os.close(slave)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other side is closed
+        while data := os.read(master, 65536):
+            shown += data
+    os.close(master)
+    code, _ = running.finish()
+    assert code == 0, running.said
+    assert "first smoothed value" in running.said[-1]
+    screen, left, after = shown.partition(b"\x1b[?1049l")
+    assert left
+    assert screen.count(b"\x1b[H") >= 4
+    for words in (b"smoothed", b"cpu_user", b"pinned", b"samples lost", b"freshness p50"):
+        assert words in screen
+    assert b"samples made of" in after
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
