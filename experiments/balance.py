@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from acquisition import books
-from acquisition.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import books
 from experiments import shard_counts
 
 

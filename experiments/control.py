@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any
 
-from acquisition import lifeline
 from acquisition.errors import ShardpulseError
-from acquisition.machine import start_time
+from acquisition.shards import lifeline
+from acquisition.shards.machine import start_time
 
 _STOP_SECONDS = 10.0
 

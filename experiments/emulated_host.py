@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from acquisition.metric import ResourceSet, resource_set_id, schema_hash
-from acquisition.outbox import Outbox
-from acquisition.resp import Address, Credentials
-from acquisition.table import Table
-from acquisition.writer import Writer
+from acquisition.link.resp import Address, Credentials
+from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
+from acquisition.wire.table import Table
 from experiments.membership import Membership, first_serials
 from experiments.values import STRIP_ROWS, Strip
 from experiments.workload import Workload, host_name, host_number, resource_set

@@ -10,9 +10,9 @@ from __future__ import annotations
 import signal
 import sys
 
-from acquisition import endpoints
-from acquisition.cluster import read_layout
-from acquisition.config import load
+from acquisition.config.loader import load
+from acquisition.link import endpoints
+from acquisition.link.cluster import read_layout
 from filters import filter_command
 from filters.allocator import keep_freed_memory
 from filters.worker import Worker

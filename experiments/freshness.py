@@ -15,12 +15,12 @@ import select
 import time
 from typing import Any, NamedTuple
 
-from acquisition import keys, position, smoothed
-from acquisition.cluster import Cluster, Layout, read_layout
 from acquisition.errors import FrameError
-from acquisition.resp import parse_address
-from acquisition.shard_reading import Member, read_records
-from acquisition.ticks import slot_of
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import parse_address
+from acquisition.model.ticks import slot_of
+from acquisition.snapshot.shard_reading import Member, read_records
+from acquisition.wire import keys, position, smoothed
 from experiments.control import Orders, say
 from experiments.figures import percentiles
 from experiments.workload import host_number

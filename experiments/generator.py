@@ -16,8 +16,8 @@ import time
 from typing import Any
 
 from acquisition.errors import UnavailableError
-from acquisition.resp import parse_address
-from acquisition.ticks import tick_of
+from acquisition.link.resp import parse_address
+from acquisition.model.ticks import tick_of
 from experiments.control import Orders, say
 from experiments.emulated_host import Common, EmulatedHost
 from experiments.fleet import Fleet

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acquisition.identity import entity_id, identity
-from acquisition.table import Entity
+from acquisition.model.identity import entity_id, identity
+from acquisition.wire.table import Entity
 from experiments.workload import Workload, host_name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from acquisition.ticks import tick_of
+from acquisition.model.ticks import tick_of
 from experiments.emulated_host import EmulatedHost
 from experiments.fleet import Fleet
 from probes.schedule import phase_of

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acquisition.cluster import Cluster
 from acquisition.errors import UnavailableError
-from acquisition.metric import resource_set_id
+from acquisition.link.cluster import Cluster
+from acquisition.model.metric import resource_set_id
 from acquisition.shards import Shards, start_shards
 from experiments import shard_counts, usage
 from experiments.control import Child, python

@@ -27,11 +27,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from acquisition import keys
-from acquisition.cluster import read_layout
-from acquisition.identity import host_id
+from acquisition.link.cluster import read_layout
+from acquisition.model.identity import host_id
 from acquisition.shards import Shards, start_shards
-from acquisition.status import decode
+from acquisition.wire import keys
+from acquisition.wire.status import decode
 from experiments import machine
 from probes.account import cpu_seconds, pss_bytes
 

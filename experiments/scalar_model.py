@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from acquisition import codes as validity
+from acquisition.model import codes as validity
 
 NAN = float("nan")
 

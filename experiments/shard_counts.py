@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acquisition import keys, position
-from acquisition.cluster import Cluster, read_layout
-from acquisition.position import Position
-from acquisition.resp import raise_for
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import raise_for
+from acquisition.wire import keys, position
+from acquisition.wire.position import Position
 
 
 class ShardCounts(NamedTuple):

@@ -15,8 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from acquisition import codes as validity
-from acquisition.identity import identity
+from acquisition.model import codes as validity
+from acquisition.model.identity import identity
 from experiments.workload import Workload, resource_set, scale
 
 STRIP_ROWS = 16411  #: prime, so that any stride visits every row before it comes back

@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from acquisition.block import Block
-from acquisition.metric import Metric
+from acquisition.model.metric import Metric
+from acquisition.snapshot.block import Block
 from experiments.membership import Members, Membership, entity, first_serials
 from experiments.scalar_model import Observation, State, run
 from experiments.values import Strip

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acquisition.identity import host_id
-from acquisition.metric import Metric, ResourceSet
+from acquisition.model.identity import host_id
+from acquisition.model.metric import Metric, ResourceSet
 from probes.metrics import VMS
 
 #: The size of an ordinary value by unit: the pool stays below it, tolerances refer to it.

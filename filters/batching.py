@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition import codes as validity
-from acquisition.frame import Frame
+from acquisition.model import codes as validity
+from acquisition.wire.frame import Frame
 from filters.kernels.step import Kernel
 from filters.partition import Partition
 from filters.record import RecordEncoder, exceptions_of

@@ -9,10 +9,10 @@ import sys
 import time
 from types import FrameType
 
-from acquisition.cluster import Cluster, Layout, read_layout
-from acquisition.config import Settings, load
-from acquisition.endpoints import connect, with_addresses
+from acquisition.config.loader import Settings, load
 from acquisition.errors import ConfigError, ShardpulseError, UnavailableError
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.endpoints import connect, with_addresses
 from filters.allocator import keep_freed_memory
 from filters.kernels import REGISTRY
 from filters.settings import FilterSettings

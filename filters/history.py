@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from acquisition.rows import Row
+from acquisition.snapshot.rows import Row
 
 _BARS = "▁▂▃▄▅▆▇█"
 _UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}  # full height at least: noise of an idle core is no peak

@@ -13,11 +13,11 @@ import time
 from collections import deque
 from typing import Any
 
-from acquisition import frame as wire
-from acquisition import keys, position, smoothed, table
 from acquisition.errors import FrameError
-from acquisition.frame import Frame
-from acquisition.resp import Argument, Connection, pack, raise_for
+from acquisition.link.resp import Argument, Connection, pack, raise_for
+from acquisition.wire import frame as wire
+from acquisition.wire import keys, position, smoothed, table
+from acquisition.wire.frame import Frame
 from filters.kernels.step import Kernel
 from filters.record import Piece
 from filters.sequence import APPLY

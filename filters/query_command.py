@@ -10,7 +10,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from acquisition import config, endpoints, help_text
+from acquisition import help_text
+from acquisition.config import loader as config
 from acquisition.errors import (
     EXIT_CONFIG,
     EXIT_DATA,
@@ -23,6 +24,7 @@ from acquisition.errors import (
     ShardpulseError,
     TemporaryError,
 )
+from acquisition.link import endpoints
 from acquisition.snapshot import Snapshot, SnapshotReader
 from filters.query_output import document, lines, tables
 from filters.query_request import Request, sections

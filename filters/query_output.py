@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from acquisition.block import CURRENT, DOWN, Block
-from acquisition.rows import Row, finite
 from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.rows import Row, finite
 from filters.quantities import ABSENT, exact, printable, quantity, seconds
 from filters.query_request import Section
 

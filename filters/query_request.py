@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from acquisition.block import Block
 from acquisition.errors import DataError
-from acquisition.rows import Row, rows_of
-from acquisition.selection import Selection, entity_keys
 from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.rows import Row, rows_of
+from acquisition.snapshot.selection import Selection, entity_keys
 
 _SHOWN = 12
 

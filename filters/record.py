@@ -1,4 +1,4 @@
-"""Encode smoothed records (layout in ``acquisition.smoothed``) as pieces of a SET command.
+"""Encode smoothed records (layout in ``acquisition.wire.smoothed``) as pieces of a SET command.
 
 Pieces are joined once with everything else that a commit sends, so that planes are copied
 once from the arrays that computed them.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from acquisition import smoothed
-from acquisition.frame import Frame
+from acquisition.wire import smoothed
+from acquisition.wire.frame import Frame
 from filters.kernels.step import Kernel
 from filters.smoothing import Smoothed
 

@@ -6,8 +6,8 @@ says by its floor that it no longer holds what is missing: only then is it lost.
 
 from __future__ import annotations
 
-from acquisition.frame import KIND_SAMPLES, Frame
-from acquisition.position import Position
+from acquisition.wire.frame import KIND_SAMPLES, Frame
+from acquisition.wire.position import Position
 
 APPLY = 0
 DUPLICATE = 1

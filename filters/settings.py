@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.metric import Metric
+from acquisition.model.metric import Metric
 
 
 @dataclass(frozen=True)

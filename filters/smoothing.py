@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition import codes as validity
+from acquisition.model import codes as validity
 from filters.kernels.step import Floats, Kernel, Step
 
 Codes = npt.NDArray[np.uint8]

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from acquisition import keys
-from acquisition.position import WANT_TABLE
-from acquisition.smoothed import Floats, SmoothedRecord
-from acquisition.table import Table
+from acquisition.wire import keys
+from acquisition.wire.position import WANT_TABLE
+from acquisition.wire.smoothed import Floats, SmoothedRecord
+from acquisition.wire.table import Table
 from filters.kernels.step import Kernel
 from filters.sequence import Track
 

@@ -14,10 +14,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from acquisition.block import CURRENT, Block
-from acquisition.rows import Row, rows_of
-from acquisition.selection import Selection
 from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.rows import Row, rows_of
+from acquisition.snapshot.selection import Selection
 from filters.history import History
 from filters.quantities import ABSENT, printable, quantity, seconds, shortened
 from filters.query_output import STATE_STYLES, validity

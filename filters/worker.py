@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from acquisition.cluster import Cluster, Layout
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.resp import Connection, error_for
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.resp import Connection, error_for
 from filters import kernels
 from filters.batching import Item, Smoother, batches
 from filters.partition import Partition

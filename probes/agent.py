@@ -14,10 +14,10 @@ import sys
 import time
 
 from acquisition.errors import EXIT_OK, ShardpulseError
-from acquisition.identity import host_id
-from acquisition.outbox import Outbox
-from acquisition.resp import Address, Credentials
-from acquisition.writer import Writer
+from acquisition.link.resp import Address, Credentials
+from acquisition.model.identity import host_id
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
 from probes.agent_settings import AgentSettings, decode
 from probes.probe import Outlet, Probe
 from probes.reload import Reload

@@ -12,9 +12,9 @@ from array import array
 from math import isfinite
 from typing import TextIO
 
-from acquisition.codes import name_of
-from acquisition.metric import Metric, resource_set_id
-from acquisition.table import Entity, Table
+from acquisition.model.codes import name_of
+from acquisition.model.metric import Metric, resource_set_id
+from acquisition.wire.table import Entity, Table
 
 
 class DryRun:

@@ -16,7 +16,7 @@ The absolute limits:
 
 from __future__ import annotations
 
-from acquisition.metric import COUNTER, GAUGE, Metric, ResourceSet
+from acquisition.model.metric import COUNTER, GAUGE, Metric, ResourceSet
 
 _MAX_TASKS = float(1 << 22)
 _MAX_CPUS = 8192.0

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Collection
 from typing import Protocol
 
-from acquisition.metric import ResourceSet, resource_set_id, schema_hash
-from acquisition.table import Entity, Table
-from acquisition.ticks import tick_of
+from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.model.ticks import tick_of
+from acquisition.wire.table import Entity, Table
 from probes.checks import Check
 from probes.reading import Reading
 from probes.schedule import Schedule

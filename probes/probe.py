@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from acquisition.identity import host_id
+from acquisition.model.identity import host_id
 from probes.account import Account
 from probes.agent_settings import AgentSettings, ModuleSettings
 from probes.checks import build_pipeline

@@ -21,8 +21,9 @@ from typing import Any
 import hiredis
 import msgspec
 
-from acquisition import endpoints, help_text
-from acquisition.config import check_metrics, find, load
+from acquisition import help_text
+from acquisition.config.loader import check_metrics, find, load
+from acquisition.config.settings import ProcessesModule, Settings
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_CONFIG,
@@ -32,7 +33,7 @@ from acquisition.errors import (
     ConfigError,
     ShardpulseError,
 )
-from acquisition.settings import ProcessesModule, Settings
+from acquisition.link import endpoints
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
 from probes.probe import ring_path

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.codes import FIRST, RESET, VALID
+from acquisition.model.codes import FIRST, RESET, VALID
 
 NAN = float("nan")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 
 NAN = float("nan")
 
@@ -11,7 +11,7 @@ NAN = float("nan")
 class Reading:
     """A matrix entities x metrics, flat and row-major, that checks may mark.
 
-    ``values`` floats (NaN: no value), ``codes`` one byte per value (acquisition.codes),
+    ``values`` floats (NaN: no value), ``codes`` one byte per value (acquisition.model.codes),
     ``wall`` and ``monotonic`` seconds when sampling ended, ``dt`` seconds of the
     monotonic clock since the set's previous reading (0 for the first), ``cores`` and
     ``memory_bytes`` of the machine that was sampled (0 when unknown: then checks that need

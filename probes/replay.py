@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
-from acquisition import codes
-from acquisition.identity import entity_id
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model import codes
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks import Check
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, VMSTAT_METRICS
 from probes.reading import Reading

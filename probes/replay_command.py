@@ -13,12 +13,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from acquisition import config, errors, help_text
-from acquisition.endpoints import addresses, credentials, with_addresses
+from acquisition import errors, help_text
+from acquisition.config import loader as config
 from acquisition.errors import NoInputError
-from acquisition.identity import host_id
-from acquisition.outbox import Outbox
-from acquisition.writer import Writer
+from acquisition.link.endpoints import addresses, credentials, with_addresses
+from acquisition.model.identity import host_id
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
 from probes.checks import build_pipeline
 from probes.metrics import RESOURCE_SETS
 from probes.replay import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from array import array
 
 from acquisition.errors import UnavailableError
-from acquisition.metric import resource_set_id, schema_hash
-from acquisition.table import Entity, Table
-from acquisition.ticks import tick_of
-from acquisition.writer import Writer
+from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.model.ticks import tick_of
+from acquisition.outbox.writer import Writer
+from acquisition.wire.table import Entity, Table
 from probes.module import pack
 from probes.reading import Reading
 from probes.replay import Replayed

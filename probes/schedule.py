@@ -1,7 +1,7 @@
 """When modules run: absolute deadlines on the wall clock's grid, waited for on the monotonic clock.
 
 Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i)
-(``acquisition.ticks``). A host samples at a phase of the interval that is hashed from its
+(``acquisition.model.ticks``). A host samples at a phase of the interval that is hashed from its
 id, which spreads the load over the interval. Each deadline is computed anew from the
 pair of clocks, so that lateness never adds up and a stepped wall clock re-anchors the
 grid at the next tick; that readings then go back in time is marked by the order check.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from acquisition.ticks import tick_of
+from acquisition.model.ticks import tick_of
 
 #: Phases keep off the borders of the interval by this part of it, so that a wall clock that
 #: is slewed between two ticks does not push a sample into the neighbouring tick.

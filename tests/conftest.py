@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.cluster import Cluster, write_layout
-from acquisition.keys import DEFAULT_PARTITIONS
+from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards import Shards, start_shards
+from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 StartCluster = Callable[..., Shards]
 

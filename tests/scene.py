@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acquisition import keys, position, smoothed, table
-from acquisition.cluster import Cluster
-from acquisition.identity import entity_id, host_id
-from acquisition.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.position import Position
-from acquisition.table import Entity, Table
+from acquisition.link.cluster import Cluster
+from acquisition.model.identity import entity_id, host_id
+from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
+from acquisition.wire import keys, position, smoothed, table
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity, Table
 
 Exceptions = Sequence[tuple[int, int, float]]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isnan
 
-from acquisition.codes import MISSING, VALID
-from acquisition.metric import ResourceSet
+from acquisition.model.codes import MISSING, VALID
+from acquisition.model.metric import ResourceSet
 from probes.checks import first, inconsistent, order, range, rate, reset, stuck, timeout
 from probes.checks.check import Check, CheckFactory, CheckSettings, nothing
 from probes.reading import Reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from acquisition.metric import ResourceSet
+from acquisition.model.metric import ResourceSet
 from probes.reading import Reading
 
 Check = Callable[[Reading], None]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import isnan
 
-from acquisition.codes import FIRST, VALID
-from acquisition.metric import COUNTER, ResourceSet
+from acquisition.model.codes import FIRST, VALID
+from acquisition.model.metric import COUNTER, ResourceSet
 from probes.checks.check import Check, CheckSettings
 from probes.reading import Reading
 

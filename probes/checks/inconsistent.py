@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from operator import add, sub
 
-from acquisition.codes import INCONSISTENT, MISSING, VALID
-from acquisition.metric import ResourceSet
+from acquisition.model.codes import INCONSISTENT, MISSING, VALID
+from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
 from probes.reading import Reading
 

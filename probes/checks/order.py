@@ -6,8 +6,8 @@ steps back an hour costs one reading and not an hour of them.
 
 from __future__ import annotations
 
-from acquisition.codes import ORDER
-from acquisition.metric import INFINITY, ResourceSet
+from acquisition.model.codes import ORDER
+from acquisition.model.metric import INFINITY, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all
 from probes.reading import Reading
 

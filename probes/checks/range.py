@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isnan
 
-from acquisition.codes import RANGE, VALID
-from acquisition.metric import ResourceSet
+from acquisition.model.codes import RANGE, VALID
+from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings
 from probes.metrics import CORES, WITHIN_MEMORY
 from probes.reading import Reading

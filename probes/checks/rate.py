@@ -9,8 +9,8 @@ has cores is physically impossible whatever else the row says: that is RANGE.
 
 from __future__ import annotations
 
-from acquisition.codes import RATE, VALID
-from acquisition.metric import ResourceSet
+from acquisition.model.codes import RATE, VALID
+from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
 from probes.reading import Reading
 

@@ -9,8 +9,8 @@ a wrap of 64 bits, as pidstat prints it, is already out of range.
 
 from __future__ import annotations
 
-from acquisition.codes import RESET, VALID
-from acquisition.metric import ResourceSet
+from acquisition.model.codes import RESET, VALID
+from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing
 from probes.reading import Reading
 

@@ -7,8 +7,8 @@ events or bytes of 10 per second and more stand still with it: those always jitt
 
 from __future__ import annotations
 
-from acquisition.codes import STUCK
-from acquisition.metric import COUNTER, ResourceSet
+from acquisition.model.codes import STUCK
+from acquisition.model.metric import COUNTER, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all, nothing, setting
 from probes.reading import Reading
 

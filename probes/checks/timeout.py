@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import isnan
 
-from acquisition.codes import TIMEOUT, VALID
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.codes import TIMEOUT, VALID
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks.check import Check, CheckSettings
 from probes.reading import NAN, Reading
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
-from acquisition.metric import ResourceSet
+from acquisition.model.metric import ResourceSet
 from probes.discovery import Discovery
 from probes.host_facts import HostFacts
 from probes.reading import Reading

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from acquisition.codes import FIRST, MISSING, VALID
-from acquisition.metric import Metric, ResourceSet
+from acquisition.model.codes import FIRST, MISSING, VALID
+from acquisition.model.metric import Metric, ResourceSet
 from probes.rates import NAN, rate
 
 #: metric -> (value, validity code)

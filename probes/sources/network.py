@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from acquisition.codes import FIRST, MISSING, RESET, VALID
+from acquisition.model.codes import FIRST, MISSING, RESET, VALID
 from probes.procfs import OpenFile, read_once
 from probes.rates import NAN
 from probes.sources.figures import CounterMemory, Row, gauge

@@ -31,8 +31,8 @@ from __future__ import annotations
 from operator import truediv
 from typing import NamedTuple
 
-from acquisition import codes
-from acquisition.metric import ResourceSet
+from acquisition.model import codes
+from acquisition.model.metric import ResourceSet
 from probes.metrics import PROCESSES
 from probes.sources.pidstat_header import (
     Header,

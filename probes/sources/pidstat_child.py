@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from acquisition.codes import MISSING
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.codes import MISSING
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
 from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts

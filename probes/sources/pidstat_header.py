@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from acquisition import codes
+from acquisition.model import codes
 from probes.sources.tool_output import number
 
 _KB = 1.0 / 1024  # a power of two: the division is exact

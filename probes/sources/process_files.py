@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
-from acquisition.codes import FIRST, MISSING
+from acquisition.model.codes import FIRST, MISSING
 from probes.procfs import read_once
 from probes.rates import NAN, differences
 from probes.taskstats import TaskStats

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from acquisition.identity import entity_id
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.host_facts import HostFacts
 from probes.reading import Reading
 from probes.sources import Request

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from acquisition.identity import entity_id
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES

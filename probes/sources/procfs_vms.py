@@ -7,10 +7,10 @@ tap from the other side: what the host transmits into it the guest receives.
 
 from __future__ import annotations
 
-from acquisition.codes import MISSING, VALID
-from acquisition.identity import entity_id
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model.codes import MISSING, VALID
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acquisition import codes
-from acquisition.metric import INFINITY
+from acquisition.model import codes
+from acquisition.model.metric import INFINITY
 
 NAN = float("nan")
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from acquisition import codes
-from acquisition.metric import INFINITY, ResourceSet
+from acquisition.model import codes
+from acquisition.model.metric import INFINITY, ResourceSet
 from probes.metrics import HOST
 from probes.sources.tool_output import MAX_LINE, NAN, Rejections, number, without_colours
 from probes.sources.vmstat_words import TRANSLATED

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from acquisition.metric import ResourceSet
+from acquisition.model.metric import ResourceSet
 from probes.checks.timeout import timed_out
 from probes.host_facts import HostFacts
 from probes.metrics import VMSTAT_METRICS

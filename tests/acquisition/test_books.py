@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition import books, keys, position
-from acquisition.books import Account, balance, totals
-from acquisition.cluster import Cluster, read_layout
 from acquisition.errors import ShardpulseError
-from acquisition.position import Position
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import Shards
-from acquisition.status import SetStatus
+from acquisition.snapshot import books
+from acquisition.snapshot.books import Account, balance, totals
+from acquisition.wire import keys, position
+from acquisition.wire.position import Position
+from acquisition.wire.status import SetStatus
 
 EPOCH = 9
 

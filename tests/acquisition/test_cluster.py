@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from acquisition import keys
-from acquisition.cluster import Cluster, Layout, read_layout, write_layout
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
-from acquisition.resp import Address, ReplyError
+from acquisition.link.cluster import Cluster, Layout, read_layout, write_layout
+from acquisition.link.resp import Address, ReplyError
 from acquisition.shards import Shards
+from acquisition.wire import keys
 
 
 def test_replies_come_in_the_order_of_the_commands(cluster: Cluster) -> None:

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import config, config_text, endpoints, metric_registry
+from acquisition.config import loader as config
+from acquisition.config import metric_registry
+from acquisition.config import text as config_text
+from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
 from acquisition.errors import ConfigError, NoInputError, UnavailableError
-from acquisition.resp import Address
-from acquisition.settings import Filter, Probe, ProcessesModule, Settings, Shards
+from acquisition.link import endpoints
+from acquisition.link.resp import Address
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import frame
 from acquisition.errors import EXIT_DATA, FrameError
-from acquisition.frame import HEADER_FIELDS, HEADER_SIZE, KIND_SAMPLES, KIND_TABLE, Frame
+from acquisition.wire import frame
+from acquisition.wire.frame import HEADER_FIELDS, HEADER_SIZE, KIND_SAMPLES, KIND_TABLE, Frame
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "frames"
 

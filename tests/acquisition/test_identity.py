@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import identity
-from acquisition.metric import GAUGE, Metric, resource_set_id, schema_hash
+from acquisition.model import identity
+from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 
 
 def test_identities_never_change() -> None:

@@ -22,11 +22,24 @@ HEAVY = {
     "msgspec", "numpy", "redis", "ssl", "subprocess", "tomllib",
 }  # fmt: skip
 LEAN = [
-    "acquisition.codes", "acquisition.errors", "acquisition.frame", "acquisition.identity", "acquisition.keys",
-    "acquisition.metric", "acquisition.outbox", "acquisition.position", "acquisition.resp", "acquisition.table",
-    "acquisition.writer", "probes.agent", "probes.sources.pidstat_child", "probes.sources.procfs_host",
-    "probes.sources.procfs_processes", "probes.sources.procfs_vms", "probes.sources.vmstat_child",
-]  # fmt: skip
+    "acquisition.errors",
+    "acquisition.link.resp",
+    "acquisition.model.codes",
+    "acquisition.model.identity",
+    "acquisition.model.metric",
+    "acquisition.outbox.store",
+    "acquisition.outbox.writer",
+    "acquisition.wire.frame",
+    "acquisition.wire.keys",
+    "acquisition.wire.position",
+    "acquisition.wire.table",
+    "probes.agent",
+    "probes.sources.pidstat_child",
+    "probes.sources.procfs_host",
+    "probes.sources.procfs_processes",
+    "probes.sources.procfs_vms",
+    "probes.sources.vmstat_child",
+]
 
 
 def imports(path: Path) -> set[str]:

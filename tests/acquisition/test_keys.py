@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import keys
-from acquisition.cluster import Cluster
+from acquisition.link.cluster import Cluster
+from acquisition.wire import keys
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from acquisition import frame
 from acquisition.errors import CannotCreateError
-from acquisition.frame import Frame
-from acquisition.outbox import Outbox
-from acquisition.ring import AREA, RECORD_SIZE, space
+from acquisition.outbox.ring import AREA, RECORD_SIZE, space
+from acquisition.outbox.store import Outbox
+from acquisition.wire import frame
+from acquisition.wire.frame import Frame
 
 HOST = 5
 
@@ -408,7 +408,7 @@ def test_space_is_aligned() -> None:
 def test_probe_closure_stays_lean() -> None:
     """Each of these modules costs every probe of the data center about a megabyte."""
     program = (
-        "import sys; import acquisition.writer; "
+        "import sys; import acquisition.outbox.writer; "
         "print([m for m in ('dataclasses','argparse','logging','inspect','subprocess','hashlib','tomllib','msgspec',"
         "'numpy','redis','importlib.metadata','random','threading','ssl') if m in sys.modules])"
     )

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import position
 from acquisition.errors import FrameError
-from acquisition.position import WANT_TABLE, Position
+from acquisition.wire import position
+from acquisition.wire.position import WANT_TABLE, Position
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "frames" / "position.bin"
 POSITION = Position(2**60, 12, -3, 1_700_000_000.5, 0.5, WANT_TABLE, 1, 2, 3, 4, 5, 6, 7, 8)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from acquisition import redis_binary
 from acquisition.errors import UnavailableError
+from acquisition.shards import redis_binary
 
 
 def fake(directory, version):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from acquisition import resp
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.resp import Address, Connection, Credentials, ReplyError, error_for, parse_address, raise_for
+from acquisition.link import resp
+from acquisition.link.resp import Address, Connection, Credentials, ReplyError, error_for, parse_address, raise_for
 from acquisition.shards import Shards
 
 

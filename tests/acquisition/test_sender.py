@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from acquisition import keys
-from acquisition.cluster import Cluster, read_layout
-from acquisition.resp import Address, Credentials, ReplyError, pack
-from acquisition.sender import Sender
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import Address, Credentials, ReplyError, pack
+from acquisition.outbox.sender import Sender
 from acquisition.shards import Shards
+from acquisition.wire import keys
 
 HOST = 3
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from acquisition import lifeline, machine, redis_binary, shard_status, state_directory
-from acquisition.cluster import read_layout
-from acquisition.cluster_join import stripes
 from acquisition.errors import CannotCreateError, ConfigError, ShardError
-from acquisition.shards import running, start_shards
+from acquisition.link.cluster import read_layout
+from acquisition.shards import lifeline, machine, redis_binary, state_directory
+from acquisition.shards import status as shard_status
+from acquisition.shards.join import stripes
+from acquisition.shards.launch import running, start_shards
 
 
 def binaries() -> list[str]:
@@ -193,7 +194,7 @@ def test_frames_are_counted(start_cluster):
 
 def test_shards_die_with_a_parent_that_is_killed(tmp_path):
     code = (
-        "import sys, time; from acquisition.shards import start_shards\n"
+        "import sys, time; from acquisition.shards.launch import start_shards\n"
         f"print(*start_shards(2, {str(tmp_path / 's')!r}).pids, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:

@@ -11,15 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scene import METRICS, Scene, entities, record
 
-from acquisition import codes, keys, smoothed
-from acquisition.block import CURRENT, DOWN, LATE, STATES, Block
-from acquisition.cluster import Cluster, write_layout
 from acquisition.errors import ConfigError, ShardError
-from acquisition.identity import host_id
-from acquisition.metric import resource_set_id, schema_hash
-from acquisition.position import Position
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.model import codes
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.shards import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
+from acquisition.wire import keys, smoothed
+from acquisition.wire.position import Position
 
 NOW = 1_000_000.75  # tick 999_999 is complete, with a grace of half a second
 TICK = 999_999

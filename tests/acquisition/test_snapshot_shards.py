@@ -10,16 +10,16 @@ from collections.abc import Callable
 import pytest
 from scene import Scene
 
-from acquisition import keys
-from acquisition.block import CURRENT, LATE
-from acquisition.cluster import Cluster, write_layout
 from acquisition.errors import ShardError
-from acquisition.identity import host_id
-from acquisition.keys import DEFAULT_PARTITIONS
-from acquisition.metric import resource_set_id
-from acquisition.resp import Address, Connection
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.resp import Address, Connection
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id
 from acquisition.shards import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.block import CURRENT, LATE
+from acquisition.wire import keys
+from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 NOW = 1_000_000.75
 TICK = 999_999

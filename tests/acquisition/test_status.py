@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import status
 from acquisition.errors import FrameError
-from acquisition.window import SendWindow
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import status
 
 
 def window() -> SendWindow:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import table
 from acquisition.errors import FrameError
-from acquisition.metric import COUNTER, GAUGE, INFINITY, Metric
-from acquisition.table import Entity, Table
+from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric
+from acquisition.wire import table
+from acquisition.wire.table import Entity, Table
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "frames" / "table-payload.json"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from acquisition.ticks import coherent_tick, exact_interval, slot_of, tick_of, usable_grace
+from acquisition.model.ticks import coherent_tick, exact_interval, slot_of, tick_of, usable_grace
 
 INTERVALS = st.sampled_from([0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 1.5, 2.0, 5.0, 10.0, 60.0, 86400.0])
 MOMENTS = st.floats(0, 4e9)

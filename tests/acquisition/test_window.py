@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.position import WANT_TABLE, Position
-from acquisition.window import SendWindow, is_before
+from acquisition.outbox.window import SendWindow, is_before
+from acquisition.wire.position import WANT_TABLE, Position
 
 EPOCH = 77
 

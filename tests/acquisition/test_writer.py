@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
-from acquisition import keys, status
-from acquisition.cluster import Cluster, write_layout
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.metric import schema_hash
-from acquisition.outbox import Outbox
-from acquisition.resp import Address, Connection, Credentials
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.resp import Address, Connection, Credentials
+from acquisition.model.metric import schema_hash
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
 from acquisition.shards import Shards
-from acquisition.writer import Writer
+from acquisition.wire import keys, status
 
 MakePipeline = Callable[..., Pipeline]
 OwnCluster = Callable[..., Pipeline]
@@ -439,9 +439,9 @@ def test_something_that_is_no_redis_is_told_apart() -> None:
 
 CHILD = """
 import struct, sys, time
-from acquisition.outbox import Outbox
-from acquisition.resp import parse_address
-from acquisition.writer import Writer
+from acquisition.outbox.store import Outbox
+from acquisition.link.resp import parse_address
+from acquisition.outbox.writer import Writer
 path, host, start = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 writer = Writer(host, "alpha", [parse_address(sys.argv[4])], None, Outbox(path), position_interval=0.1)
 tick = start

@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from acquisition import books, keys, position
-from acquisition.books import Account
-from acquisition.cluster import Cluster, Layout, read_layout
-from acquisition.metric import GAUGE, Metric, resource_set_id, schema_hash
-from acquisition.outbox import Outbox
-from acquisition.position import Position
-from acquisition.resp import Address, Credentials
-from acquisition.table import Entity, Table
-from acquisition.writer import Writer
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import Address, Credentials
+from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
+from acquisition.snapshot import books
+from acquisition.snapshot.books import Account
+from acquisition.wire import keys, position
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity, Table
 from filters.settings import FilterSettings
 from filters.worker import Worker
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from acquisition import machine
+from acquisition.shards import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = str(ROOT / "deploy" / "demo")

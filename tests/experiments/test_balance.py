@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from acquisition import keys
-from acquisition.cluster import read_layout
-from acquisition.resp import raise_for
+from acquisition.link.cluster import read_layout
+from acquisition.link.resp import raise_for
+from acquisition.wire import keys
 from experiments import balance, pipeline, shard_counts
 from experiments.options import Options
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import codes as validity
+from acquisition.model import codes as validity
 from experiments.scalar_model import Observation, State, run, step
 
 

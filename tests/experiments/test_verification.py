@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from acquisition import smoothed
-from acquisition.block import Block
-from acquisition.metric import resource_set_id, schema_hash
-from acquisition.names import Names
-from acquisition.position import Position
-from acquisition.table import Table
+from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.names import Names
+from acquisition.wire import smoothed
+from acquisition.wire.position import Position
+from acquisition.wire.table import Table
 from experiments.membership import Membership, first_serials
 from experiments.scalar_model import Observation, run
 from experiments.values import Strip

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from acquisition import codes as validity
+from acquisition.model import codes as validity
 from experiments.values import STRIP_ROWS, Strip
 from experiments.workload import Workload, resource_set
 

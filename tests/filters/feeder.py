@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from acquisition import frame as wire
-from acquisition import keys
-from acquisition.cluster import Cluster
-from acquisition.frame import Frame
+from acquisition.link.cluster import Cluster
+from acquisition.wire import frame as wire
+from acquisition.wire import keys
+from acquisition.wire.frame import Frame
 
 
 class Feeder:

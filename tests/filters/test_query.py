@@ -16,13 +16,14 @@ import pytest
 from rich.console import Console
 from scene import METRICS, Scene, record
 
-from acquisition import codes, keys
 from acquisition.cli import main as shardpulse
-from acquisition.cluster import Cluster
-from acquisition.identity import host_id
-from acquisition.metric import resource_set_id, schema_hash
+from acquisition.link.cluster import Cluster
+from acquisition.model import codes
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.shards import Shards
 from acquisition.snapshot import SnapshotReader
+from acquisition.wire import keys
 from filters.query_output import tables
 from filters.query_request import Request, Section, sections
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.frame import KIND_SAMPLES, KIND_TABLE, Frame
+from acquisition.wire.frame import KIND_SAMPLES, KIND_TABLE, Frame
 from filters.sequence import APPLY, DUPLICATE, REFUSE, Track
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition import codes, frame
-from acquisition.frame import Frame
+from acquisition.model import codes
+from acquisition.wire import frame
+from acquisition.wire.frame import Frame
 from experiments import scalar_model
 from experiments.scalar_model import Observation
 from filters import kernels
@@ -71,7 +72,7 @@ class Bench:
 
 
 def test_every_kernel_has_a_plane_number_and_a_scalar_definition() -> None:
-    from acquisition.smoothed import PLANE_IDS
+    from acquisition.wire.smoothed import PLANE_IDS
 
     for name in kernels.REGISTRY:
         assert name in PLANE_IDS

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from feeder import Feeder
 
-from acquisition import codes, frame, keys, table
-from acquisition.block import CURRENT, LATE
-from acquisition.cluster import Cluster, read_layout
-from acquisition.frame import Frame
-from acquisition.identity import entity_id, host_id
-from acquisition.metric import Metric, resource_set_id, schema_hash
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model import codes
+from acquisition.model.identity import entity_id, host_id
+from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.table import Entity, Table
+from acquisition.snapshot.block import CURRENT, LATE
+from acquisition.wire import frame, keys, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.table import Entity, Table
 from filters.settings import FilterSettings
 from filters.worker import Worker
 

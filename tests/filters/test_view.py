@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console, RenderableType
 from scene import Scene, entities, record
 
-from acquisition.cluster import Cluster
-from acquisition.identity import host_id
-from acquisition.metric import Metric, resource_set_id, schema_hash
-from acquisition.position import Position
-from acquisition.rows import Row
+from acquisition.link.cluster import Cluster
+from acquisition.model.identity import host_id
+from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.rows import Row
+from acquisition.wire.position import Position
 from filters.history import History, bars
 from filters.quantities import exact, printable, quantity, seconds
 from filters.view import HOST_METRICS, Books, ShardLine, busiest_processes, plain_lines, render

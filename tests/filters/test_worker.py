@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from feeder import Feeder
 
-from acquisition import codes, frame, keys, position, smoothed, table
-from acquisition.cluster import Cluster, read_layout
 from acquisition.errors import ShardError, TemporaryError
-from acquisition.metric import Metric
-from acquisition.position import WANT_TABLE, Position
-from acquisition.smoothed import SmoothedRecord
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model import codes
+from acquisition.model.metric import Metric
+from acquisition.wire import frame, keys, position, smoothed, table
+from acquisition.wire.position import WANT_TABLE, Position
+from acquisition.wire.smoothed import SmoothedRecord
 from experiments import scalar_model
 from experiments.scalar_model import Observation
 from filters.settings import FilterSettings

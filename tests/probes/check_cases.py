@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from acquisition import codes
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.model import codes
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks import REGISTRY
 from probes.metrics import RESOURCE_SETS
 from probes.reading import Reading

@@ -16,7 +16,7 @@ from statistics import fmean
 import pytest
 from load import busy
 
-from acquisition.codes import VALID
+from acquisition.model.codes import VALID
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import HOST, PROCESSES

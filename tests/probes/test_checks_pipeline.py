@@ -8,10 +8,10 @@ from check_cases import FIXTURES, code_names
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import codes
-from acquisition.config import Settings
-from acquisition.metric import ResourceSet
-from acquisition.table import Entity
+from acquisition.config.loader import Settings
+from acquisition.model import codes
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks import REGISTRY, build_pipeline
 from probes.metrics import HOST, PROCESSES, RESOURCE_SETS, VMS
 from probes.reading import Reading

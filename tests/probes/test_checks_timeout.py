@@ -2,8 +2,8 @@ import math
 
 from check_cases import run_fixture
 
-from acquisition.codes import TIMEOUT
-from acquisition.table import Entity
+from acquisition.model.codes import TIMEOUT
+from acquisition.wire.table import Entity
 from probes.checks import build_pipeline
 from probes.checks.timeout import timed_out
 from probes.metrics import PROCESSES

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import codes
+from acquisition.model import codes
 from probes.metrics import PIDSTAT_METRICS, PROCESSES, VMS
 from probes.sources.pidstat import PidstatParser, ProcessRow, ProcessTick
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from acquisition import frame, keys, status, table
-from acquisition.cluster import Cluster
-from acquisition.codes import ORDER, TIMEOUT
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_UNAVAILABLE
-from acquisition.frame import Frame
-from acquisition.identity import host_id
-from acquisition.metric import resource_set_id
+from acquisition.link.cluster import Cluster
+from acquisition.model.codes import ORDER, TIMEOUT
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id
 from acquisition.shards import Shards
-from acquisition.table import Table
+from acquisition.wire import frame, keys, status, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.table import Table
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
 from probes.host_facts import HostFacts

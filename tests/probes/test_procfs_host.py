@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.codes import FIRST, MISSING, RESET, STUCK, VALID
+from acquisition.model.codes import FIRST, MISSING, RESET, STUCK, VALID
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.reading import Reading

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.codes import FIRST, MISSING, RESET, VALID
+from acquisition.model.codes import FIRST, MISSING, RESET, VALID
 from probes import taskstats
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts

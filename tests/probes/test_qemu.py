@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.codes import FIRST, MISSING, VALID
+from acquisition.model.codes import FIRST, MISSING, VALID
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import VMS

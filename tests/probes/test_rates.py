@@ -7,7 +7,7 @@ from math import isnan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.codes import FIRST, RESET, VALID
+from acquisition.model.codes import FIRST, RESET, VALID
 from probes.rates import difference, differences, rate
 
 

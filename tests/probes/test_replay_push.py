@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.cluster import Cluster, read_layout
 from acquisition.errors import UnavailableError
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.settings import FilterSettings

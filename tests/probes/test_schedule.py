@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.identity import host_id
-from acquisition.ticks import tick_of
+from acquisition.model.identity import host_id
+from acquisition.model.ticks import tick_of
 from probes.schedule import MARGIN, Schedule, next_deadline, phase_of
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.codes import TIMEOUT, VALID
+from acquisition.model.codes import TIMEOUT, VALID
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import HOST, PROCESSES

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition import codes
+from acquisition.model import codes
 from probes.metrics import HOST, VMSTAT_METRICS
 from probes.sources.vmstat import UNITS, VmstatParser, VmstatRow
 

@@ -1,0 +1,202 @@
+"""Reading the configuration: one TOML file, parsed once into frozen typed values.
+
+A file is looked for in this order: the path that is given (``--config``),
+``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``; without any, the
+defaults of ``acquisition.config.settings`` hold. A file that was named must exist. An
+empty file is refused, because it is what a failed write leaves behind; a file with
+only a comment means the defaults.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect as schema
+
+from acquisition.config.settings import Settings, Shards
+from acquisition.errors import ConfigError, NoInputError
+from acquisition.link.resp import parse_address
+
+__all__ = ["ENVIRONMENT", "SYSTEM_PATH", "Settings", "Shards", "check_metrics", "find", "load", "parse"]
+
+ENVIRONMENT = "SHARDPULSE_CONFIG"
+SYSTEM_PATH = "/etc/shardpulse/shardpulse.toml"
+
+
+def load(path: str | None = None) -> Settings:
+    """The settings from ``path``, or from the first place of the search order.
+
+    Raises NoInputError when a named file cannot be read or is empty, ConfigError
+    naming file, line and key when its content is not acceptable.
+    """
+    found = find(path)
+    if found is None:
+        return Settings()
+    try:
+        data = Path(found).read_bytes()
+    except OSError as error:
+        raise NoInputError(f"configuration {found} cannot be read: {error.strerror}") from error
+    if not data.strip():
+        raise NoInputError(f"configuration {found} is empty: write a comment into it if you want the defaults")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{found} line {line}: not UTF-8 text") from error
+    return parse(text, found)
+
+
+def find(path: str | None = None) -> str | None:
+    """The file that ``load`` reads, or None where the defaults hold."""
+    named = path or os.environ.get(ENVIRONMENT)
+    if named:
+        return named
+    return SYSTEM_PATH if os.path.exists(SYSTEM_PATH) else None
+
+
+def parse(text: str, name: str = "configuration") -> Settings:
+    """The settings in TOML ``text``; ``name`` is what messages call it. Raises ConfigError."""
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{name}: {error}") from error
+    for path, known in _unknown_keys(document, schema.type_info(Settings), ()):
+        raise ConfigError(f"{_place(name, text, path)}: unknown key{_suggestion(path[-1], known)}")
+    try:
+        settings = msgspec.convert(document, Settings)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$.")
+        # msgspec names the place: `$.probe.host.source`, `$.filter.tau[...]`, `key in $.filter.tau`
+        path = tuple(re.sub(r"\[.*?\]", "", where.rstrip("`")).split(".")) if where else ()
+        raise ConfigError(f"{_place(name, text, path)}: {_lower_first(message)}{_choices(path)}") from error
+    for path, problem in _problems(settings, document):
+        raise ConfigError(f"{_place(name, text, path)}: {problem}")
+    return settings
+
+
+def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name: str = "configuration") -> None:
+    """Check every metric that is named in ``settings``. Raises ConfigError for an unknown one.
+
+    ``known`` maps the resource sets ``host``, ``processes`` and ``vms`` to their metrics; this
+    package knows none, so commands that do call this.
+    """
+    every = sorted({metric for metrics in known.values() for metric in metrics})
+    probe = settings.probe
+    chosen = {"host": probe.host.metrics, "processes": probe.processes.metrics, "vms": probe.vms.metrics}
+    named: list[tuple[str, list[str], Collection[str]]] = [
+        (f"probe.{module}.metrics", metrics, known[module]) for module, metrics in chosen.items() if module in known
+    ]
+    named.append(("filter.tau", list(settings.filter.tau), every))
+    named.append(("checks.range.limits", list(settings.checks.range.limits), every))
+    for key, metrics, allowed in named:
+        for metric in metrics:
+            if metric not in allowed:
+                raise ConfigError(f"{name}: key {key}: unknown metric {metric!r}{_suggestion(metric, allowed)}")
+
+
+KeyPath = tuple[str, ...]
+
+
+def _unknown_keys(value: object, kind: schema.Type, path: KeyPath) -> Iterator[tuple[KeyPath, list[str]]]:
+    """Keys of ``value`` that its Struct does not have, each with the ones that it has."""
+    if not isinstance(kind, schema.StructType) or not isinstance(value, dict):
+        return
+    fields = {field.name: field.type for field in kind.fields}
+    for key, inner in value.items():
+        if key not in fields:
+            yield (*path, key), list(fields)
+        else:
+            yield from _unknown_keys(inner, _plain(fields[key]), (*path, key))
+
+
+def _choices(path: KeyPath) -> str:
+    """The words that a key may be, where it may only be some."""
+    kind: schema.Type = schema.type_info(Settings)
+    for key in path:
+        members = {field.name: field.type for field in kind.fields} if isinstance(kind, schema.StructType) else {}
+        kind = _plain(members.get(key, kind))
+    return f"; known are {', '.join(map(str, kind.values))}" if isinstance(kind, schema.LiteralType) else ""
+
+
+def _plain(kind: schema.Type) -> schema.Type:
+    return kind.type if isinstance(kind, schema.Metadata) else kind
+
+
+def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """What the schema cannot say."""
+    for path, number in _numbers(document, ()):
+        if math.isnan(number) or (math.isinf(number) and path[:3] != ("checks", "range", "limits")):
+            yield path, f"{number} is no number to configure with"
+    for address in settings.shards.addresses:
+        try:
+            parse_address(address)
+        except ValueError as error:
+            yield ("shards", "addresses"), str(error)
+    for pattern in settings.probe.processes.commands:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield ("probe", "processes", "commands"), f"{pattern!r} is no regular expression: {error}"
+    for metric, (low, high) in settings.checks.range.limits.items():
+        if low > high:
+            yield ("checks", "range", "limits", metric), f"low {low} is above high {high}"
+    for pid in settings.probe.processes.pids:
+        if pid <= 0:
+            yield ("probe", "processes", "pids"), f"{pid} is no process id"
+
+
+def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner, path)
+    elif isinstance(value, float):
+        yield path, value
+
+
+def _place(name: str, text: str, path: KeyPath) -> str:
+    """``FILE line N: key a.b.c``, without the line where the text does not show it."""
+    if not path:
+        return name
+    line = _line_of(text, path)
+    return f"{name}{f' line {line}' if line else ''}: key {'.'.join(path)}"
+
+
+def _line_of(text: str, path: KeyPath) -> int | None:
+    """The line that sets ``path``, found by table headers and keys as people write them."""
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]", line)
+        if header:
+            table = _split(header[1])
+            if table == path:
+                return number
+            continue
+        key, equals, _ = line.partition("=")
+        here = (*table, *_split(key))
+        if equals and here == path[: len(here)] and (here == path or "{" in line):
+            return number
+    return None
+
+
+def _split(dotted: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in dotted.strip().split("."))
+
+
+def _suggestion(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}" if known else ""
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,235 @@
+"""Every setting with its default, limits and meaning: the schema of shardpulse.toml.
+
+One frozen Struct per TOML table. The limits and the descriptions stand in the
+annotations, so that validation and the reference that ``shardpulse config`` prints
+come from one place. No secret has a default; everything binds to loopback.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all tables: frozen, and an unknown key is an error."""
+
+
+class Host(Table, frozen=True):
+    """This machine."""
+
+    name: Annotated[str, Meta(max_length=253, description="name of this host in every table; empty: its hostname")] = ""
+
+
+class Shards(Table, frozen=True):
+    """The acquisition databases: where they are, or how `shardpulse shards up` starts them here."""
+
+    addresses: Annotated[
+        list[str],
+        Meta(description='any of the shards as "HOST:PORT"; empty: those that `shards up` started on this machine'),
+    ] = field(default_factory=list)
+    username: Annotated[str, Meta(description="Redis ACL user")] = "default"
+    password_file: Annotated[
+        str, Meta(description="file (mode 0600) whose first line is the user's password; empty: none")
+    ] = ""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="limit of connect, send and every reply")] = 2.0
+    directory: Annotated[
+        str, Meta(description="state of local shards; empty: $XDG_RUNTIME_DIR/shardpulse or /tmp/shardpulse-UID")
+    ] = ""
+    count: Annotated[int, Meta(ge=0, le=1024, description="local shards to start; 0: one per core")] = 0
+    base_port: Annotated[
+        int, Meta(ge=0, le=55534, description="first port of the local shards, the next ones follow; 0: free ones")
+    ] = 0
+    maxmemory_bytes: Annotated[
+        int, Meta(ge=0, description="limit of each local shard; 0: an equal part of half of the machine's memory")
+    ] = 0
+    partitions: Annotated[
+        int, Meta(ge=1, le=SLOTS, description="partitions of a new cluster: the units of order and of moving")
+    ] = DEFAULT_PARTITIONS
+
+
+#: A period in seconds between two ticks.
+Interval = Annotated[
+    float, Meta(ge=0, le=86400, description="seconds between two ticks; 0: that of [probe]; else a multiple of it")
+]
+Metrics = Annotated[list[str], Meta(description="metrics to send; empty: all")]
+Enabled = Annotated[bool, Meta(description="false switches it off")]
+
+
+class HostModule(Table, frozen=True):
+    """The monitor module of the machine itself."""
+
+    enabled: Enabled = True
+    source: Annotated[
+        Literal["auto", "vmstat", "procfs"], Meta(description="auto: procfs, which is the cheapest and has all metrics")
+    ] = "auto"
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+
+
+class ProcessesModule(Table, frozen=True):
+    """The monitor module of processes, and which of them it watches: all, or those that any selector names."""
+
+    enabled: Enabled = True
+    source: Annotated[
+        Literal["auto", "pidstat", "procfs"],
+        Meta(description="auto: procfs, which is the cheapest and has all metrics"),
+    ] = "auto"
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+    all: Annotated[bool, Meta(description="watch every process; ignored where a selector below is given")] = True
+    commands: Annotated[list[str], Meta(description="regular expressions, searched in the command line")] = field(
+        default_factory=list
+    )
+    users: Annotated[list[str], Meta(description="user names or numbers")] = field(default_factory=list)
+    cgroups: Annotated[list[str], Meta(description='patterns of cgroup paths, such as "/machine.slice/*"')] = field(
+        default_factory=list
+    )
+    pids: Annotated[list[int], Meta(description="process ids")] = field(default_factory=list)
+    limit: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="at most so many processes; those left out are counted")
+    ] = 1000
+
+
+class VmsModule(Table, frozen=True):
+    """The monitor module of virtual machines (qemu processes)."""
+
+    enabled: Enabled = True
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+
+
+class Probe(Table, frozen=True):
+    """The one process per host that runs all monitor modules."""
+
+    interval_seconds: Annotated[float, Meta(ge=0.01, le=86400, description="seconds between two ticks")] = 1.0
+    ring_path: Annotated[
+        str, Meta(description="the outbox: recent frames, on tmpfs; empty: a file in /dev/shm per user and host")
+    ] = ""
+    ring_bytes: Annotated[int, Meta(ge=65536, le=1 << 34, description="size of the outbox")] = 16777216
+    ring_seconds: Annotated[
+        float, Meta(gt=0, description="frames older than this are given up and counted as lost")
+    ] = 600.0
+    discovery_interval_seconds: Annotated[
+        float, Meta(gt=0, le=86400, description="how often new processes and VMs are looked for")
+    ] = 5.0
+    position_interval_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="how often the probe asks what the filter has applied")
+    ] = 2.0
+    host: HostModule = field(default_factory=HostModule)
+    processes: ProcessesModule = field(default_factory=ProcessesModule)
+    vms: VmsModule = field(default_factory=VmsModule)
+
+
+class RangeCheck(Table, frozen=True):
+    """A value outside what is physically possible, NaN or infinite: RANGE."""
+
+    enabled: Enabled = True
+    limits: Annotated[
+        dict[str, tuple[float, float]],
+        Meta(description="metric = [low, high], inclusive, in place of the metric's own limits"),
+    ] = field(default_factory=dict)
+
+
+class InconsistentCheck(Table, frozen=True):
+    """Figures of one row that contradict each other, as shares of the CPU that do not add up: INCONSISTENT."""
+
+    enabled: Enabled = True
+    tolerance: Annotated[float, Meta(ge=0, le=1, description="how far the shares of the CPU may be off 1")] = 0.05
+
+
+class RateCheck(Table, frozen=True):
+    """More than the machine can do, as more CPU than there are cores: RATE."""
+
+    enabled: Enabled = True
+    tolerance: Annotated[float, Meta(ge=0, le=1, description="part by which a rate may exceed the possible")] = 0.05
+
+
+class ResetCheck(Table, frozen=True):
+    """A counter that went back: RESET, never a negative rate."""
+
+    enabled: Enabled = True
+
+
+class StuckCheck(Table, frozen=True):
+    """A source that repeats itself although time passes: STUCK."""
+
+    enabled: Enabled = True
+    ticks: Annotated[int, Meta(ge=2, le=86400, description="equal readings in a row that make a source stuck")] = 10
+
+
+class OrderCheck(Table, frozen=True):
+    """The time of a source stood still or went back: ORDER."""
+
+    enabled: Enabled = True
+
+
+class TimeoutCheck(Table, frozen=True):
+    """A source that did not answer within its tick: TIMEOUT."""
+
+    enabled: Enabled = True
+
+
+class FirstCheck(Table, frozen=True):
+    """The first sample of an epoch, which has no rate yet: FIRST."""
+
+    enabled: Enabled = True
+
+
+class Checks(Table, frozen=True):
+    """The checks, in the order in which they run; the first that fails gives the code."""
+
+    range: RangeCheck = field(default_factory=RangeCheck)
+    reset: ResetCheck = field(default_factory=ResetCheck)
+    inconsistent: InconsistentCheck = field(default_factory=InconsistentCheck)
+    rate: RateCheck = field(default_factory=RateCheck)
+    stuck: StuckCheck = field(default_factory=StuckCheck)
+    order: OrderCheck = field(default_factory=OrderCheck)
+    timeout: TimeoutCheck = field(default_factory=TimeoutCheck)
+    first: FirstCheck = field(default_factory=FirstCheck)
+
+
+class Filter(Table, frozen=True):
+    """The service that smooths."""
+
+    tau_seconds: Annotated[
+        float, Meta(gt=0, le=86400, description="time constant of the moving average: alpha = 1 - exp(-dt / tau)")
+    ] = 5.0
+    tau: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=86400)]], Meta(description="metric = its own time constant")
+    ] = field(default_factory=dict)
+    kernels: Annotated[
+        list[str], Meta(min_length=1, description="what is kept of each sample, besides its validity")
+    ] = field(default_factory=lambda: ["last", "mean", "variance", "trend"])
+    keep_ticks: Annotated[int, Meta(ge=1, le=1000, description="ticks of smoothed state that stay readable")] = 3
+    linger_seconds: Annotated[
+        float, Meta(ge=0, le=10, description="how long to gather frames before a commit: freshness against CPU")
+    ] = 0.05
+    retention_seconds: Annotated[float, Meta(ge=0, description="raw frames are kept so long at least")] = 30.0
+    retention_bytes: Annotated[
+        int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
+    ] = 16777216
+    expire_seconds: Annotated[float, Meta(gt=0, description="hosts silent for so long are forgotten")] = 600.0
+
+
+class Snapshot(Table, frozen=True):
+    """How readers put hosts together."""
+
+    grace_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="a tick is complete so long after its interval has ended")
+    ] = 0.5
+    down_after_seconds: Annotated[float, Meta(gt=0, description="a host silent for so long is called down")] = 10.0
+
+
+class Settings(Table, frozen=True):
+    """All of shardpulse.toml."""
+
+    host: Host = field(default_factory=Host)
+    shards: Shards = field(default_factory=Shards)
+    probe: Probe = field(default_factory=Probe)
+    checks: Checks = field(default_factory=Checks)
+    filter: Filter = field(default_factory=Filter)
+    snapshot: Snapshot = field(default_factory=Snapshot)

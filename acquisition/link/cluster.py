@@ -1,0 +1,206 @@
+"""The shard map as clients see it: which shard owns a slot, and calls that follow it.
+
+Cross-slot commands do not exist in a Redis Cluster, so a caller names a key with every
+command; ``gather`` groups commands by shard and sends one pipeline to each. MOVED makes
+the map be read again, ASK is followed once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from acquisition.errors import ConfigError, ShardError, TemporaryError
+from acquisition.link.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
+from acquisition.wire import keys
+
+LAYOUT_FORMAT = 1
+_ROUNDS = 4
+
+
+class Cluster:
+    """Connections to all shards, found through any of ``seeds``.
+
+    Raises ShardError when no seed answers, TemporaryError when a slot has no owner.
+    """
+
+    def __init__(self, seeds: Sequence[Address], credentials: Credentials | None = None, timeout: float = 2.0) -> None:
+        self._seeds = tuple(seeds)
+        self._credentials = credentials
+        self._timeout = timeout
+        self._connections: dict[Address, Connection] = {}
+        self._owners: list[tuple[int, int, Address]] = []
+        self._doubtful = False
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def connect(self, address: Address) -> Connection:
+        """A new connection of the caller's own to one shard."""
+        return Connection(address, self._credentials, self._timeout)
+
+    def refresh(self) -> None:
+        """Read the map of slots again from the first shard that answers."""
+        errors = []
+        known = dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds])
+        for address in sorted(known, key=lambda one: one not in self._connections):  # those that answer first
+            try:
+                rows = self._connection(address).call("CLUSTER", "SLOTS")
+            except ShardError as error:
+                self._drop(address)
+                errors.append(str(error))
+                continue
+            self._owners = [
+                (int(row[0]), int(row[1]), Address(row[2][0].decode() or address.host, int(row[2][1]))) for row in rows
+            ]
+            if self._owners:
+                self._doubtful = False
+                return
+            errors.append(f"shard {address} knows of no slots yet")
+        raise ShardError("no shard answers: " + "; ".join(errors))
+
+    def masters(self) -> list[Address]:
+        """The shards that own slots, in slot order."""
+        if not self._owners:
+            self.refresh()
+        return list(dict.fromkeys(owner for _, _, owner in sorted(self._owners)))
+
+    def owner(self, key: str) -> Address:
+        """The shard that owns a key's slot. Raises TemporaryError when none does."""
+        if not self._owners:
+            self.refresh()
+        slot = keys.slot_of(key)
+        for low, high, address in self._owners:
+            if low <= slot <= high:
+                return address
+        self._owners = []
+        raise TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
+
+    def call(self, key: str, *command: Any) -> Any:
+        """One command on the shard that owns ``key``; an error reply is raised."""
+        return raise_for(self.gather([(key, command)])[0])
+
+    def gather(self, commands: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
+
+        Redirected commands are sent again to their new owner. A shard that cannot be
+        reached yields its ShardError as the value of each of its commands, and makes the next
+        call read the map again: another shard may have taken over.
+        """
+        if self._doubtful:
+            with contextlib.suppress(ShardError):
+                self.refresh()
+        replies: list[Any] = [None] * len(commands)
+        waiting = list(range(len(commands)))
+        for attempt in range(_ROUNDS):
+            moved = self._round(commands, waiting, replies)
+            if not moved:
+                break
+            waiting = moved
+            if attempt < _ROUNDS - 1:
+                self.refresh()
+        return replies
+
+    def _round(
+        self, commands: Sequence[tuple[str, tuple[Any, ...]]], waiting: list[int], replies: list[Any]
+    ) -> list[int]:
+        by_shard: dict[Address, list[int]] = {}
+        for index in waiting:
+            by_shard.setdefault(self.owner(commands[index][0]), []).append(index)
+        answers = self._exchange({shard: [commands[i][1] for i in indexes] for shard, indexes in by_shard.items()})
+        moved = []
+        for address, indexes in by_shard.items():
+            for index, answer in zip(indexes, answers[address], strict=True):
+                replies[index] = answer
+                if isinstance(answer, ReplyError):
+                    word, _, rest = str(answer).partition(" ")
+                    if word == "MOVED":
+                        moved.append(index)
+                    elif word == "ASK":
+                        replies[index] = self._ask(rest, commands[index][1])
+        return moved
+
+    def _exchange(self, batches: dict[Address, list[tuple[Any, ...]]]) -> dict[Address, list[Any]]:
+        """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
+        answers: dict[Address, list[Any]] = {}
+        try:
+            for address, batch in batches.items():
+                try:
+                    self._connection(address).send(b"".join([pack(command) for command in batch]))
+                except ShardError as error:
+                    answers[address] = self._failed(address, error, len(batch))
+            for address, batch in batches.items():
+                if address in answers:
+                    continue
+                connection = self._connections[address]
+                try:
+                    answers[address] = [connection.receive() for _ in batch]
+                except ShardError as error:
+                    answers[address] = self._failed(address, error, len(batch))
+        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+            for address in batches:
+                self._drop(address)
+            raise
+        return answers
+
+    def _failed(self, address: Address, error: ShardError, count: int) -> list[Any]:
+        self._drop(address)
+        self._doubtful = True
+        return [error] * count
+
+    def _ask(self, target: str, command: tuple[Any, ...]) -> Any:
+        host, _, port = target.rpartition(" ")[2].rpartition(":")
+        address = Address(host, int(port))
+        try:
+            return self._connection(address).pipeline([("ASKING",), command])[1]
+        except ShardError as error:
+            return self._failed(address, error, 1)[0]
+
+    def _connection(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = self.connect(address)
+        return connection
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+
+class Layout:
+    """The number of partitions and of kept ticks, kept in the shards so that no two clients disagree."""
+
+    def __init__(self, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
+        self.partitions = partitions
+        self.keep_ticks = keep_ticks
+        self.tags = keys.tags(partitions)
+
+    def tag_of(self, host: int) -> str:
+        """The hash tag of a host's partition."""
+        return self.tags[keys.partition_of(host, self.partitions)]
+
+
+def write_layout(cluster: Cluster, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
+    """Store the layout of a new cluster; an existing one is never changed."""
+    value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions, "keep_ticks": keep_ticks})
+    cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value, "NX")
+
+
+def read_layout(cluster: Cluster) -> Layout:
+    """The layout of the cluster. Raises ConfigError when there is none or it is of another format."""
+    data = cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+    if data is None:
+        raise ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
+    try:
+        document = json.loads(data)
+        if document["format"] != LAYOUT_FORMAT:
+            raise ConfigError(f"layout format {document['format']}, this version knows {LAYOUT_FORMAT}")
+        return Layout(int(document["partitions"]), int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"the layout in the shards is damaged: {data!r}") from error

@@ -1,0 +1,349 @@
+"""A connection to the shard that owns a host's partition, which never waits.
+
+::
+
+    BACK_OFF ──▶ CONNECTING ──▶ ASKING (layout, slots) ──▶ CONNECTING (the owner) ──▶ READY
+        ▲             │              │                                                  │
+        └─────────────┴──────────────┴── any error, MOVED, ASK, no answer in time ──────┘
+
+A name is looked up in a thread (LOOKING_UP, before CONNECTING). The owner of this calls
+``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
+was in flight is then unknown, and the filter's position is asked for before anything is sent
+again. Retries back off exponentially with a jitter that differs from host to host, so that a
+data center does not knock at a restarted shard in step.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import select
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import hiredis
+
+from acquisition.errors import TemporaryError
+from acquisition.link.cluster import LAYOUT_FORMAT
+from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack, parse_address
+from acquisition.outbox.lookup import Lookup, Target, numeric
+from acquisition.wire import keys
+
+BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
+_FIRST_DELAY = 0.05
+_MOST_DELAY = 2.0
+_LOOKUP_POLL = 0.02
+_SLOW_DELAY = 5.0
+#: One for all senders of a process: what is received is parsed at once.
+_BUFFER = memoryview(bytearray(1 << 14))
+
+
+class Sender:
+    """``timeout`` bounds each step of finding the owner. ``errors`` counts by kind (``moved loading
+    oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, "" when
+    it is; ``generation`` grows with every connection that became ready; ``due`` is when
+    ``advance`` wants to be called if nothing happens before."""
+
+    def __init__(self, host: int, seeds: Sequence[Address], credentials: Credentials | None, timeout: float) -> None:
+        self.ready = False
+        self.due = 0.0
+        self.tag = ""
+        self.problem = "not connected yet"
+        self.errors: dict[str, int] = {}
+        self.generation = 0
+        self.address: Address | None = None
+        self._host = host
+        self._seeds = tuple(dict.fromkeys(seeds))
+        self._credentials = credentials if credentials is not None and credentials.password else None
+        self._timeout = timeout
+        self._state = BACK_OFF
+        self._owners: list[tuple[int, int, Address]] = []
+        self._known: list[Address] = []
+        self._target: Address | None = None
+        self._attempt = 0
+        self._deadline = 0.0
+        self._lookups: dict[Address, Lookup] = {}
+        self._socket: socket.socket | None = None
+        self._reader = hiredis.Reader()
+        self._unsent: bytes | memoryview = b""
+        self._questions: list[str] = []
+
+    def fileno(self) -> int:
+        """The socket's descriptor, -1 when there is none."""
+        return self._socket.fileno() if self._socket is not None else -1
+
+    def events(self) -> int:
+        """What to poll the descriptor for."""
+        if self._socket is None:
+            return 0
+        if self._state == CONNECTING:
+            return select.POLLOUT
+        return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the socket has not yet taken all that was sent."""
+        return bool(self._unsent)
+
+    def advance(self, now: float) -> bool:
+        """Go on towards ``ready`` as far as that is possible without waiting; returns whether it is."""
+        if self._state == BACK_OFF:
+            if now < self.due:
+                return False
+            self._connect(self._target or self._candidate(), now)
+        elif self._state == LOOKING_UP:
+            self._finish_lookup(now)
+        if self._state == CONNECTING:
+            self._finish_connect(now)
+        if self._state == ASKING:
+            for reply in self.receive(now):
+                self._answer(reply, now)
+                if self._state != ASKING:
+                    break
+        if self._state in (LOOKING_UP, CONNECTING, ASKING) and now >= self._deadline:
+            self.fail("timeout", f"shard {self.address} does not answer in time", now)
+        return self.ready
+
+    def send(self, data: bytes, now: float) -> None:
+        """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
+        self._unsent = data
+        self.flush(now)
+
+    def flush(self, now: float) -> bool:
+        """Send what was kept; returns whether the socket has taken all of it."""
+        if self._socket is None:
+            return False
+        data = self._unsent
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._fail_os(error, now)
+            return False
+        self._unsent = b"" if sent == len(data) else memoryview(data)[sent:]
+        return sent == len(data)
+
+    def receive(self, now: float) -> list[Any]:
+        """The replies that have arrived, errors as values; without waiting."""
+        if self._socket is None:
+            return []
+        try:
+            size = self._socket.recv_into(_BUFFER)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            self._fail_os(error, now)
+            return []
+        if not size:
+            self.fail("closed", f"shard {self.address} closed the connection", now)
+            return []
+        reader = self._reader
+        try:
+            reader.feed(bytes(_BUFFER[:size]))
+            replies = []
+            reply = reader.gets()
+            while reply is not False:
+                replies.append(reply)
+                reply = reader.gets()
+        except hiredis.ProtocolError as error:
+            self.baffle(str(error), now)
+            return []
+        return replies
+
+    def succeed(self) -> None:
+        """The shard took something: the next failure starts with a short delay again."""
+        self._attempt = 0
+
+    def refuse(self, error: ReplyError, now: float) -> None:
+        """The shard answered with an error: find the owner again, at once or later."""
+        word, _, rest = str(error).partition(" ")
+        known = error_for(error, self.address)
+        slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
+        self.fail(word.lower(), str(known), now, slow)
+        if word == "MOVED":
+            self._target = self._redirected(rest)
+            if self._attempt <= 1:
+                self.due = now
+
+    def baffle(self, reply: str, now: float) -> None:
+        """The shard answered with something that no shard answers."""
+        self.fail("protocol", f"{self.address} is no Redis: {reply}", now, slow=True)
+
+    def fail(self, kind: str, problem: str, now: float, slow: bool = False) -> None:
+        """Close, count, and try again after a delay; ``slow`` when only a person can repair it."""
+        self.close()
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+        self.problem = problem
+        self._target = None
+        self._owners = []  # the owner may be another one by now
+        delay = _SLOW_DELAY if slow else min(_MOST_DELAY, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
+        self._attempt += 1
+        self.due = now + delay * (0.5 + 0.5 * self._jitter())
+
+    def close(self) -> None:
+        """Close the connection; ``advance`` makes another one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self.ready = False
+        self._state = BACK_OFF
+        self._unsent = b""
+
+    def _jitter(self) -> float:
+        mixed = ((self._host ^ self._attempt) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        return (mixed >> 40) / (1 << 24)
+
+    def _candidate(self) -> Address:
+        """The next shard to ask: the ones that we know of and the seeds, in turn."""
+        known = list(dict.fromkeys([*self._seeds, *self._known]))
+        return known[(self._attempt + self._host) % len(known)]
+
+    def _connect(self, address: Address, now: float) -> None:
+        self.address = address
+        self._target = None
+        self._reader = hiredis.Reader()
+        self._deadline = now + self._timeout
+        target = numeric(address)
+        if target is not None:
+            self._open(target, now)
+            return
+        self._state = LOOKING_UP
+        if address not in self._lookups:  # one that takes long is waited for again, not started again
+            self._lookups[address] = Lookup(address)
+        self._finish_lookup(now)
+
+    def _finish_lookup(self, now: float) -> None:
+        assert self.address is not None
+        found = self._lookups[self.address].found
+        if found is None:
+            self.due = min(now + _LOOKUP_POLL, self._deadline)
+        else:
+            del self._lookups[self.address]
+            if isinstance(found, OSError):
+                self.fail("lookup", f"shard {self.address} cannot be reached: {found.strerror or found}", now)
+            else:
+                self._open(found, now)
+
+    def _open(self, target: Target, now: float) -> None:
+        self.due = self._deadline
+        try:
+            self._socket = socket.socket(target[0], socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            status = self._socket.connect_ex(target[1])
+        except OSError as error:
+            self._fail_os(error, now)
+            return
+        if status not in (0, errno.EINPROGRESS):
+            self._fail_os(OSError(status, errno.errorcode.get(status, "error")), now)
+            return
+        self._state = CONNECTING
+
+    def _finish_connect(self, now: float) -> None:
+        assert self._socket is not None
+        try:
+            status = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if status:
+                raise ConnectionRefusedError(status, errno.errorcode.get(status, "error"))
+            peer = self._socket.getpeername()
+            if peer == self._socket.getsockname():
+                # loopback: the kernel gave us the very port that we want to reach
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                self._fail_os(error, now)
+            return
+        self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        """Ask what is not known yet; when everything is, this is the owner."""
+        commands: list[tuple[Any, ...]] = []
+        self._questions = []
+        if self._credentials is not None:
+            self._questions.append("auth")
+            commands.append(("AUTH", self._credentials.username, self._credentials.password))
+        if not self._owners:
+            self._questions.append("slots")
+            commands.append(("CLUSTER", "SLOTS"))
+        if not self.tag:
+            self._questions.append("layout")
+            commands.append(("GET", keys.LAYOUT))
+        self._state = ASKING
+        if commands:
+            self.due = self._deadline = now + self._timeout
+            self.send(b"".join([pack(command) for command in commands]), now)
+        else:
+            self._decide(now)
+
+    def _answer(self, reply: Any, now: float) -> None:
+        question = self._questions.pop(0)
+        if isinstance(reply, ReplyError) and not (question == "layout" and str(reply).startswith("MOVED")):
+            self.refuse(reply, now)
+            return
+        if question == "slots":
+            try:
+                self._owners = _owners(reply, self.address)
+            except (TypeError, ValueError, IndexError, AttributeError):
+                self.baffle(f"CLUSTER SLOTS said {reply!r:.200}", now)
+                return
+            self._known = [address for _, _, address in self._owners]
+        elif question == "layout" and not isinstance(reply, ReplyError):
+            self.tag = _tag(reply, self._host)
+            if not self.tag:
+                problem = "no layout that this version knows: start the shards with `shardpulse shards up`"
+                self.fail("layout", f"shard {self.address} holds {problem}", now)
+                return
+        if not self._questions:
+            self._decide(now)
+
+    def _decide(self, now: float) -> None:
+        """Go to the owner of what is needed next, unless this is it."""
+        key = keys.raw(self.tag) if self.tag else keys.LAYOUT
+        slot = keys.slot_of(key)
+        owner = next((address for low, high, address in self._owners if low <= slot <= high), None)
+        if owner is None:
+            self.fail("clusterdown", f"no shard owns slot {slot}: the cluster is being set up or a shard is down", now)
+        elif owner != self.address:
+            self.close()
+            self._connect(owner, now)
+        elif not self.tag:
+            self.fail("moved", f"shard {owner} does not know that it owns slot {slot}", now)
+        else:
+            self._state = READY
+            self.ready = True
+            self.problem = ""
+            self.generation += 1
+
+    def _redirected(self, rest: str) -> Address | None:
+        """The address in ``<slot> <host>:<port>``; an empty host is the one that answered."""
+        place = rest.rpartition(" ")[2]
+        host = self.address.host if self.address is not None else ""
+        try:
+            return parse_address(f"{host}{place}" if place.startswith(":") else place)
+        except ValueError:
+            return None
+
+    def _fail_os(self, error: OSError, now: float) -> None:
+        kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
+        self.fail(kind, f"shard {self.address} cannot be reached: {error.strerror or error}", now)
+
+
+def _owners(rows: Any, asked: Address | None) -> list[tuple[int, int, Address]]:
+    """The rows of CLUSTER SLOTS; a shard that does not know its own address is the one that was asked."""
+    default = asked.host if asked is not None else ""
+    owners = []
+    for low, high, master, *_ in rows:
+        host = master[0].decode() if master[0] else ""
+        owners.append((int(low), int(high), Address(default if host in ("", "?") else host, int(master[1]))))
+    return owners
+
+
+def _tag(data: Any, host: int) -> str:
+    """The hash tag of the host's partition by the layout document, "" when it is none."""
+    try:
+        document = json.loads(data)
+        partitions = int(document["partitions"]) if document["format"] == LAYOUT_FORMAT else 0
+        return keys.tags(partitions)[keys.partition_of(host, partitions)]
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,332 @@
+"""The outbox: one ring of a probe's recent frames, confirmed or not, and their numbers.
+
+The oldest frame is dropped first, when the ring is full or the frame is too old; what a
+send window's ``floor`` says is exactly what is still here. With a path the ring is a
+file (on tmpfs), so that a probe that was killed goes on with its numbers and its frames;
+without one it is memory (load generator, replay).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from acquisition.errors import CannotCreateError, FrameError
+from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, Record, Recovery, space
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import frame
+
+_IN_MEMORY = -1
+_MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
+_FRESH_BYTES = 1 << 17  #: newest frames, kept in the process until they were sent once
+_SLACK = 1 << 16
+
+
+class Entry(NamedTuple):
+    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when it is void."""
+
+    window: SendWindow | None
+    sequence: int
+    made: int
+    samples: int
+    offset: int
+    size: int
+    at: float
+    serial: int
+
+
+class Outbox:
+    """``capacity_bytes`` and ``seconds`` bound what is held; ``path`` None keeps it in memory.
+
+    Frames have a running ``index`` from ``first`` to ``end``. ``found`` tells what became of an
+    older ring: ``memory created recovered version capacity damaged host``. ``faults`` counts
+    ``ring_<found>`` for a ring that could not be used, ``ring_write``, ``ring_large``,
+    ``ring_deleted``. Raises CannotCreateError when the file cannot be had.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        capacity_bytes: int = 16 << 20,
+        seconds: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.capacity = self.limit = capacity_bytes
+        self.windows: dict[int, SendWindow] = {}
+        self.first = self.end = 0
+        self.bytes = 0
+        self.faults: dict[str, int] = {}
+        self._seconds = seconds
+        self._clock = clock
+        self._entries: dict[int, Entry] = {}
+        self._fresh: dict[int, bytes] = {}
+        self._fresh_bytes = 0
+        self._memory: dict[int, bytes] = {}
+        self._memory_bytes = 0
+        self._head = 0
+        self._serial = 1
+        self._host = 0
+        self.found = "memory"
+        self._ring: FileRing | MemoryRing = MemoryRing()
+        if path is not None:
+            self._ring = self._open(FileRing(path, capacity_bytes))
+
+    @property
+    def path(self) -> str | None:
+        """The ring file, None in memory."""
+        return self._ring.path
+
+    def bind(self, host: int) -> None:
+        """Say whose frames these are; a ring of another host is emptied."""
+        if isinstance(self._ring, FileRing) and host != self._host:
+            if self._host:
+                self._set_aside("host")
+                self._count("ring_host")
+            self._ring.create(host)
+        self._host = host
+
+    def window(self, resource_set: int) -> SendWindow:
+        """The send window of a resource set, made when there is none yet."""
+        window = self.windows.get(resource_set)
+        if window is None:
+            window = self.windows[resource_set] = SendWindow(resource_set, time.time_ns())
+        return window
+
+    def make_room(self, size: int) -> float:
+        """Drop what is too old, and what is in the way of a frame of ``size`` bytes. Call it before the
+        frame is encoded, because it moves floors. Returns the time, which ``append`` wants."""
+        now = self._clock()
+        entries, first = self._entries, self.first
+        oldest = now - self._seconds
+        while first in entries and entries[first].at < oldest:
+            self._drop()
+            first = self.first
+        self._place(space(size))
+        return now
+
+    def append(self, window: SendWindow, samples: int, data: bytes, at: float) -> None:
+        """Store frame ``window.last + 1``, for which ``make_room`` was called just before."""
+        need = space(len(data))
+        window.last += 1
+        window.made += samples
+        if need > self.capacity:
+            self._give_up(window, samples)
+            return
+        offset = self._write(window, need, at, data)
+        serial = 0
+        if offset >= 0:
+            serial = self._serial
+            self._serial += 1
+            self._head = offset + need
+        end = self.end
+        self._entries[end] = Entry(window, window.last, window.made, samples, offset, len(data), at, serial)
+        self.bytes += need
+        self._fresh[end] = data
+        self._fresh_bytes += len(data)
+        while self._fresh_bytes > _FRESH_BYTES and len(self._fresh) > 1:
+            self._forget(next(iter(self._fresh)))
+        self.end = end + 1
+
+    def entry(self, index: int) -> Entry:
+        """The entry with ``first <= index < end``."""
+        return self._entries[index]
+
+    def read(self, index: int) -> bytes:
+        """The frame with ``first <= index < end``, as it was encoded."""
+        data = self._fresh.get(index)
+        if data is not None:
+            self._forget(index)
+            return data
+        entry = self._entries[index]
+        if entry.offset == _IN_MEMORY:
+            return self._memory[index]
+        return self._ring.read(entry.offset, entry.size)
+
+    def frames_after(self, window: SendWindow, sequence: int) -> list[bytes]:
+        """The held frames of a window that are newer than ``sequence``."""
+        entries = self._entries
+        return [
+            self.read(i) for i in range(self.first, self.end) if entries[i][0] is window and entries[i][1] > sequence
+        ]
+
+    def void(self, window: SendWindow) -> None:
+        """Forget the frames of a window; their room is used again in turn."""
+        for index in range(self.first, self.end):
+            entry = self._entries[index]
+            if entry.window is window:
+                self._entries[index] = Entry(None, *entry[1:])
+        window.floor = window.last + 1
+
+    def check(self) -> None:
+        """Notice a ring file that was deleted and write it again; call it now and then."""
+        ring = self._ring
+        if isinstance(ring, FileRing) and not ring.is_linked():
+            self._count("ring_deleted")
+            try:
+                ring.relink()
+            except CannotCreateError:
+                self._count("ring_write")
+
+    def close(self) -> None:
+        """Close the ring; the file stays for the next start. Calling it again is harmless."""
+        self._ring.close()
+
+    def _open(self, ring: FileRing) -> FileRing:
+        try:
+            recovery = ring.recover()
+            self._host, self.found = recovery.host, recovery.found
+            if not recovery.whole:
+                self._count("ring_damaged")
+            try:
+                self._take_up(recovery)
+            except FrameError:
+                self._set_aside("damaged")
+            if self.found != "recovered":
+                if self.found != "created":
+                    self._count(f"ring_{self.found}")
+                ring.create(0)
+                self._host = 0
+        except BaseException:
+            ring.close()
+            raise
+        return ring
+
+    def _take_up(self, recovery: Recovery) -> None:
+        for record in recovery.records:
+            self._restore(record)
+        for numbers in recovery.ledger:
+            window = self.windows.get(numbers.resource_set)
+            if window is None:
+                self.windows[numbers.resource_set] = SendWindow(*numbers)
+            elif window.epoch == numbers.epoch and window.last < numbers.last:
+                self.void(window)  # newer frames were in memory only
+                window.restart(*numbers[1:])
+        for window in self.windows.values():
+            window.recovered = window.highest = window.last
+
+    def _restore(self, record: Record) -> None:
+        """Take up a record of an earlier process, oldest first."""
+        held = frame.decode(record.data)
+        window = self.windows.get(held.resource_set)
+        if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
+            if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
+                self.void(window)
+            window = self.windows[held.resource_set] = SendWindow(
+                held.resource_set, held.epoch, held.sequence - 1, held.made
+            )
+        window.last = held.sequence
+        window.made = held.made + held.samples
+        size = len(record.data)
+        at = min(record.at, self._clock())
+        self._entries[self.end] = Entry(
+            window, held.sequence, window.made, held.samples, record.offset, size, at, record.serial
+        )
+        self.end += 1
+        self.bytes += space(size)
+        self._serial = record.serial + 1
+        self._head = record.offset + space(size)
+
+    def _set_aside(self, reason: str) -> None:
+        self.found = reason
+        self._entries.clear()
+        self.windows.clear()
+        self.first = self.end
+        self.bytes = self._head = 0
+        self._serial = 1
+
+    def _place(self, need: int) -> None:
+        """Move the head to where ``need`` bytes fit, dropping what is in the way."""
+        oldest = self._oldest_on_disk()
+        if oldest is None:
+            self._begin_lap()
+        elif self._head + need > self.limit:
+            self._drop_between(self._head, self.capacity)  # what is left of the lap before
+            self._drop_between(0, need)
+            self._begin_lap()
+        elif self._head > oldest.offset >= self._head - oldest.offset + need + _SLACK:
+            self._begin_lap()  # the start is free again: use it, so that the file stays small
+        elif oldest.offset >= self._head:
+            self._drop_between(self._head, self._head + need)
+
+    def _drop_between(self, low: int, high: int) -> None:
+        oldest = self._oldest_on_disk()
+        while oldest is not None and low <= oldest.offset < high:
+            self._drop()
+            oldest = self._oldest_on_disk()
+
+    def _begin_lap(self) -> None:
+        self._head = 0
+        self.limit = self.capacity  # a disk that was full may have room again
+
+    def _write(self, window: SendWindow, need: int, at: float, data: bytes) -> int:
+        """Write at the head; when the disk is full, use the part that we have, then memory."""
+        for _ in range(2):
+            offset = self._head
+            oldest = self._oldest_on_disk()
+            try:
+                self._ring.write(offset, self._serial, oldest.serial if oldest else self._serial, at, data)
+                return offset
+            except OSError:
+                self._count("ring_write")
+            if offset < need:
+                break
+            self.limit = offset
+            self._place(need)
+        while self._memory_bytes + need > _MEMORY_LIMIT and self._memory:
+            self._drop()
+        self._memory[self.end] = data
+        self._memory_bytes += len(data)
+        self._remember(window)  # a later process must not use its number again
+        return _IN_MEMORY
+
+    def _oldest_on_disk(self) -> Entry | None:
+        entry = self._entries.get(self.first)
+        if entry is None or entry.offset >= 0:
+            return entry
+        for index in range(self.first + 1, self.end):
+            entry = self._entries[index]
+            if entry.offset >= 0:
+                return entry
+        return None
+
+    def _drop(self) -> None:
+        """Drop the oldest frame."""
+        index = self.first
+        entry = self._entries.pop(index)
+        self.first = index + 1
+        self.bytes -= space(entry.size)
+        if index in self._fresh:
+            self._forget(index)
+        if entry.offset >= 0:
+            self._ring.free(entry.offset)
+        else:
+            self._memory_bytes -= len(self._memory.pop(index))
+        window = entry.window
+        if window is not None:
+            window.floor = entry.sequence + 1
+            if entry.sequence > window.applied:
+                window.dropped_frames += 1
+                window.dropped_samples += entry.samples
+            if window.floor > window.last:
+                self._remember(window)
+
+    def _give_up(self, window: SendWindow, samples: int) -> None:
+        """A frame larger than the ring: skip it and what is before it, so that its loss is counted."""
+        self._count("ring_large")
+        self.void(window)
+        window.dropped_frames += 1
+        window.dropped_samples += samples
+        self._remember(window)
+
+    def _remember(self, window: SendWindow) -> None:
+        try:
+            self._ring.remember(Numbers(window.resource_set, window.epoch, window.last, window.made))
+        except OSError:
+            self._count("ring_write")
+
+    def _forget(self, index: int) -> None:
+        self._fresh_bytes -= len(self._fresh.pop(index))
+
+    def _count(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1

@@ -1,0 +1,185 @@
+"""``shardpulse shards up|down|status``: the shards of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from acquisition import help_text
+from acquisition.config import loader as config
+from acquisition.errors import (
+    EXIT_CANNOT_CREATE,
+    EXIT_CONFIG,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    CannotCreateError,
+)
+from acquisition.link import endpoints
+from acquisition.shards import machine, state_directory
+from acquisition.shards import status as shard_status
+from acquisition.shards.launch import Shards, running, start_shards
+from acquisition.shards.status import ShardStatus
+
+_DESCRIPTION = """\
+Start, stop and show the shards of this machine.
+
+A shard is one redis-server (6.2 or newer) pinned to one core; together they form a
+Redis Cluster that listens on loopback. `up` returns when all are healthy and leaves
+them running in the background; they keep everything in memory, so `down` forgets it."""
+
+_EXAMPLES = """
+shardpulse shards up                     one shard per core, on free ports
+shardpulse shards up --count 3 --base-port 7001
+shardpulse shards up --cores 2,3         only on these cores
+shardpulse shards status                 is each answering and pinned? how full is it?
+shardpulse shards down                   end them and remove their files
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    options = _parser().parse_args(argv)
+    everything = config.load(options.config)
+    settings = everything.shards
+    if options.dir:
+        settings = msgspec.structs.replace(settings, directory=options.dir)
+    options.keep_ticks = everything.filter.keep_ticks
+    action: Callable[[argparse.Namespace, config.Shards], int] = options.action
+    return action(options, settings)
+
+
+def up(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Start the shards, or say that they run already."""
+    directory = endpoints.directory(settings)
+    with state_directory.locked(directory):
+        shards = _already_running(directory)
+        if shards is not None:
+            print(f"already running in {directory}", file=sys.stderr)
+        else:
+            shards = start_shards(
+                options.count or settings.count,
+                directory,
+                cores=options.cores,
+                base_port=settings.base_port if options.base_port is None else options.base_port,
+                maxmemory_bytes=settings.maxmemory_bytes,
+                partitions=settings.partitions,
+                keep_ticks=options.keep_ticks,
+                tied=False,
+            )
+    return _show(shards, options.json)
+
+
+def down(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Stop the shards, those included that somebody killed."""
+    directory = endpoints.directory(settings)
+    shards = running(directory)
+    if shards is not None:
+        with state_directory.locked(directory):
+            shards.stop()
+    count = len(shards.shards) if shards else 0
+    if options.json:
+        print(json.dumps({"stopped": [str(address) for address in shards.addresses] if shards else []}))
+    else:
+        print(f"stopped {count} shards" if count else f"no shards are running in {directory}")
+    return EXIT_OK
+
+
+def status(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Show the shards; the exit code says whether all of them serve."""
+    directory = endpoints.directory(settings)
+    shards = running(directory)
+    if shards is None:
+        if options.json:
+            print(json.dumps({"directory": str(directory), "shards": []}))
+        print(f"no shards are running in {directory}: `shardpulse shards up` starts them", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    return _show(shards, options.json)
+
+
+def _already_running(directory: Path) -> Shards | None:
+    """The shards in ``directory`` if all of them live; none if none does. Raises CannotCreateError for some."""
+    shards = running(directory)
+    if shards is None:
+        return None
+    alive = len(shards.alive)
+    if alive == len(shards.shards):
+        return shards
+    if alive:
+        raise CannotCreateError(
+            f"only {alive} of {len(shards.shards)} shards in {directory} live: `shardpulse shards down` first"
+        )
+    shards.stop()  # all were killed: remove what they left
+    return None
+
+
+def _show(shards: Shards, as_json: bool) -> int:
+    rows = shard_status.read(shards.shards, shards.layout.partitions)
+    if as_json:
+        document = {
+            "directory": str(shards.directory),
+            "redis": {"version": shards.redis.version, "source": shards.redis.source, "path": shards.redis.path},
+            "shards": [row._asdict() for row in rows],
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        print(f"redis-server {shards.redis.version} ({shards.redis.source}), state in {shards.directory}")
+        for row in rows:
+            print(_line(row))
+    return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
+
+
+def _line(row: ShardStatus) -> str:
+    place = f"{row.address}  pid {row.pid}  core {row.core} {'pinned' if row.pinned else 'NOT PINNED'}"
+    if not row.answering:
+        return f"{row.address}  pid {row.pid}  NOT ANSWERING: {row.problem}"
+    return (
+        f"{place}  cluster {row.cluster_state}  slots {row.slots}"
+        f"  memory {row.memory_bytes / 1e6:.1f} of {row.memory_limit_bytes / 1e6:.0f} MB"
+        f"  {row.commands_per_second} commands/s  {row.clients} clients  {row.frames_kept} frames kept"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
+    parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
+    actions = parser.add_subparsers(metavar="up|down|status", required=True)
+    for action, text in ((up, "start shards"), (down, "stop them"), (status, "show them")):
+        sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
+        sub.set_defaults(action=action)
+        sub.add_argument("--dir", metavar="DIR", help="where their state lives (default: [shards] directory)")
+        sub.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+        sub.add_argument("--json", action="store_true", help="print JSON")
+        if action is up:
+            _add_up_options(sub)
+    return parser
+
+
+def _add_up_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--count", type=_positive, default=0, metavar="N", help="shards to start (default: one per core)"
+    )
+    parser.add_argument("--base-port", type=_positive, metavar="P", help="first port (default: free ports)")
+    usable = ",".join(map(str, machine.cores()))
+    parser.add_argument(
+        "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in turn (default: {usable})"
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 65535")
+    return int(text)
+
+
+def _core_list(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of cores such as 0,1") from error

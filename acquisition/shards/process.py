@@ -1,0 +1,169 @@
+"""One shard: a redis-server with a configuration of its own, pinned to one core."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from acquisition.errors import CannotCreateError
+from acquisition.link.resp import Address
+from acquisition.shards import lifeline, machine
+from acquisition.shards.redis_binary import RedisBinary
+
+_LOG = "redis.log"
+_CONFIGURATION = "redis.conf"
+_STOP_SECONDS = 5.0
+
+
+class Shard(NamedTuple):
+    """A started shard. ``pid`` with ``started`` (machine.start_time) is never another process."""
+
+    host: str
+    port: int
+    pid: int
+    started: int
+    core: int
+    directory: str
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return Address(self.host, self.port)
+
+    @property
+    def alive(self) -> bool:
+        """True while this very process runs."""
+        return machine.start_time(self.pid) == self.started
+
+    @property
+    def pinned(self) -> bool:
+        """True when all of its threads are bound to its core and no other."""
+        return self.alive and machine.is_pinned(self.pid, self.core)
+
+
+def directives(address: Address, core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
+    """The configuration of a shard, for 6.2 as well as 7.x.
+
+    Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
+    pushes back, and the probe's outbox keeps what was refused. A shard that lost some
+    slots still serves the others. The CPU lists are written with underscores, because
+    redis-server refuses the hyphen before 7.4.
+    """
+    lists = ("server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist")
+    return {
+        "bind": address.host,
+        "port": str(address.port),
+        "protected-mode": "yes",
+        "tcp-keepalive": "60",
+        "timeout": "0",
+        "daemonize": "no",
+        "supervised": "no",
+        "dir": _quoted(directory),
+        "logfile": _quoted(str(Path(directory, _LOG))),
+        "pidfile": _quoted(str(Path(directory, "redis.pid"))),
+        "save": '""',
+        "appendonly": "no",
+        "stop-writes-on-bgsave-error": "no",
+        "maxmemory": str(maxmemory),
+        "maxmemory-policy": "noeviction",
+        "cluster-enabled": "yes",
+        "cluster-config-file": "nodes.conf",
+        "cluster-announce-ip": address.host,
+        "cluster-node-timeout": "5000",
+        "cluster-require-full-coverage": "no",
+        "slowlog-log-slower-than": "-1",
+        "latency-monitor-threshold": "0",
+        "jemalloc-bg-thread": "no",  # this thread alone would not be covered by the CPU lists
+        **dict.fromkeys(lists, str(core)),
+        **({"latency-tracking": "no", "shutdown-timeout": "0"} if release >= (7,) else {}),
+    }
+
+
+def configure(
+    redis: RedisBinary, address: Address, core: int, directory: Path, maxmemory: int, extra: Mapping[str, str]
+) -> None:
+    """Make the directory of a shard and its configuration; ``extra`` adds to or replaces directives.
+
+    Raises CannotCreateError.
+    """
+    lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (directory / _CONFIGURATION).write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
+    except OSError as error:
+        raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
+
+
+def launch(
+    redis: RedisBinary, address: Address, core: int, directory: Path, tied: bool
+) -> tuple[Shard, subprocess.Popen[bytes]]:
+    """Start the shard that is configured in ``directory``; it is not waited for.
+
+    ``tied``: it dies with this process, else it lives on. Raises CannotCreateError.
+    """
+    command = [redis.path, str(directory / _CONFIGURATION)]
+    try:
+        child = subprocess.Popen(
+            lifeline.tied(command) if tied else command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=directory,
+            start_new_session=True,  # Ctrl-C in the terminal is for us to handle, in order
+        )
+    except OSError as error:
+        raise CannotCreateError(f"shard {address} cannot be started in {directory}: {error}") from error
+    return Shard(address.host, address.port, child.pid, machine.start_time(child.pid) or 0, core, str(directory)), child
+
+
+def last_words(directory: Path) -> str:
+    """The last line of a shard's log that says something: why it ended."""
+    try:
+        lines = (directory / _LOG).read_text(errors="replace").splitlines()
+    except OSError:
+        return "it wrote no log"
+    spoken = [line.partition(" # ")[2] for line in lines if " # " in line]
+    return spoken[-1] if spoken else (lines[-1] if lines else "its log is empty")
+
+
+def stop(shards: Iterable[Shard], children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
+    """End shards and remove their directories: SIGTERM, and SIGKILL to those that do not hear it.
+    Shards that are gone already are no error. ``children`` of this process are reaped."""
+    shards = list(shards)
+    _signal(shards, signal.SIGTERM)
+    if not _gone(shards, _STOP_SECONDS):
+        _signal(shards, signal.SIGKILL)
+        _gone(shards, _STOP_SECONDS)
+    for child in children:
+        child.wait(_STOP_SECONDS)
+    for shard in shards:
+        shutil.rmtree(shard.directory, ignore_errors=True)
+
+
+def _signal(shards: list[Shard], number: signal.Signals) -> None:
+    for shard in shards:
+        if shard.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(shard.pid, number)
+
+
+def _gone(shards: list[Shard], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(shard.alive for shard in shards):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _quoted(text: str) -> str:
+    """A string as redis.conf wants it (sdssplitargs)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

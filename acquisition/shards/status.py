@@ -1,0 +1,89 @@
+"""What each shard says about itself: INFO, the slots it owns, the frames that wait in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.resp import Connection, ReplyError, raise_for
+from acquisition.shards.process import Shard
+from acquisition.wire import keys
+
+
+class ShardStatus(NamedTuple):
+    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why."""
+
+    address: str
+    pid: int
+    core: int
+    pinned: bool  #: read back from /proc for all of its threads
+    answering: bool
+    problem: str = ""
+    slots: int = 0  #: owned, of 16384
+    memory_bytes: int = 0
+    memory_limit_bytes: int = 0
+    commands_per_second: int = 0
+    clients: int = 0
+    cpu_seconds: float = 0.0  #: user and system since its start
+    frames: int = 0  #: stream entries that were written since its start
+    frames_kept: int = 0  #: raw frames that lie in it now
+    cluster_state: str = ""
+
+
+def read(shards: Iterable[Shard], partitions: int = keys.DEFAULT_PARTITIONS, timeout: float = 2.0) -> list[ShardStatus]:
+    """The status of each shard, whatever state it is in."""
+    return [_read(shard, partitions, timeout) for shard in shards]
+
+
+def _read(shard: Shard, partitions: int, timeout: float) -> ShardStatus:
+    blank = ShardStatus(str(shard.address), shard.pid, shard.core, shard.pinned, answering=False)
+    if not shard.alive:
+        return blank._replace(problem="its process is gone")
+    try:
+        connection = Connection(shard.address, timeout=timeout)
+    except ShardpulseError as error:
+        return blank._replace(problem=str(error))
+    try:
+        return _ask(connection, blank, partitions)
+    except ShardpulseError as error:
+        return blank._replace(problem=str(error))
+    finally:
+        connection.close()
+
+
+def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardStatus:
+    replies = connection.pipeline([("INFO", "all"), ("CLUSTER", "INFO"), ("CLUSTER", "SLOTS")])
+    info, cluster, slots = (raise_for(reply, connection.address) for reply in replies)
+    figures = {**_pairs(info), **_pairs(cluster)}
+    owned = [(int(low), int(high)) for low, high, owner, *_ in slots if int(owner[1]) == connection.address.port]
+    return blank._replace(
+        answering=True,
+        slots=sum(high - low + 1 for low, high in owned),
+        memory_bytes=int(figures["used_memory"]),
+        memory_limit_bytes=int(figures["maxmemory"]),
+        commands_per_second=int(figures["instantaneous_ops_per_sec"]),
+        clients=int(figures["connected_clients"]),
+        cpu_seconds=float(figures["used_cpu_sys"]) + float(figures["used_cpu_user"]),
+        frames=_entries_written(figures.get("cmdstat_xadd", "")),
+        frames_kept=_kept(connection, owned, partitions),
+        cluster_state=figures["cluster_state"],
+    )
+
+
+def _kept(connection: Connection, owned: list[tuple[int, int]], partitions: int) -> int:
+    streams = [keys.raw(tag) for tag in keys.tags(partitions)]
+    here = [stream for stream in streams if any(low <= keys.slot_of(stream) <= high for low, high in owned)]
+    lengths: list[Any] = connection.pipeline([("XLEN", stream) for stream in here]) if here else []
+    return sum(length for length in lengths if not isinstance(length, ReplyError))
+
+
+def _entries_written(statistics: str) -> int:
+    """``calls=5,usec=9,…,rejected_calls=1,failed_calls=0``: the calls that wrote something."""
+    counts = dict(part.split("=", 1) for part in statistics.split(",") if "=" in part)
+    return int(counts.get("calls", 0)) - int(counts.get("failed_calls", 0))
+
+
+def _pairs(text: bytes) -> dict[str, str]:
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {key: value for key, colon, value in lines if colon}

@@ -1,0 +1,151 @@
+"""A block: one resource set of one host in a snapshot, with its values as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import codes
+from acquisition.model.metric import Metric
+from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
+from acquisition.wire import smoothed
+from acquisition.wire.position import Position
+from acquisition.wire.smoothed import Floats, SmoothedRecord
+from acquisition.wire.table import Entity
+
+#: The tick that the reading asks for is here.
+CURRENT = "current"
+#: It is not: the host is slow, or what it sent cannot be used. ``reason`` says which.
+LATE = "late"
+#: Nothing has come from the whole host for longer than ``down_after``.
+DOWN = "down"
+
+STATES = (CURRENT, LATE, DOWN)  #: the index of a state is its number in arrays
+
+
+class Block:
+    """One (host, resource set) of a snapshot; values are decoded when they are first asked for.
+
+    ``tick``, ``wall`` and ``age_seconds`` are those of the values where the block has values, else of the
+    newest tick that the filter has applied. ``age_seconds`` counts from when sampling
+    ended, or from when the filter had the samples if the host's clock is ahead of that.
+    ``reason`` is empty for a current block. ``has_values`` is False for a block that is not
+    current in a coherent reading: no older value stands in for the missing one.
+    ``damage`` is the reason of a record or position that is none; ``unreachable`` says that a shard
+    did not answer for this block.
+    """
+
+    __slots__ = (
+        "_ids", "_record", "age_seconds", "damage", "data", "filtered", "has_values",
+        "head", "host", "host_id", "interval", "names", "position", "reason", "resource_set",
+        "set_id", "state", "tick", "unreachable", "wall",
+    )  # fmt: skip
+
+    def __init__(self, host_id: int, set_id: int, position: Position | None) -> None:
+        self.host_id = host_id
+        self.set_id = set_id
+        self.position = position
+        self.host = f"{host_id:016x}"
+        self.resource_set = f"{set_id:08x}"
+        self.names: Names | None = None
+        self.state = LATE
+        self.reason = ""
+        self.damage = ""
+        self.unreachable = False
+        self.has_values = False
+        self.tick = position.tick if position else 0
+        self.wall = position.wall if position else 0.0
+        self.interval = position.interval if position else 0.0
+        self.filtered = self.wall
+        self.age_seconds = float("inf")
+        self.head: smoothed.Head | None = None
+        self.data = b""
+        self._ids = b""
+        self._record: SmoothedRecord | None = None
+
+    def take(self, head: smoothed.Head, data: bytes) -> None:
+        """Make a checked record the values of this block."""
+        self.head, self.data, self.has_values = head, data, True
+        self.tick, self.wall, self.filtered = head.tick, head.wall, head.filtered
+        self._ids = data[smoothed.HEADER_SIZE : head.planes_at]
+
+    def take_rows(self, head: smoothed.Head, ids: bytes) -> None:
+        """Take from an older record only who its rows are and when it was made."""
+        self.head, self._ids, self.filtered = head, ids, head.filtered
+
+    def use_names(self, names: Names | None, set_name: str | None) -> None:
+        """Take names; what has none keeps its number."""
+        self.names = names
+        if names is not None:
+            self.host, self.resource_set = names.table.host, names.table.resource_set
+        elif set_name is not None:
+            self.resource_set = set_name
+
+    @property
+    def ids(self) -> npt.NDArray[np.uint64]:
+        """Entity ids, uint64 (n,); those of the newest record where the block has no values."""
+        return np.frombuffer(self.raw_ids, "<u8")
+
+    @property
+    def raw_ids(self) -> bytes:
+        """The same as bytes. Without any record: every entity of the table, if there is one."""
+        if self.head is None and self.names is not None:
+            return np.array(list(self.names.entities), "<u8").tobytes()
+        return self._ids
+
+    @property
+    def schema(self) -> int:
+        """The hash of the columns."""
+        if self.head is not None:
+            return self.head.schema
+        return self.names.schema if self.names is not None else 0
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The columns."""
+        if self.head is None:
+            return self.names.table.metrics if self.names is not None else ()
+        if self.names is None:
+            return [nameless_metric(self.head.schema, column) for column in range(self.head.metrics)]
+        return self.names.metrics_of(self.head.schema, self.head.metrics)
+
+    @property
+    def entities(self) -> Sequence[Entity]:
+        """The rows."""
+        if self.names is None:
+            return [nameless_entity(key) for key in self.ids.tolist()]
+        return self.names.entities_of(self.raw_ids)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Entities and metrics."""
+        columns = self.head.metrics if self.head is not None else len(self.metrics)
+        return len(self.raw_ids) // 8, columns
+
+    def record(self) -> SmoothedRecord | None:
+        """The decoded record, or None where the block has no values."""
+        if self._record is None and self.has_values:
+            self._record = smoothed.decode(self.data)
+        return self._record
+
+    def plane(self, name: str) -> Floats:
+        """A plane (``mean last variance trend``), float32 (n, m); NaN where there is no value."""
+        record = self.record()
+        found = record.planes.get(name) if record is not None else None
+        return found if found is not None else np.full(self.shape, np.nan, np.float32)
+
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Validity codes, uint8 (n, m); MISSING throughout where the block has no values."""
+        record = self.record()
+        return record.codes() if record is not None else np.full(self.shape, codes.MISSING, np.uint8)
+
+    def stale_seconds(self) -> Floats:
+        """Seconds from each sample's last valid value to the block's tick, float32 (n, m).
+
+        0 where the sample is valid, infinite where there never was a valid one, NaN where
+        the block has no values.
+        """
+        record = self.record()
+        return record.ages() if record is not None else np.full(self.shape, np.nan, np.float32)

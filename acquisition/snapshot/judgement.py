@@ -1,0 +1,140 @@
+"""The verdict on what a slot holds: is it the tick that was asked for, and if not, why not (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from acquisition.errors import FrameError, ShardpulseError
+from acquisition.model import ticks
+from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
+from acquisition.snapshot.shard_reading import Member, Place, Value
+from acquisition.wire import smoothed
+
+
+class Due(NamedTuple):
+    """What is due at one moment: ``now`` is the reader's clock, seconds since 1970."""
+
+    now: float
+    grace: float
+    keep_ticks: int
+
+    def tick(self, interval: float) -> int:
+        """The newest tick of an interval that must be there."""
+        return ticks.coherent_tick(self.now, interval, ticks.usable_grace(self.grace, interval, self.keep_ticks))
+
+
+def begin(member: Member, place: Place) -> Block:
+    """The block of a member, late until a record is found; with a reason when none is to be looked for."""
+    block = Block(member.host, member.resource_set, place.position)
+    if place.error is not None:
+        block.reason = str(place.error)
+        block.damage = place.error.reason if isinstance(place.error, FrameError) else ""
+        block.unreachable = not block.damage
+    elif not 0 < block.interval < float("inf"):
+        block.reason = "no samples yet"
+    else:
+        block.interval = ticks.exact_interval(block.interval)
+    return block
+
+
+def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # noqa: ARG001 - one signature for both
+    """Give ``block`` the values of exactly ``tick``, or the reason why it has none.
+
+    A record that was made more than an interval before its own tick began comes from a host
+    whose clock is ahead: its number says nothing about when it was sampled.
+    """
+    head = _head(block, value, tick)
+    if head is None or block.position is None:
+        return
+    if head.epoch != block.position.epoch or head.tick != tick:
+        block.reason = _absence(block.position.tick, tick)
+    elif head.filtered < (tick - 1) * block.interval:
+        block.reason = f"the host's clock is {head.wall - head.filtered:.1f} s ahead"
+    else:
+        _take(block, head, value)
+        block.state = CURRENT
+
+
+def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
+    """Give ``block`` its newest values; it is current when it is not behind what is due.
+
+    A record newer than the position, of the same epoch, was committed between the two reads.
+    """
+    head = _head(block, value, tick)
+    if head is None or block.position is None:
+        return
+    if head.epoch != block.position.epoch or (head.sequence < block.position.sequence and head.tick != tick):
+        block.reason = "its newest record is of another tick"
+        return
+    _take(block, head, value)
+    expected = due.tick(block.interval)
+    if head.tick >= expected and head.filtered >= (expected - 1) * block.interval:
+        block.state = CURRENT
+    else:
+        block.reason = _absence(head.tick, expected)
+
+
+def explain_delay(block: Block) -> None:
+    """Say so when a late block's samples do arrive, but long after their time."""
+    delay = block.filtered - block.wall
+    if delay > 2 * block.interval:
+        block.reason += f"; its samples arrive {delay:.1f} s after their time (its clock, or a backlog)"
+
+
+def set_ages(blocks: Iterable[Block], now: float, down_after: float) -> None:
+    """Set the age of every block at ``now``, and call hosts down of which nothing has come for
+    ``down_after`` seconds (or two of their shortest intervals, where that is longer).
+
+    A host whose shard cannot be read is late, not down: nothing is known about it.
+    """
+    seen: dict[int, float] = {}
+    patience: dict[int, float] = {}
+    for block in blocks:
+        if not block.wall:  # nothing has ever been sampled, or nothing is known
+            continue
+        block.age_seconds = now - min(block.wall, block.filtered)
+        host = block.host_id
+        seen[host] = max(seen.get(host, 0.0), block.filtered)
+        patience[host] = min(patience.get(host, float("inf")), 2 * block.interval)
+    for block in blocks:
+        limit = max(down_after, patience.get(block.host_id, 0.0))
+        if (
+            block.state == LATE
+            and not block.unreachable
+            and block.host_id in seen
+            and now - seen[block.host_id] > limit
+        ):
+            block.state = DOWN
+
+
+def _head(block: Block, value: Value, tick: int) -> smoothed.Head | None:
+    """The checked header of a value, or None after noting the reason in ``block``."""
+    if isinstance(value, ShardpulseError):
+        block.reason, block.unreachable = str(value), True
+        return None
+    if value is None:
+        block.reason = _absence(block.tick, tick, "has expired")
+        return None
+    try:
+        head = smoothed.check(value)
+    except FrameError as error:
+        block.damage, block.reason = error.reason, f"unreadable record: {error}"
+        return None
+    if (head.host, head.resource_set) != (block.host_id, block.set_id):
+        block.damage, block.reason = "shape", "unreadable record: it belongs to another host"
+        return None
+    return head
+
+
+def _take(block: Block, head: smoothed.Head, value: Value) -> None:
+    if isinstance(value, bytes):
+        block.take(head, value)
+
+
+def _absence(newest: int, tick: int, same: str = "is of an older epoch") -> str:
+    if newest < tick:
+        return f"{tick - newest} behind tick {tick}"
+    if newest > tick:
+        return f"tick {tick} was missed or is no longer kept; the newest is {newest}"
+    return f"tick {tick} {same}"

@@ -1,0 +1,78 @@
+"""One metric over all hosts as numpy arrays: what a scheduler computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.snapshot.block import STATES, Block
+from acquisition.snapshot.selection import Selection
+from acquisition.wire.smoothed import Floats
+
+_PLANES = ("mean", "last", "variance", "trend")
+_DTYPES = ("u8", "u8", "f4", "f4", "f4", "f4", "u1", "f4", "f8", "i8", "u1")
+
+
+class Matrix(NamedTuple):
+    """Columns of equal length n, one element per entity.
+
+    ``mean last variance trend`` float32, NaN where there is no value; ``codes`` uint8 (acquisition.model.codes);
+    ``stale`` float32 seconds since the last valid value (infinite: never); ``age`` float64 seconds since
+    the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.block.STATES; ``ids`` uint64;
+    ``tick`` int64; ``host_ids`` uint64.
+    """
+
+    hosts: list[str]
+    entities: list[str]
+    host_ids: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.uint64]
+    mean: Floats
+    last: Floats
+    variance: Floats
+    trend: Floats
+    codes: npt.NDArray[np.uint8]
+    stale: Floats
+    age: npt.NDArray[np.float64]
+    tick: npt.NDArray[np.int64]
+    state: npt.NDArray[np.uint8]
+
+
+def matrix_of(blocks: Iterable[Block], selection: Selection, metric: str) -> Matrix:
+    """The matrix of one metric; resource sets that do not have it contribute nothing."""
+    hosts: list[str] = []
+    entities: list[str] = []
+    parts: list[tuple[npt.NDArray[Any], ...]] = []
+    for block in blocks:
+        if not selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
+            continue
+        column = next((i for i, each in enumerate(block.metrics) if each.name == metric), None)
+        if column is None:
+            continue
+        members = block.entities
+        rows: slice | list[int] = slice(None)
+        if selection.entities is not None:
+            chosen = [i for i, entity in enumerate(members) if selection.takes_entity(entity)]
+            members, rows = [members[i] for i in chosen], chosen
+        hosts += [block.host] * len(members)
+        entities += [entity.name for entity in members]
+        parts.append(_columns(block, column, rows, len(members)))
+    if not parts:
+        return Matrix([], [], *(np.empty(0, dtype) for dtype in _DTYPES))
+    return Matrix(hosts, entities, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _columns(block: Block, column: int, rows: slice | list[int], count: int) -> tuple[npt.NDArray[Any], ...]:
+    """The arrays of one block, in the order of Matrix."""
+    return (
+        np.full(count, block.host_id, np.uint64),
+        block.ids[rows],
+        *(block.plane(name)[rows, column] for name in _PLANES),
+        block.codes()[rows, column],
+        block.stale_seconds()[rows, column],
+        np.full(count, block.age_seconds),
+        np.full(count, block.tick, np.int64),
+        np.full(count, STATES.index(block.state), np.uint8),
+    )

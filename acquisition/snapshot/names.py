@@ -1,0 +1,126 @@
+"""The names behind the numbers of a resource set, and a cache of them for readers.
+
+Names change rarely and are large (as large as the samples), so a reader keeps them and asks
+again only when a record holds an id or a column that it cannot name, and now and then for names
+that changed under an id that stayed (a process that called exec, a guest that was renamed).
+A table that has not come yet hides nothing: what it would name is shown by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from acquisition.errors import FrameError
+from acquisition.model.metric import INFINITY, Metric, schema_hash
+from acquisition.wire import table as table_format
+from acquisition.wire.table import Entity, Table
+
+#: Seconds after which names are read again although nothing is missing.
+REFRESH_SECONDS = 30.0
+_REMEMBERED_VECTORS = 4
+
+
+def nameless_entity(identity: int) -> Entity:
+    """The stand-in for an entity whose table has not come: its id in hex for a name."""
+    return Entity(identity, "", "", "", f"{identity:016x}")
+
+
+def nameless_metric(schema: int, column: int) -> Metric:
+    """The stand-in for a column whose table has not come: ``SCHEMA#COLUMN``."""
+    return Metric(f"{schema:08x}#{column}", "", "", -INFINITY, INFINITY, "")
+
+
+class Names:
+    """One table, indexed: entities by id, metrics by column."""
+
+    __slots__ = ("_known", "_memo", "entities", "raw", "read_at", "schema", "table")
+
+    def __init__(self, table: Table, raw: bytes = b"", read_at: float = 0.0) -> None:
+        self.table = table
+        self.raw = raw
+        self.read_at = read_at
+        self.schema = schema_hash(table.metrics)
+        self.entities = {entity.id: entity for entity in table.entities}
+        self._known = b""
+        self._memo: dict[bytes, tuple[Entity, ...]] = {}
+
+    def knows(self, ids: bytes, schema: int) -> bool:
+        """Whether every id of the vector (uint64 as bytes) and the schema have names."""
+        if schema != self.schema:
+            return False
+        if ids == self._known:
+            return True
+        if not self.entities.keys() >= set(_unpack(ids)):
+            return False
+        self._known = ids
+        return True
+
+    def entities_of(self, ids: bytes) -> tuple[Entity, ...]:
+        """The entities of an id vector in order; the last few vectors are remembered."""
+        found = self._memo.get(ids)
+        if found is None:
+            found = tuple(self.entities.get(key) or nameless_entity(key) for key in _unpack(ids))
+            if len(self._memo) >= _REMEMBERED_VECTORS:
+                self._memo.clear()
+            self._memo[ids] = found
+        return found
+
+    def metrics_of(self, schema: int, count: int) -> Sequence[Metric]:
+        """The metrics of the columns of a record."""
+        if schema == self.schema and count == len(self.table.metrics):
+            return self.table.metrics
+        return [nameless_metric(schema, column) for column in range(count)]
+
+
+def _unpack(ids: bytes) -> list[int]:
+    unpacked: list[int] = np.frombuffer(ids, "<u8").tolist()
+    return unpacked
+
+
+class NamesCache:
+    """Names by (host id, resource set id), as far as they have been read."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int], Names] = {}
+        self._set_names: dict[int, str] = {}
+
+    def get(self, host: int, resource_set: int) -> Names | None:
+        """What is known, if anything."""
+        return self._names.get((host, resource_set))
+
+    def set_name(self, resource_set: int) -> str | None:
+        """The name of a resource set by its number, known from any host's table."""
+        return self._set_names.get(resource_set)
+
+    def wanted(self, host: int, resource_set: int, ids: bytes, schema: int | None, now: float) -> bool:
+        """Whether these names should be read (again); ``schema`` is None when there is no record to name.
+
+        Readings for renewal are spread over time by host, so that no snapshot pays for all.
+        """
+        names = self._names.get((host, resource_set))
+        if names is None or (schema is not None and not names.knows(ids, schema)):
+            return True
+        return not 0 <= now - names.read_at < REFRESH_SECONDS * (1 + host % 64 / 64)
+
+    def put(self, host: int, resource_set: int, raw: bytes | None, now: float) -> FrameError | None:
+        """Take what the shard answered; a damaged table changes nothing and is returned."""
+        if raw is None:
+            return None
+        old = self._names.get((host, resource_set))
+        if old is not None and old.raw == raw:
+            old.read_at = now
+            return None
+        try:
+            names = Names(table_format.decode(raw), raw, now)
+        except FrameError as error:
+            return error
+        self._names[host, resource_set] = names
+        self._set_names[resource_set] = names.table.resource_set
+        return None
+
+    def forget(self, present: set[tuple[int, int]]) -> None:
+        """Drop the names of resource sets that no shard knows of any more."""
+        for key in self._names.keys() - present:
+            del self._names[key]

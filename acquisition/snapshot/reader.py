@@ -1,0 +1,216 @@
+"""Snapshots: one reading of the smoothed state of all hosts over all shards.
+
+There are two readings. ``coherent`` gives one tick for all rows of an interval: the newest
+whose interval plus a grace time is over. A host that has not that tick is late or
+down and has no values, never older ones. ``latest`` gives each row its own newest
+tick, with its age.
+
+::
+
+    with SnapshotReader.connect(["127.0.0.1:7600"]) as reader:
+        snapshot = reader.coherent()
+        for row in snapshot.rows(resource_set="processes", metric="cpu_ratio"):
+            print(row.host, row.entity, row.mean, row.validity, row.age_seconds)
+        table = snapshot.matrix("processes", "cpu_ratio")      # numpy arrays
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from acquisition.link import endpoints
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import Credentials, parse_address
+from acquisition.model import ticks
+from acquisition.snapshot import judgement
+from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.matrix import Matrix, matrix_of
+from acquisition.snapshot.names import NamesCache
+from acquisition.snapshot.rows import Row, rows_of
+from acquisition.snapshot.selection import Patterns, Selection
+from acquisition.snapshot.shard_reading import Member, PositionReader, read_heads, read_names, read_records
+
+if TYPE_CHECKING:
+    from acquisition.config.settings import Settings
+
+COHERENT = "coherent"
+LATEST = "latest"
+
+
+class Totals(NamedTuple):
+    """The books of the filter over all hosts; samples unless said otherwise (see acquisition.wire.position)."""
+
+    before: int = 0
+    applied: int = 0
+    invalid: int = 0
+    lost: int = 0
+    frames: int = 0
+    lost_frames: int = 0
+    duplicates: int = 0
+    refused: int = 0
+
+
+class Snapshot:
+    """What one reading found. ``blocks`` is ordered by host and resource set.
+
+    ``now`` is the reader's clock when everything had been read; ``errors`` are what could not be
+    read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
+    """
+
+    def __init__(self, reading: str, now: float, blocks: Sequence[Block], errors: Sequence[str]) -> None:
+        self.reading = reading
+        self.now = now
+        self.blocks = tuple(sorted(blocks, key=lambda block: (block.host, block.resource_set)))
+        self.errors = tuple(errors)
+        self.damaged = sum(1 for block in blocks if block.damage)
+
+    def select(
+        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
+    ) -> Selection:
+        """A selection; each argument is one pattern or several, of names (``*`` and ``?``) or hex ids."""
+        return Selection.of(host, resource_set, entity, metric)
+
+    def rows(
+        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
+    ) -> Iterator[Row]:
+        """Plain objects, one for each sample that the patterns select (all, without any)."""
+        return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric))
+
+    def matrix(self, resource_set: str, metric: str, host: Patterns = (), entity: Patterns = ()) -> Matrix:
+        """One metric of all entities of a resource set as numpy arrays."""
+        return matrix_of(self.blocks, Selection.of(host, resource_set, entity, ()), metric)
+
+    @property
+    def totals(self) -> Totals:
+        """The sums of all positions."""
+        rows = [block.position[6:14] for block in self.blocks if block.position is not None]
+        return Totals(*(sum(column) for column in zip(*rows, strict=True))) if rows else Totals()
+
+    @property
+    def late(self) -> tuple[Block, ...]:
+        """The blocks that are not current."""
+        return tuple(block for block in self.blocks if block.state != CURRENT)
+
+
+class SnapshotReader:
+    """Reads snapshots and keeps what does not change between them: connections, names.
+
+    ``grace_seconds`` and ``down_after_seconds`` are those of the [snapshot] table. Not
+    thread-safe: one reader per thread.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        grace_seconds: float = 0.5,
+        down_after_seconds: float = 10.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.cluster = cluster
+        self._grace = grace_seconds
+        self._down_after = down_after_seconds
+        self._clock = clock
+        self._names = NamesCache()
+        self._layout: Layout | None = None
+        self._positions: PositionReader | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        addresses: Sequence[str],
+        credentials: Credentials | None = None,
+        timeout: float = 2.0,
+        grace_seconds: float = 0.5,
+        down_after_seconds: float = 10.0,
+    ) -> Self:
+        """A reader of the shards that any of ``HOST:PORT`` leads to."""
+        cluster = Cluster([parse_address(text) for text in addresses], credentials, timeout)
+        return cls(cluster, grace_seconds, down_after_seconds)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """A reader as the configuration says."""
+        snapshot = settings.snapshot
+        return cls(endpoints.connect(settings.shards), snapshot.grace_seconds, snapshot.down_after_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.cluster.close()
+
+    def coherent(self) -> Snapshot:
+        """One tick for all rows of an interval, the newest whose grace time is over.
+
+        Raises ShardError, TemporaryError or PermissionRefused when no shard can be read, ConfigError
+        when the shards hold no layout.
+        """
+        return self._read(COHERENT)
+
+    def latest(self) -> Snapshot:
+        """Every row's own newest tick. Raises as ``coherent``."""
+        return self._read(LATEST)
+
+    def _read(self, reading: str) -> Snapshot:
+        layout, positions = self._prepare()
+        found, errors = positions.read(self.cluster)
+        due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
+        blocks, wanted = [], []
+        for member, place in found.items():
+            block = judgement.begin(member, place)
+            blocks.append(block)
+            if not block.reason:
+                wanted.append((block, member, due.tick(block.interval) if reading == COHERENT else block.tick))
+        self._take_records(wanted, reading, due)
+        self._take_heads(wanted, layout.keep_ticks)
+        now = self._clock()
+        messages = [str(error) for error in errors] + self._take_names(list(found), blocks, now)
+        messages += [block.reason for block in blocks if block.unreachable]
+        judgement.set_ages(blocks, now, self._down_after)
+        return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)))
+
+    def _prepare(self) -> tuple[Layout, PositionReader]:
+        if self._layout is None or self._positions is None:
+            self._layout = read_layout(self.cluster)
+            self._positions = PositionReader(self._layout)
+        return self._layout, self._positions
+
+    def _take_records(self, wanted: list[tuple[Block, Member, int]], reading: str, due: judgement.Due) -> None:
+        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
+        judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
+        for (block, _, tick), value in zip(wanted, read_records(self.cluster, slots), strict=True):
+            judge(block, value, tick, due)
+
+    def _take_heads(self, wanted: list[tuple[Block, Member, int]], keep_ticks: int) -> None:
+        """Ask who the rows of late blocks were, and when they were last heard of."""
+        late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
+        slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
+        for (block, _), head in zip(late, read_heads(self.cluster, slots), strict=True):
+            if head is not None and head[0].tick == block.tick:
+                block.take_rows(*head)
+                judgement.explain_delay(block)
+
+    def _take_names(self, members: list[Member], blocks: list[Block], now: float) -> list[str]:
+        wanted = [
+            member
+            for member, block in zip(members, blocks, strict=True)
+            if self._names.wanted(
+                member.host, member.resource_set, block.raw_ids, block.schema if block.head else None, now
+            )
+        ]
+        errors = []
+        for member, value in zip(wanted, read_names(self.cluster, wanted) if wanted else (), strict=True):
+            if value is None or isinstance(value, bytes):
+                error = self._names.put(member.host, member.resource_set, value, now)
+                errors += [f"names of host {member.host:016x}: {error}"] if error else []
+        self._names.forget({(member.host, member.resource_set) for member in members})
+        for block in blocks:
+            names = self._names.get(block.host_id, block.set_id)
+            block.use_names(names, self._names.set_name(block.set_id))
+        return errors

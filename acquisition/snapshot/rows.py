@@ -1,0 +1,118 @@
+"""Rows: the samples of a snapshot as plain objects, made one at a time as they are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import codes
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.selection import Selection
+from acquisition.wire.smoothed import PLANES
+
+Numbers = list[list[float | None]]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One sample, smoothed, with all that is needed to judge it.
+
+    Numbers are None where there is no value: a missing value is not zero and compares with nothing.
+    """
+
+    host: str
+    resource_set: str
+    entity: str  #: name; the id in hex while its table has not come
+    kind: str  #: host, process, vm; empty while unknown
+    stable: str  #: what survives a restart: host name, pid, VM uuid
+    epoch: str  #: what does not
+    id: str  #: 64-bit identity in hex
+    metric: str
+    unit: str
+    mean: float | None  #: the moving average
+    deviation: float | None  #: square root of the moving variance
+    trend: float | None  #: slope of the mean, units per second
+    last: float | None  #: the raw value, valid or not
+    validity: str  #: code of the raw value (acquisition.model.codes)
+    age_seconds: float | None  #: since this tick was sampled; None when that is unknown
+    stale_seconds: float | None  #: from the last valid value to this tick; None: there never was one
+    tick: int
+    interval: float
+    state: str  #: current, late, down (acquisition.snapshot.block)
+    reason: str  #: why it is not current
+
+
+def rows_of(blocks: Iterable[Block], selection: Selection) -> Iterator[Row]:
+    """The rows that a selection takes. A block of which nothing is known but that it is there
+    yields one row named ``?``, if the selection names no entity and no metric."""
+    for block in blocks:
+        if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
+            yield from _rows_of_block(block, selection)
+
+
+def _rows_of_block(block: Block, selection: Selection) -> Iterator[Row]:
+    if 0 in block.shape:
+        if selection.entities is None and selection.metrics is None:
+            yield _placeholder(block)
+        return
+    columns = [(i, metric) for i, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
+    lines = [(i, entity) for i, entity in enumerate(block.entities) if selection.takes_entity(entity)]
+    if not columns or not lines:
+        return
+    index = np.ix_([i for i, _ in lines], [i for i, _ in columns])
+    planes = [_numbers(block, name, index) for name in PLANES.values()]
+    validity = block.codes()[index].tolist()
+    stale = _listed(block.stale_seconds()[index])
+    tail = (block.tick, block.interval, block.state, block.reason)
+    age = finite(block.age_seconds)
+    for i, (_, entity) in enumerate(lines):
+        who = (
+            block.host,
+            block.resource_set,
+            entity.name,
+            entity.kind,
+            entity.stable,
+            entity.epoch,
+            f"{entity.id:016x}",
+        )
+        for j, (_, metric) in enumerate(columns):
+            last, mean, deviation, trend = (plane[i][j] for plane in planes)
+            yield Row(
+                *who, metric.name, metric.unit, mean, deviation, trend, last,
+                codes.name_of(validity[i][j]), age, stale[i][j], *tail,
+            )  # fmt: skip
+
+
+def _placeholder(block: Block) -> Row:
+    return Row(
+        block.host, block.resource_set, "?", "", "", "", "", "?", "", None, None, None, None,
+        codes.name_of(codes.MISSING), finite(block.age_seconds), None, block.tick, block.interval,
+        block.state, block.reason,
+    )  # fmt: skip
+
+
+def finite(number: float) -> float | None:
+    """The number, or None where it is none."""
+    return number if math.isfinite(number) else None
+
+
+def _numbers(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> Numbers:
+    plane = block.plane(name)[index]
+    if name == "variance":
+        with np.errstate(invalid="ignore"):
+            plane = np.sqrt(plane)
+    return _listed(plane)
+
+
+def _listed(values: npt.NDArray[Any]) -> Numbers:
+    """Nested lists, None where a value is not finite."""
+    good = np.isfinite(values)
+    if not good.all():
+        values = values.astype(object)
+        values[~good] = None
+    lists: Numbers = values.tolist()
+    return lists

@@ -1,0 +1,197 @@
+"""The frame: all samples of one resource set at one tick, as one byte string.
+
+Layout (little-endian, no padding)::
+
+    header   96 bytes, see HEADER_FIELDS
+    ids      entities x uint64        who the rows are
+    values   entities x metrics x float32, row-major; NaN where there is no value
+    codes    entities x metrics x uint8, only with FLAG_CODES (something is invalid)
+
+A table frame (KIND_TABLE) has zero entities and metrics and a JSON payload
+(``acquisition.wire.table``). The CRC-32 covers everything after itself. Readers accept
+VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/test_frame.py``
+holds golden bytes and a round-trip property.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from acquisition.errors import FrameError
+
+MAGIC = b"SPLS"
+VERSION = 1
+OLDEST_VERSION = 1
+KIND_SAMPLES = 1
+KIND_TABLE = 2
+FLAG_CODES = 1
+KNOWN_FLAGS = FLAG_CODES
+
+#: name, struct code. The filter builds its numpy dtype from the same rows.
+HEADER_FIELDS: tuple[tuple[str, str], ...] = (
+    ("magic", "4s"),
+    ("crc", "I"),  # CRC-32 of all bytes from offset 8 on
+    ("version", "B"),
+    ("kind", "B"),
+    ("flags", "H"),
+    ("schema", "I"),  # acquisition.model.metric.schema_hash
+    ("host", "Q"),  # acquisition.model.identity.host_id
+    ("resource_set", "I"),  # acquisition.model.metric.resource_set_id
+    ("metrics", "H"),
+    ("reserved", "H"),  # zero
+    ("entities", "I"),
+    ("interval", "f"),  # seconds between two ticks of this resource set
+    ("epoch", "Q"),  # a new one whenever the numbering starts anew
+    ("sequence", "Q"),  # 1, 2, 3 … within (host, resource set, epoch)
+    ("floor", "Q"),  # the oldest sequence number that the probe still holds
+    ("made", "Q"),  # samples made in this epoch before this frame
+    ("tick", "q"),  # floor(wall / interval): the interval of wall-clock time
+    ("wall", "d"),  # seconds since 1970 when sampling ended
+    ("monotonic", "d"),  # seconds of CLOCK_MONOTONIC at the same moment
+)
+HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
+HEADER_SIZE = HEADER.size
+_CRC_START = 8
+_CRC = struct.Struct("<I")
+_AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
+_FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
+_MAX_CELLS = 1 << 24
+_INFINITY = float("inf")
+
+
+class Frame(NamedTuple):
+    """A decoded frame; ``ids``, ``values`` and ``codes`` (or ``payload``) are raw bytes.
+
+    ``codes`` is empty when every sample is valid.
+    """
+
+    kind: int
+    schema: int
+    host: int
+    resource_set: int
+    entities: int
+    metrics: int
+    interval: float
+    epoch: int
+    sequence: int
+    floor: int
+    made: int
+    tick: int
+    wall: float
+    monotonic: float
+    ids: bytes = b""
+    values: bytes = b""
+    codes: bytes = b""
+    payload: bytes = b""
+
+    @property
+    def samples(self) -> int:
+        """How many samples the frame carries: entities x metrics."""
+        return self.entities * self.metrics
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame. Raises FrameError("shape") when the parts do not fit together."""
+    cells = frame.entities * frame.metrics
+    codes = frame.codes
+    if len(frame.ids) != frame.entities * 8 or len(frame.values) != cells * 4 or (codes and len(codes) != cells):
+        raise FrameError("shape", f"{frame.entities} x {frame.metrics} does not fit its parts")
+    head = _AFTER_CRC.pack(
+        VERSION,
+        frame.kind,
+        FLAG_CODES if codes else 0,
+        frame.schema,
+        frame.host,
+        frame.resource_set,
+        frame.metrics,
+        0,
+        frame.entities,
+        frame.interval,
+        frame.epoch,
+        frame.sequence,
+        frame.floor,
+        frame.made,
+        frame.tick,
+        frame.wall,
+        frame.monotonic,
+    )
+    crc = zlib.crc32(frame.values, zlib.crc32(frame.ids, zlib.crc32(head)))
+    if codes or frame.payload:
+        crc = zlib.crc32(frame.payload, zlib.crc32(codes, crc))
+    return b"".join((MAGIC, _CRC.pack(crc), head, frame.ids, frame.values, codes, frame.payload))
+
+
+def decode(data: bytes) -> Frame:
+    """The frame in ``data``. Raises FrameError; its ``reason`` says which promise is broken."""
+    if len(data) < HEADER_SIZE:
+        raise FrameError("short", f"{len(data)} bytes are no frame: the header has {HEADER_SIZE}")
+    (
+        magic,
+        crc,
+        version,
+        kind,
+        flags,
+        schema,
+        host,
+        resource_set,
+        metrics,
+        _reserved,
+        entities,
+        interval,
+        epoch,
+        sequence,
+        floor,
+        made,
+        tick,
+        wall,
+        monotonic,
+    ) = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameError("magic", f"starts with {magic!r} instead of {MAGIC!r}")
+    if not OLDEST_VERSION <= version <= VERSION:
+        raise FrameError("version", f"version {version}, this reader knows {OLDEST_VERSION} to {VERSION}")
+    if crc != zlib.crc32(memoryview(data)[_CRC_START:]):
+        raise FrameError("crc", "the checksum does not match: torn or altered")
+    if kind not in (KIND_SAMPLES, KIND_TABLE):
+        raise FrameError("kind", f"unknown kind {kind}")
+    if flags & ~KNOWN_FLAGS:
+        raise FrameError("flags", f"unknown flags {flags:#x}")
+    if not (sequence >= floor >= 1 and 0 < interval < _INFINITY):
+        raise FrameError("shape", f"sequence {sequence}, floor {floor}, interval {interval}")
+    if not (-_INFINITY < wall < _INFINITY and -_INFINITY < monotonic < _INFINITY):
+        raise FrameError("shape", f"taken at {wall}, by the monotonic clock {monotonic}: no times")
+    fields = (schema, host, resource_set, entities, metrics, interval, epoch, sequence, floor, made)
+    if kind == KIND_TABLE:
+        if entities or metrics or flags:
+            raise FrameError("shape", "a table frame has no samples")
+        return Frame(kind, *fields, tick, wall, monotonic, payload=data[HEADER_SIZE:])
+    cells = entities * metrics
+    values_at = HEADER_SIZE + entities * 8
+    codes_at = values_at + cells * 4
+    end = codes_at + (cells if flags & FLAG_CODES else 0)
+    if cells > _MAX_CELLS or end != len(data):
+        raise FrameError("shape", f"{entities} x {metrics} needs {end} bytes, there are {len(data)}")
+    return Frame(
+        kind,
+        *fields,
+        tick,
+        wall,
+        monotonic,
+        ids=data[HEADER_SIZE:values_at],
+        values=data[values_at:codes_at],
+        codes=data[codes_at:end],
+    )
+
+
+def with_floor(data: bytes, floor: int) -> bytes:
+    """The same frame with another ``floor``: what a probe sends when it sends again."""
+    copy = bytearray(data)
+    struct.pack_into("<Q", copy, _FLOOR_OFFSET, floor)
+    _seal(copy)
+    return bytes(copy)
+
+
+def _seal(data: bytearray) -> None:
+    struct.pack_into("<I", data, 4, zlib.crc32(memoryview(data)[_CRC_START:]))
