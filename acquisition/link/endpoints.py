@@ -11,9 +11,9 @@ import msgspec
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, NoInputError, UnavailableError, UsageError
+from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Credentials, parse_address
-from acquisition.shards import state_directory
 
 STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
 

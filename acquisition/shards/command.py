@@ -21,8 +21,8 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     CannotCreateError,
 )
-from acquisition.link import endpoints
-from acquisition.shards import machine, state_directory
+from acquisition.link import endpoints, state_directory
+from acquisition.shards import machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus

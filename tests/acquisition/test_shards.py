@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from acquisition.errors import CannotCreateError, ConfigError, ShardError
+from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import lifeline, machine, redis_binary, state_directory
+from acquisition.shards import lifeline, machine, redis_binary
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
