@@ -5,6 +5,9 @@
     python -m experiments.probe_cost [--source procfs|tools|both] [--processes 100] [--seconds 60]
                                      [--repeats 5] [--interval 1] [--json]
 
+Memory: PSS depends on who else maps the same interpreter (the load may, with 100 processes);
+``probe_private_bytes`` is what would be free if the probe ended, ``probe_rss_bytes`` the most that it can be.
+
 One run starts the load (``load_processes``), one real shard and the real probe, waits for
 ``--warm-up`` seconds and measures a window: CPU of the probe and of its tools by
 /proc/PID/schedstat (nanoseconds; all of them have one thread), memory by smaps_rollup. Discovery, checks,
@@ -94,6 +97,8 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
         try:
             time.sleep(options.warm_up)
             figures = window(probe.pid, children(probe.pid), options.seconds)
+            if probe.poll() is not None:
+                raise RuntimeError(f"the probe ended with {probe.returncode} while it was measured")
             figures |= written(shards, f"cost-{kind}", options.processes)
         finally:
             probe.terminate()
@@ -132,6 +137,7 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
         "tools_cpu_percent": 100 * (after[1] - before[1]) / elapsed,
         "probe_pss_bytes": pss_bytes(probe) if probe else 0,
         "tools_pss_bytes": sum(map(pss_bytes, tools)),
+        "probe_private_bytes": private_bytes(probe) if probe else 0,
         "probe_rss_bytes": rss_bytes(probe) if probe else 0,
     }
 
@@ -154,6 +160,12 @@ def written(shards: Shards, host: str, processes: int) -> dict[str, float]:
 def children(pid: int) -> list[int]:
     """The child processes of ``pid``."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def private_bytes(pid: int) -> int:
+    """Memory that no other process shares (proc(5), smaps_rollup)."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def rss_bytes(pid: int) -> int:

@@ -106,13 +106,20 @@ class Agent:
         if settings is None:
             return
         old = self._settings
-        self._settings = settings._replace(ticks=old.ticks, seconds=old.seconds)
-        same = old.connection() == settings.connection()
-        outlet = self._probe.outlet if same else self._outlet(self._settings)
-        self._probe.reload(self._settings, outlet)
+        settings = settings._replace(ticks=old.ticks, seconds=old.seconds)
+        try:
+            self._apply(settings, old)
+            report("the new configuration is in force")
+        except ShardpulseError as error:  # such as a ring that cannot be had
+            report(f"{error}; the old configuration stays in force")
+            self._apply(old, settings)
         gc.collect()
         gc.freeze()
-        report("the new configuration is in force")
+
+    def _apply(self, settings: AgentSettings, old: AgentSettings) -> None:
+        same = old.connection() == settings.connection()
+        self._probe.reload(settings, self._probe.outlet if same else self._outlet(settings))
+        self._settings = settings
 
     def _report_problem(self) -> None:
         problem = self._writer.problem if self._writer is not None else ""

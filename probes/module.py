@@ -10,6 +10,7 @@ from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
 from acquisition.wire.table import Entity, Table
 from probes.checks import Check
+from probes.checks.timeout import timed_out
 from probes.reading import Reading
 from probes.schedule import Schedule
 from probes.sources import Source
@@ -70,6 +71,7 @@ class Module:
         self.samples = 0
         self.readings = 0
         self.timeouts = 0
+        self.problem = ""  # why the source gave nothing at the last tick
         # the tick of a free-running tool is looked at when it is over
         self.schedule = Schedule(interval, SLACK * interval if source.free_running else phase, wall, monotonic)
         self._set = resource_set
@@ -94,15 +96,26 @@ class Module:
         """The tick that is due."""
         tick = self.schedule.begin(wall, monotonic)
         if not self.source.free_running:
-            reading = self.source.sample(wall, monotonic)
+            reading = self._sample(wall, monotonic)
         elif tick - 1 <= self._tick <= tick:
             return  # the tick that is over was answered, or its line came just after it
         else:
             tick -= 1
             reading = self.source.timed_out(wall, monotonic)
-            self.timeouts += 1
+            self.timeouts += bool(reading is None or reading.entities)
         if reading is not None:
             self.emit(reading, tick)
+
+    def _sample(self, wall: float, monotonic: float) -> Reading | None:
+        """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything."""
+        try:
+            reading = self.source.sample(wall, monotonic)
+            self.problem = ""
+            return reading
+        except (OSError, ValueError, IndexError) as error:
+            self.problem = f"{type(error).__name__}: {error}"
+            self.timeouts += 1
+            return timed_out(self._set, self._entities or [], wall, monotonic)
 
     def service(self, wall: float, monotonic: float, ready: Collection[int]) -> None:
         """Let the source take in what has arrived."""
@@ -185,6 +198,7 @@ class Module:
             "latest_seconds": round(schedule.latest_seconds, 6),
             "samples": self.samples,
             "invalid": self.invalid,
+            "problem": self.problem,
             **self.source.account(),
         }
 

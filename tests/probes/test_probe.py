@@ -29,6 +29,7 @@ from probes.checks import build_pipeline
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.module import Module
+from probes.reading import Reading
 from probes.sources.procfs_host import HostSource
 from probes.sources.tool_child import find_tool
 
@@ -351,3 +352,34 @@ def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
     assert [ORDER in codes for _, codes in sink.frames] == [False, False, False, True, False, False]
     assert module.schedule.missed == 0
     source.close()
+
+
+def test_a_source_that_fails_costs_its_own_ticks_only(tmp_path: Path) -> None:
+    class Broken(HostSource):
+        def sample(self, wall: float, monotonic: float) -> Reading:
+            if 2 <= monotonic < 4:
+                raise OSError("no more descriptors")
+            return super().sample(wall, monotonic)
+
+    sink = Kept()
+    source = Broken(HOST, HostFacts("h"))
+    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, 1_792_000_000.0, 0.0)
+    for _ in range(5):
+        module.run(1_792_000_000.0 + module.schedule.deadline, module.schedule.deadline)
+    assert [set(codes) == {TIMEOUT} for _, codes in sink.frames] == [False, False, True, True, False]
+    assert module.timeouts == 2
+    source.close()
+
+
+def test_a_ring_that_cannot_be_had_leaves_the_old_configuration_in_force(host: Host) -> None:
+    probe = host.start()
+    until(lambda: len(host.frames()) >= 2)
+    good = host.config.read_text()
+    host.config.write_text(good.replace(str(host.ring), "/nonexistent/ring"))
+    probe.send_signal(signal.SIGHUP)
+    until(lambda: "the old configuration stays in force" in host.said())
+    count = len(host.frames())
+    until(lambda: len(host.frames()) > count + 2)
+    probe.send_signal(signal.SIGTERM)
+    assert probe.wait(PATIENT) == 0
+    assert len({each.epoch for each in host.frames()}) == 1
