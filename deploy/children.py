@@ -14,7 +14,8 @@ from pathlib import Path
 
 import usage
 
-from acquisition.shards import interrupts, lifeline
+from acquisition import lifeline
+from acquisition.shards import interrupts
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5

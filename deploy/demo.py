@@ -35,7 +35,7 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     ShardpulseError,
 )
-from acquisition.shards import start_shards
+from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
 from filters.history import History
 from filters.view import HOST_METRICS, plain_lines, render

@@ -30,8 +30,8 @@ from typing import NoReturn
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
+from acquisition import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
 from acquisition.errors import EXIT_UNAVAILABLE  # noqa: E402
-from acquisition.shards import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"

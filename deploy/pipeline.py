@@ -20,8 +20,8 @@ from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
-from acquisition.shards import Shards
 from acquisition.shards import status as shard_status
+from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader, books
 from acquisition.snapshot.books import Totals

@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
+from acquisition import lifeline
 from acquisition.errors import ShardpulseError
-from acquisition.shards import lifeline
 from acquisition.shards.machine import start_time
 
 _STOP_SECONDS = 10.0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.model.metric import resource_set_id
-from acquisition.shards import Shards, start_shards
+from acquisition.shards.launch import Shards, start_shards
 from experiments import shard_counts, usage
 from experiments.control import Child, python
 from experiments.fleet import Counts

@@ -32,7 +32,7 @@ from typing import Any
 
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
-from acquisition.shards import Shards, start_shards
+from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments import machine

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.shards import Shards, start_shards
+from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 StartCluster = Callable[..., Shards]

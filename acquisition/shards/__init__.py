@@ -1,5 +1,4 @@
-"""Shards: redis-servers pinned to cores, joined as a Redis Cluster, started, inspected, stopped."""
+"""Shards: redis-servers pinned to cores, joined as a Redis Cluster, started, inspected, stopped.
 
-from acquisition.shards.launch import Shards, start_shards
-
-__all__ = ["Shards", "start_shards"]
+Start at ``launch.start_shards``. Nothing is imported here: ``lifeline`` serves a Python without any packages.
+"""

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from acquisition import lifeline
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
-from acquisition.shards import lifeline, machine
+from acquisition.shards import machine
 from acquisition.shards.redis_binary import RedisBinary
 
 _LOG = "redis.log"

@@ -6,7 +6,7 @@ import pytest
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Account, balance, totals
 from acquisition.wire import keys, position

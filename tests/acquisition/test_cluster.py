@@ -11,7 +11,7 @@ import pytest
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, Layout, read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 
 

@@ -11,7 +11,7 @@ import pytest
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import resp
 from acquisition.link.resp import Address, Connection, Credentials, ReplyError, error_for, parse_address, raise_for
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 
 
 @pytest.mark.parametrize(

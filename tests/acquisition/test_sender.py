@@ -12,7 +12,7 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Credentials, ReplyError, pack
 from acquisition.outbox.sender import Sender
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 
 HOST = 3

@@ -210,7 +210,7 @@ def test_a_tied_child_gets_the_signal_it_asked_for(tmp_path):
     marker = tmp_path / "marker"
     child = ["/bin/sh", "-c", f"trap 'echo done > {marker}; exit' TERM; echo ready; while :; do sleep 0.05; done"]
     code = (
-        "import subprocess, sys; from acquisition import lifeline\n"
+        "import subprocess, sys; from acquisition.shards import lifeline\n"
         f"child = subprocess.Popen(lifeline.tied({child!r}, 15), stdout=subprocess.PIPE)\n"
         "print(child.pid, child.stdout.readline(), flush=True); sys.stdin.read()"
     )

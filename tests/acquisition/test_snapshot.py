@@ -16,7 +16,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
 from acquisition.wire import keys, smoothed

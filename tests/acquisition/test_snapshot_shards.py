@@ -15,7 +15,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import CURRENT, LATE
 from acquisition.wire import keys

@@ -21,7 +21,7 @@ from acquisition.link.resp import Address, Connection, Credentials
 from acquisition.model.metric import schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
 
 MakePipeline = Callable[..., Pipeline]

@@ -138,3 +138,11 @@ def test_a_checkout_that_cannot_be_written_uses_the_cache(environment, monkeypat
     copy = environment._copy(home / "source")
     assert (copy / "acquisition" / "cli.py").exists()
     assert (copy / "setup.cfg").exists()
+
+
+@pytest.mark.parametrize("script", ["environment.py", "../acquisition/lifeline.py"])
+def test_what_prepares_the_environment_needs_no_package(script):
+    # -S leaves site-packages out, as on a machine where nothing is installed yet
+    code = f"import runpy, sys; sys.argv = ['x', '--help']; runpy.run_path({str(ROOT / 'deploy' / script)!r})"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from filters.query_output import tables

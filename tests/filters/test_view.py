@@ -13,7 +13,7 @@ from scene import Scene, entities, record
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.rows import Row
 from acquisition.wire.position import Position

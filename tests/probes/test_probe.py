@@ -20,7 +20,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model.codes import ORDER, TIMEOUT
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Table

@@ -9,7 +9,7 @@ import pytest
 
 from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards import Shards
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.settings import FilterSettings
 from filters.worker import Worker
