@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from acquisition import lifeline
 from acquisition.errors import CannotCreateError, ConfigError, ShardError
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import lifeline, machine, redis_binary
+from acquisition.shards import machine, redis_binary
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
@@ -210,7 +211,7 @@ def test_a_tied_child_gets_the_signal_it_asked_for(tmp_path):
     marker = tmp_path / "marker"
     child = ["/bin/sh", "-c", f"trap 'echo done > {marker}; exit' TERM; echo ready; while :; do sleep 0.05; done"]
     code = (
-        "import subprocess, sys; from acquisition.shards import lifeline\n"
+        "import subprocess, sys; from acquisition import lifeline\n"
         f"child = subprocess.Popen(lifeline.tied({child!r}, 15), stdout=subprocess.PIPE)\n"
         "print(child.pid, child.stdout.readline(), flush=True); sys.stdin.read()"
     )
