@@ -1,5 +1,8 @@
 """The host from vmstat, run as a child, and from /proc what vmstat does not print.
 
+Memory and swap in use come from /proc/meminfo, too, read at the same moment (it has to be read anyway for
+the rest): vmstat of procps 4.0.2, which Debian 12 has, repeats its first figures of them for ever.
+
 A line belongs to the interval in which it ended: the reading is made when the line
 arrives. The first line is an average since boot and no sample.
 """
@@ -15,9 +18,13 @@ from probes.metrics import VMSTAT_METRICS
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import Row, wanted
+from probes.sources.host_figures import MemoryFigures
 from probes.sources.procfs_host import all_figures, host_entity
 from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
 from probes.sources.vmstat import VmstatParser, VmstatRow
+
+#: What is taken from a line of vmstat.
+_FROM_VMSTAT = frozenset(VMSTAT_METRICS).difference(MemoryFigures.metrics)
 
 
 def create(request: Request) -> VmstatSource | None:
@@ -46,7 +53,7 @@ class VmstatSource:
         self._child = child
         self._entities = [host_entity(facts)]
         self._parser = VmstatParser(resource_set)
-        more = tuple(metric for metric in resource_set.metrics if metric.name not in VMSTAT_METRICS)
+        more = tuple(metric for metric in resource_set.metrics if metric.name not in _FROM_VMSTAT)
         self._more = {metric.name: resource_set.metrics.index(metric) for metric in more}
         self._figures = wanted(all_figures(facts), ResourceSet(resource_set.name, more))
         self._last = 0.0

@@ -201,6 +201,18 @@ def test_vmstat_skips_its_first_line_and_proc_gives_the_rest() -> None:
 
 
 @needs_tools
+def test_memory_is_that_of_now_whatever_vmstat_repeats() -> None:
+    made, _ = request("host")
+    source = create("vmstat", made)
+    column = [metric.name for metric in HOST.metrics].index("memory_free_bytes")
+    before = run(source, PATIENT, 1)[0].values[column]
+    block = bytearray(os.urandom(1 << 20)) * 200
+    after = run(source, PATIENT, 1)[0].values[column]
+    assert before - after > len(block) // 2  # the other half is for what others give back meanwhile
+    source.close()
+
+
+@needs_tools
 def test_vmstat_that_is_killed_starts_again() -> None:
     made, reports = request("host")
     source = create("vmstat", made)
