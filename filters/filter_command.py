@@ -9,7 +9,8 @@ import sys
 import time
 from types import FrameType
 
-from acquisition.config.loader import Settings, load
+from acquisition.config import Settings
+from acquisition.config.metric_registry import load_checked
 from acquisition.errors import ConfigError, ShardpulseError, UnavailableError
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
@@ -38,7 +39,7 @@ def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
     options = _parser().parse_args(argv)
     keep_freed_memory()
-    settings = load(options.config)
+    settings = load_checked(options.config)
     cluster = connect(with_addresses(settings.shards, options.shards))
     layout = _wait_for_layout(cluster, options.wait)
     service = _Service(cluster, layout, options.config, settings)
@@ -99,7 +100,7 @@ class _Service:
 
     def _load_again(self) -> None:
         try:
-            self._settings = filter_settings(load(self._config), self._layout)
+            self._settings = filter_settings(load_checked(self._config), self._layout)
             print("filter: configuration read again", file=sys.stderr)
         except ShardpulseError as error:
             print(f"filter: {error}; the old configuration stays", file=sys.stderr)

@@ -40,5 +40,7 @@ class Lookup:
 
 
 def _first(address: Address, flags: int) -> Target:
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=flags)
+    # a str would load the idna codec: half a megabyte in every probe
+    host = address.host.encode("ascii") if address.host.isascii() else address.host
+    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=flags)
     return found[0][0], found[0][4]
