@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -328,42 +329,47 @@ def test_symbolic_links_and_other_files_are_refused(tmp_path: Path) -> None:
     assert target.read_bytes() == b"precious"
 
 
-@pytest.fixture
-def file_limit() -> Iterator[Callable[[int], None]]:
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond ``size`` bytes: nothing else may write meanwhile, such
+    as pytest to its own output."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_disk_that_is_full_makes_the_ring_smaller(make: Make, path: str, file_limit: Callable[[int], None]) -> None:
+def test_disk_that_is_full_makes_the_ring_smaller(make: Make, path: str) -> None:
     outbox = make(path, 1 << 16)
-    file_limit(AREA + 10_000)
-    for _ in range(300):
-        offer(outbox, cells=50)
-        held(outbox)
-    assert len(held(outbox)[1]) >= 20
+    with file_limit(AREA + 10_000):
+        for _ in range(300):
+            offer(outbox, cells=50)
+            held(outbox)
+        sequences = held(outbox)[1]
+        outbox.close()
+    assert len(sequences) >= 20
     assert outbox.faults["ring_write"] >= 1
-    outbox.close()
     again = make(path, 1 << 16)
     assert held(again)[1][-1] == 300
 
 
-def test_disk_without_any_room_leaves_memory(make: Make, path: str, file_limit: Callable[[int], None]) -> None:
+def test_disk_without_any_room_leaves_memory(make: Make, path: str) -> None:
     outbox = make(path, 16 << 20)
-    file_limit(AREA)
-    for _ in range(1000):
-        offer(outbox, cells=1000)
-    sequences = held(outbox)[1]
+    with file_limit(AREA):
+        for _ in range(1000):
+            offer(outbox, cells=1000)
+        sequences = held(outbox)[1]
+        outbox.close()
     assert 200 <= len(sequences) <= (1 << 20) // 4000
     assert outbox.windows[1].made == 1_000_000
-    outbox.close()
     again = make(path, 16 << 20)  # the frames are gone, their numbers are not
     assert (again.windows[1].last, again.windows[1].floor, again.windows[1].made) == (1000, 1001, 1_000_000)
 
 
-def test_disk_without_room_for_the_header_is_told(path: str, file_limit: Callable[[int], None]) -> None:
-    file_limit(100)
-    with pytest.raises(CannotCreateError, match="cannot be written"):
+def test_disk_without_room_for_the_header_is_told(path: str) -> None:
+    with file_limit(100), pytest.raises(CannotCreateError, match="cannot be written"):
         Outbox(path, 8192)
 
 
