@@ -11,7 +11,7 @@ from types import FrameType
 
 from acquisition.config import Settings
 from acquisition.config.metric_registry import load_checked
-from acquisition.errors import ConfigError, ShardpulseError, UnavailableError
+from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
 from filters.allocator import keep_freed_memory
@@ -118,7 +118,7 @@ def _wait_for_layout(cluster: Cluster, seconds: float) -> Layout:
     while True:
         try:
             return read_layout(cluster)
-        except (UnavailableError, ConfigError):
+        except (UnavailableError, TemporaryError, ConfigError):
             if time.monotonic() >= deadline:
                 raise
             time.sleep(0.1)
