@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
         stopped = True
 
     signal.signal(signal.SIGTERM, stop)
-    Worker(cluster, layout, filter_command.filter_settings(settings, layout), stripe).run(lambda: stopped)
+    Worker(cluster, layout, filter_command.filter_settings(settings, layout.keep_ticks), stripe).run(lambda: stopped)
     return 0
 
 

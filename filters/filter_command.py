@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import sys
 import time
 from types import FrameType
 
+import msgspec
+
+from acquisition import errors, help_text
 from acquisition.config import Settings
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
 from filters.allocator import keep_freed_memory
 from filters.kernels import REGISTRY
@@ -22,36 +26,40 @@ from filters.worker import Worker
 _DESCRIPTION = """\
 Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
 trend of every sample that knows time, and commits state and cursor in one transaction, so that it
-can be killed and started again at any moment. SIGHUP reads the configuration again (a bad file
+can be killed and started again at any moment. Entries that are no frames are put aside in the
+streams rejected:{PARTITION}, with their reason. SIGHUP reads the configuration again (a bad file
 leaves the old one running); SIGTERM and Ctrl-C stop it in order."""
 
 _EXAMPLES = """\
-examples:
-  shardpulse filter                               shards and settings from the configuration
-  shardpulse filter --shards 127.0.0.1:7600       the shards that this one belongs to
-  shardpulse filter --seconds 60 --json           stop after a minute and print the counters
+shardpulse filter                            shards and settings from the configuration
+shardpulse filter --shards 127.0.0.1:7600    the shards that this one belongs to
+shardpulse filter --seconds 60 --json        stop after a minute and print the counters"""
 
-exit codes: 0 stopped as told, 69 no shard answered within --wait, 77 credentials refused,
-78 configuration wrong"""
+_EXITS = (
+    errors.EXIT_NO_INPUT,
+    errors.EXIT_UNAVAILABLE,
+    errors.EXIT_TEMPORARY,
+    errors.EXIT_PERMISSION,
+    errors.EXIT_CONFIG,
+)
 
 
 def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
     options = _parser().parse_args(argv)
     keep_freed_memory()
-    settings = load_checked(options.config)
-    cluster = connect(with_addresses(settings.shards, options.shards))
-    layout = _wait_for_layout(cluster, options.wait)
-    service = _Service(cluster, layout, options.config, settings)
-    deadline = time.monotonic() + options.seconds if options.seconds else None
-    service.run(deadline)
+    service = _Service(options)
+    service.run()
     if options.json:
         print(json.dumps(service.counters))
-    return 0
+    return errors.EXIT_OK
 
 
-def filter_settings(settings: Settings, layout: Layout) -> FilterSettings:
-    """The filter's part of the configuration. Raises ConfigError for an unknown kernel."""
+def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
+    """The filter's part of the configuration. Raises ConfigError for an unknown kernel.
+
+    How many ticks are kept was decided when the shards were started: all readers must agree.
+    """
     chosen = settings.filter
     for name in chosen.kernels:
         if name not in REGISTRY:
@@ -60,7 +68,7 @@ def filter_settings(settings: Settings, layout: Layout) -> FilterSettings:
         kernels=tuple(chosen.kernels),
         tau_seconds=chosen.tau_seconds,
         tau=dict(chosen.tau),
-        keep_ticks=layout.keep_ticks,
+        keep_ticks=keep_ticks,
         linger_seconds=chosen.linger_seconds,
         retention_seconds=chosen.retention_seconds,
         retention_bytes=chosen.retention_bytes,
@@ -71,69 +79,94 @@ def filter_settings(settings: Settings, layout: Layout) -> FilterSettings:
 class _Service:
     """A worker that is built anew when the configuration changes; signals only set flags."""
 
-    def __init__(self, cluster: Cluster, layout: Layout, config: str | None, settings: Settings) -> None:
-        self._cluster = cluster
-        self._layout = layout
-        self._config = config
-        self._settings = filter_settings(settings, layout)
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
         self._stopped = False
         self._reload = False
         self.counters: dict[str, int] = {}
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._signal)
+        self._settings = self._read()
+        self._cluster = connect(self._settings.shards)
 
-    def run(self, deadline: float | None) -> None:
-        """Until SIGTERM, SIGINT or the deadline (monotonic seconds)."""
-        signal.signal(signal.SIGTERM, self._stop)
-        signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGHUP, self._hang_up)
-
-        def over() -> bool:
-            return self._stopped or (deadline is not None and time.monotonic() >= deadline)
-
-        while not over():
-            worker = Worker(self._cluster, self._layout, self._settings)
-            worker.run(lambda: over() or self._reload)
+    def run(self) -> None:
+        """Until SIGTERM, SIGINT or the time is over."""
+        layout = self._wait_for_layout()
+        while layout is not None and not self._over():
+            worker = Worker(self._cluster, layout, filter_settings(self._settings, layout.keep_ticks))
+            worker.run(lambda: self._over() or self._reload)
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
-            if self._reload:
-                self._reload = False
-                self._load_again()
+            if self._reload and not self._over():
+                layout = self._load_again(layout)
 
-    def _load_again(self) -> None:
+    def _over(self) -> bool:
+        return self._stopped or time.monotonic() >= self._deadline
+
+    def _read(self) -> Settings:
+        """The configuration, whole and checked, with the shards of the command line."""
+        settings = load_checked(self._options.config)
+        filter_settings(settings, settings.filter.keep_ticks)
+        shards = with_addresses(settings.shards, self._options.shards)
+        return settings if shards is settings.shards else _with_shards(settings, shards.addresses)
+
+    def _load_again(self, layout: Layout) -> Layout | None:
+        self._reload = False
         try:
-            self._settings = filter_settings(load_checked(self._config), self._layout)
-            print("filter: configuration read again", file=sys.stderr)
+            settings = self._read()
+            if settings.shards != self._settings.shards:
+                cluster = connect(settings.shards)
+                layout = read_layout(cluster)
+                self._cluster.close()
+                self._cluster = cluster
+            self._settings = settings
+            _say("configuration read again")
+            if settings.filter.keep_ticks != layout.keep_ticks:
+                _say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
         except ShardpulseError as error:
-            print(f"filter: {error}; the old configuration stays", file=sys.stderr)
+            _say(f"{error}; the old configuration stays")
+        return layout
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopped = True
-
-    def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
-        self._reload = True
-
-
-def _wait_for_layout(cluster: Cluster, seconds: float) -> Layout:
-    """The layout, waiting for shards that are still starting."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return read_layout(cluster)
-        except (UnavailableError, TemporaryError, ConfigError):
-            if time.monotonic() >= deadline:
-                raise
+    def _wait_for_layout(self) -> Layout | None:
+        """The layout, waiting for shards that are still starting; None when told to stop meanwhile."""
+        patience = time.monotonic() + self._options.wait
+        while not self._over():
+            try:
+                return read_layout(self._cluster)
+            except (UnavailableError, TemporaryError, ConfigError):
+                if time.monotonic() >= patience:
+                    raise
             time.sleep(0.1)
+        return None
+
+    def _signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._reload = True
+        else:
+            self._stopped = True
+
+
+def _with_shards(settings: Settings, addresses: list[str]) -> Settings:
+    return msgspec.structs.replace(settings, shards=msgspec.structs.replace(settings.shards, addresses=addresses))
+
+
+def _say(text: str) -> None:
+    print(f"shardpulse filter: {text}", file=sys.stderr, flush=True)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0.0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="shardpulse filter",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--config", metavar="FILE", help="TOML configuration (default: see `shardpulse config --help`)")
+    parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES, _EXITS)
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--wait", type=float, default=10.0, metavar="S", help="wait so long for shards (default 10)")
-    parser.add_argument("--seconds", type=float, default=0.0, metavar="N", help="stop after N seconds (default: never)")
+    parser.add_argument("--wait", type=_seconds, default=10.0, metavar="S", help="wait so long for shards (default 10)")
+    parser.add_argument("--seconds", type=_seconds, default=0.0, metavar="N", help="stop after N seconds (0: never)")
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
     return parser

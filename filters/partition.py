@@ -9,15 +9,17 @@ else has committed (or the shard came back empty), and state and cursor are load
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import deque
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import Argument, Connection, pack, raise_for
+from acquisition.link.resp import Argument, Connection, ReplyError, pack, raise_for
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, position, smoothed, table
 from acquisition.wire.frame import Frame
+from acquisition.wire.position import WANT_TABLE
 from filters.kernels.step import Kernel
 from filters.record import Piece
 from filters.sequence import APPLY
@@ -28,6 +30,8 @@ START = b"0-0"
 _REJECTED_KEPT = 1000
 _REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
+_COMMIT = re.compile(rb"(\w*) (\d+-\d+) (\d+)")
+_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 
 
 class Partition:
@@ -45,6 +49,8 @@ class Partition:
         self.commit_id = b""
         self.cursor = START
         self.rejected = 0
+        self.told = 0  #: how many of these the worker has counted
+        self.reasons: dict[str, str] = {}  #: why entries were put aside, the newest of each kind; the worker tells them
         self._dirty: dict[bytes, State] = {}
         self._records: dict[tuple[bytes, int], list[Piece]] = {}
         self._extra: list[bytes] = []
@@ -54,41 +60,74 @@ class Partition:
 
     # ---------------------------------------------------------------- loading
 
-    def load(self, connection: Connection, kernels: tuple[Kernel, ...]) -> None:
-        """Read everything back from the shard. What another worker commits meanwhile is noticed
-        by the WATCH that precedes the next commit."""
+    def load(self, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
+        """Read everything back from the shard; answers what was damaged, each with its key.
+
+        What is damaged starts anew and holds nothing else up. What another worker commits
+        meanwhile is noticed by the WATCH that precedes the next commit.
+        """
         self._forget()
-        value = connection.call("GET", self.commit_key)
-        if value is not None:
-            self.commit_id, self.cursor, rejected = value.split(b" ")
-            self.rejected = int(rejected)
-        rows = connection.call("HGETALL", self.applied_key)
+        damage: list[str] = []
+        self._load_commit(_own(connection, ("GET", self.commit_key), damage), damage)
+        rows = _own(connection, ("HGETALL", self.applied_key), damage) or []
         for member, data in zip(rows[::2], rows[1::2], strict=True):
-            self._restore(connection, member, data, kernels)
+            self._restore(connection, member, data, kernels, damage)
+        return damage
+
+    def _load_commit(self, value: bytes | None, damage: list[str]) -> None:
+        if value is None:
+            return
+        found = _COMMIT.fullmatch(value)
+        if found is not None:
+            self.commit_id, self.cursor = found[1], found[2]
+            self.rejected = self.told = int(found[3])
+            return
+        self.commit_id = value.partition(b" ")[0]  # positions keep what is read again from counting twice
+        damage.append(f"{self.commit_key} is damaged ({value[:40]!r}): its stream is read from the start")
 
     def _forget(self) -> None:
         self.states.clear()
         self.discard()
         self._kept.clear()
         self._kept_bytes = 0
-        self.commit_id, self.cursor, self.rejected = b"", START, 0
+        self.commit_id, self.cursor = b"", START
+        self.rejected = self.told = 0
 
-    def _restore(self, connection: Connection, member: bytes, data: bytes, kernels: tuple[Kernel, ...]) -> None:
-        host, resource_set = (int(part, 16) for part in member.split(b":"))
+    def _restore(
+        self, connection: Connection, member: bytes, data: bytes, kernels: tuple[Kernel, ...], damage: list[str]
+    ) -> None:
+        where = f"{self.applied_key} field {member[:40]!r}"
+        named = _MEMBER.fullmatch(member)
+        if named is None:
+            damage.append(f"{where} names no resource set: it is removed")
+            self._extra.append(pack(("HDEL", self.applied_key, member)))
+            return
+        host, resource_set = int(named[1], 16), int(named[2], 16)
         state = State(self.tag, host, resource_set, self.settings.keep_ticks)
         track = state.track
-        track.restore(position.decode(data))
-        slot = track.tick % self.settings.keep_ticks
-        record, names = connection.pipeline(
-            [("GET", keys.smoothed(self.tag, host, resource_set, slot)), ("GET", state.names_key)]
-        )
-        if raise_for(record, connection.address) is not None:
-            decoded = smoothed.decode(record)
-            if decoded.epoch == track.epoch and decoded.tick == track.tick and decoded.sequence <= track.sequence:
-                state.restore(decoded, kernels)
-        if raise_for(names, connection.address) is not None:
-            self._name(state, table.decode(names))
         self.states[(host, resource_set)] = state
+        try:
+            track.restore(position.decode(data))
+        except FrameError as error:
+            damage.append(f"{where} is damaged: {error}; its probe sends again what it holds")
+            return
+        slot = track.tick % self.settings.keep_ticks
+        record_key = keys.smoothed(self.tag, host, resource_set, slot)
+        record, names = connection.pipeline([("GET", record_key), ("GET", state.names_key)])
+        try:
+            if isinstance(record, bytes):
+                decoded = smoothed.decode(record)
+                if decoded.epoch == track.epoch and decoded.tick == track.tick and decoded.sequence <= track.sequence:
+                    state.restore(decoded, kernels)
+        except FrameError as error:
+            damage.append(f"{record_key} is damaged: {error}; its averages start anew")
+        try:
+            if isinstance(names, bytes):
+                self._name(state, table.decode(names))
+        except FrameError as error:
+            damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
+        if state.table is None:
+            track.flags = WANT_TABLE
 
     # ---------------------------------------------------------------- applying
 
@@ -140,6 +179,7 @@ class Partition:
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
+        self.reasons[error.reason] = f"{error.reason}: {error}"
         kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
         self._extra.append(
             pack(
@@ -218,6 +258,16 @@ class Partition:
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
             self._extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
+
+
+def _own(connection: Connection, command: tuple[Any, ...], damage: list[str]) -> Any:
+    """The reply to a read of one of our own keys; a key of another type is none of ours and is removed."""
+    reply = connection.pipeline([command])[0]
+    if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
+        connection.call("DEL", command[1])
+        damage.append(f"{command[1]} was of another type: it is removed")
+        return None
+    return raise_for(reply, connection.address)
 
 
 def _payload(fields: Any) -> bytes:

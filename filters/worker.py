@@ -54,7 +54,7 @@ class Worker:
         layout: Layout,
         settings: FilterSettings,
         numbers: Iterable[int] | None = None,
-        report: Callable[[str], None] = lambda text: print(f"filter: {text}", file=sys.stderr),
+        report: Callable[[str], None] = lambda text: print(f"shardpulse filter: {text}", file=sys.stderr, flush=True),
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -69,7 +69,7 @@ class Worker:
         self._poll = select.poll()
         self._busy = 0.0
         self._told: dict[str, float] = {}
-        self.counters = {"frames": 0, "samples": 0, "commits": 0, "loads": 0, "errors": 0}
+        self.counters = {"frames": 0, "samples": 0, "commits": 0, "loads": 0, "rejected": 0, "errors": 0}
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Work until ``stopped()``; it is asked at least once a second."""
@@ -122,7 +122,8 @@ class Worker:
         partition = channel.partition
         connection = self._cluster.connect(self._cluster.owner(partition.raw_key))
         try:
-            partition.load(connection, self._kernels)
+            for damage in partition.load(connection, self._kernels):
+                self._tell(damage)
             if channel.full:
                 connection.call("XTRIM", partition.raw_key, "MINID", partition.cursor)
                 channel.full = False
@@ -155,6 +156,7 @@ class Worker:
                 if replies[2] is not None:
                     taken = channel.partition.take(replies[2][0][1])
                     items += [Item(channel.partition, state, frame) for state, frame in taken]
+                    self._tell_rejected(channel.partition)
                 if replies[2] is not None or expired:
                     worked.append(channel)
                 else:
@@ -162,7 +164,7 @@ class Worker:
 
     def _check(self, channel: Channel, kind: str, replies: list[Any]) -> None:
         """Raise what a shard refused; raise Overtaken when somebody else has committed."""
-        for reply in replies:
+        for reply in (*replies, *(replies[-1] or ())) if kind is _COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("MOVED"):
                     self._cluster.refresh()
@@ -228,12 +230,19 @@ class Worker:
         channel.partition.discard()
         channel.due = None if retry is None else time.monotonic() + retry
 
-    def _tell(self, text: str) -> None:
-        """Report a kind of trouble at most once in ten seconds."""
+    def _tell_rejected(self, partition: Partition) -> None:
+        for reason, text in partition.reasons.items():
+            self._tell(f"put an entry of {partition.raw_key} aside, see rejected:{{{partition.tag}}}: {text}", reason)
+        partition.reasons.clear()
+        self.counters["rejected"] += partition.rejected - partition.told
+        partition.told = partition.rejected
+
+    def _tell(self, text: str, kind: str = "") -> None:
+        """Report a kind of trouble (the text itself by default) at most once in ten seconds."""
         self.counters["errors"] += 1
         now = time.monotonic()
-        if now - self._told.get(text, -60.0) > 10.0:
-            self._told[text] = now
+        if now - self._told.get(kind or text, -60.0) > 10.0:
+            self._told[kind or text] = now
             self._report(text)
 
 

@@ -151,6 +151,50 @@ def test_no_shards_is_told(start: Start) -> None:
     assert "127.0.0.1:1" in error
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stops_in_order_while_it_waits_for_shards(start: Start, number: int) -> None:
+    process = start("--shards", "127.0.0.1:1", "--wait", "60")
+    time.sleep(1.5)  # it says nothing while it waits: there is nothing to see
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--wait", "--seconds"])
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "soon"])
+def test_times_that_are_none_are_refused(start: Start, option: str, value: str) -> None:
+    process = start(f"{option}={value}")
+    process.communicate(timeout=10)
+    assert process.returncode == 2
+
+
+def test_hang_up_with_other_shards_moves_there(
+    cluster: Cluster, start_cluster: Callable[..., Shards], tmp_path: Path
+) -> None:
+    def write(found: Cluster) -> None:
+        text = ", ".join(f'"{address}"' for address in found.masters())
+        config.write_text(f"[shards]\naddresses = [{text}]\n")
+
+    config = tmp_path / "shardpulse.toml"
+    write(cluster)
+    command = [sys.executable, "-m", "acquisition", "filter", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        here = Feeder(cluster)
+        feed(here, 1, 1)
+        applied(cluster, here, 1)
+        elsewhere = start_cluster(1).connect()
+        write(elsewhere)
+        process.send_signal(signal.SIGHUP)
+        line_with(process, "configuration read again")
+        there = Feeder(elsewhere)
+        feed(there, 1, 2)
+        applied(elsewhere, there, 2)
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+        elsewhere.close()
+
+
 def test_shards_that_refuse_are_told(start_cluster: Callable[..., Shards], start: Start) -> None:
     running = start_cluster(1)
     admin = running.connect().connect(running.addresses[0])

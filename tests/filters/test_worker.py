@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from feeder import Feeder
 
-from acquisition.errors import ShardError, TemporaryError
+from acquisition.errors import FrameError, ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.model.metric import Metric
@@ -40,8 +40,11 @@ class Bench:
 
     def position(self, feeder: Feeder) -> Position | None:
         key = keys.applied(feeder.tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
-        return None if data is None else position.decode(data)
+        try:
+            data = self.cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
+            return None if data is None else position.decode(data)
+        except (FrameError, ShardError):  # damaged on purpose, and not yet mended
+            return None
 
     def record(self, feeder: Feeder, tick: int) -> SmoothedRecord:
         key = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, (1_000_000 + tick) % ZERO)
@@ -227,6 +230,63 @@ def test_what_is_no_frame_is_put_aside_with_its_reason(bench: Bench, reason: str
     assert [row[b"reason"] for row in rejected] == [reason.encode()]
     value = bench.cluster.call(keys.commit(feeder.tag), "GET", keys.commit(feeder.tag))
     assert value.split(b" ")[2] == b"1"
+
+
+def test_what_is_put_aside_is_told_once_of_each_kind_and_counted(bench: Bench) -> None:
+    feeder = Feeder(bench.cluster)
+    worker = bench.worker()
+    key = keys.raw(feeder.tag)
+    for _ in range(5):
+        bench.cluster.call(key, "XADD", key, "*", "f", b"garbage")
+    bench.cluster.call(key, "XADD", key, "*", "x", b"garbage")
+    feed(feeder, 1, 1)
+    turn_until(worker, applied(bench, feeder, 1))
+    assert worker.counters["rejected"] == 6
+    assert sum("short" in text for text in bench.said) == 1
+    assert sum("payload" in text for text in bench.said) == 1
+    assert all(key in text for text in bench.said)
+
+
+@pytest.mark.parametrize(
+    "damage", ["commit", "commit type", "member", "position", "applied type", "record", "names", "record type"]
+)
+def test_damaged_state_starts_anew_and_holds_nothing_else_up(bench: Bench, damage: str) -> None:
+    feeder, other = Feeder(bench.cluster, host=7), Feeder(bench.cluster, host=7 + keys.DEFAULT_PARTITIONS)
+    first = bench.worker()
+    feed(feeder, 1, 4)
+    feed(other, 1, 4)
+    turn_until(first, lambda: applied(bench, feeder, 4)() and applied(bench, other, 4)())
+    first.close()
+    commit, positions = keys.commit(feeder.tag), keys.applied(feeder.tag)
+    member = keys.member(feeder.host, feeder.resource_set)
+    record = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, 1_000_004 % ZERO)
+    names = keys.names(feeder.tag, feeder.host, feeder.resource_set)
+    commands: dict[str, list[tuple[object, ...]]] = {
+        "commit": [("SET", commit, "garbage")],
+        "commit type": [("DEL", commit), ("LPUSH", commit, "x")],
+        "member": [("HSET", positions, "who is this", "x")],
+        "position": [("HSET", positions, member, "garbage")],
+        "applied type": [("DEL", positions), ("SET", positions, "x")],
+        "record": [("SET", record, "garbage")],
+        "record type": [("DEL", record), ("LPUSH", record, "x")],
+        "names": [("SET", names, "garbage")],
+    }
+    for command in commands[damage]:
+        bench.cluster.call(commit, *command)
+    second = bench.worker()
+    if damage in ("position", "applied type"):  # what the probe does when its position is gone
+        feeder.sequence = feeder.made = 0
+        feed(feeder, 1, 4)
+        if damage == "applied type":
+            other.sequence = other.made = 0
+            feed(other, 1, 4)
+    feed(feeder, 5, 8)
+    feed(other, 5, 8)
+    turn_until(second, lambda: applied(bench, feeder, 8)() and applied(bench, other, 8)())
+    assert_equals_model(bench.record(other, 8), 8)
+    assert bench.record(feeder, 8).sequence == 8
+    if damage != "record type":
+        assert any("damaged" in text or "removed" in text for text in bench.said)
 
 
 def test_a_table_names_things_and_is_asked_for_when_it_is_missing(bench: Bench) -> None:
