@@ -109,7 +109,7 @@ class Smoother:
         exceptions, bounds = exceptions_of(result, starts)
         unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
         invalid = np.diff(unusable[bounds]).tolist()
-        planes = result.planes.data.cast("B")
+        planes = result.planes.data.cast("B") if result.planes.size else memoryview(b"")
         total = result.planes.shape[1]
         rows = [plane * total for plane in range(result.planes.shape[0])]
         size = len(exceptions) // max(1, bounds[-1])

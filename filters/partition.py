@@ -30,6 +30,7 @@ START = b"0-0"
 _REJECTED_KEPT = 1000
 _REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
+_MOST_COUNTED = 1 << 62
 _COMMIT = re.compile(rb"(\w*) (\d+-\d+) (\d+)")
 _MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 
@@ -143,6 +144,8 @@ class Partition:
                 frame = wire.decode(data)
                 if keys.partition_of(frame.host, self.partitions) != self.number:
                     raise FrameError("partition", f"host {frame.host:016x} does not belong to this partition")
+                if max(frame.sequence, frame.made + frame.samples) >= _MOST_COUNTED:
+                    raise FrameError("shape", f"sequence {frame.sequence} and {frame.made} samples are no counts")
                 state = self._state(frame)
                 self._dirty[state.member] = state
                 if state.track.judge(frame) != APPLY:

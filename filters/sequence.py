@@ -67,7 +67,7 @@ class Track:
             self.refused += 1
             return REFUSE
         self.lost_frames += frame.floor - self.sequence - 1
-        self.lost += frame.made - self.made
+        self.lost += max(0, frame.made - self.made)  # a sender whose count went back lost nothing that we know of
         return APPLY
 
     def _begin(self, frame: Frame) -> int:

@@ -52,12 +52,12 @@ class Smoothed(NamedTuple):
 def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     """The state after the samples of a batch."""
     x = batch.x
-    elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
-    alpha = _alpha(batch, elapsed)
     planes = np.empty_like(batch.planes)
     old = {kernel.name: batch.planes[i] for i, kernel in enumerate(kernels)}
     new = {kernel.name: planes[i] for i, kernel in enumerate(kernels)}
     with np.errstate(all="ignore"):  # NaN and infinity are at work where nothing is primed yet
+        elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
+        alpha = _alpha(batch, elapsed)
         step = Step(x, elapsed, alpha, x - old["mean"] if "mean" in old else x, old, new)
         for kernel in kernels:
             kernel.update(step, new[kernel.name])

@@ -41,7 +41,7 @@ class State:
         self.table: Table | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
-        self.metrics = 0
+        self.metrics = -1  # no frame has so many: the first one is always aligned
         self.ids = b""
         self.monotonic = 0.0
         self.heard = time.monotonic()  #: when this worker last saw a frame of it
@@ -67,22 +67,22 @@ class State:
         """Lay the state out for other rows or columns: who stays keeps their values, newcomers
         have none (NaN, infinite age), who is gone is forgotten."""
         new_ids = np.frombuffer(ids, "<u8")
-        cells = new_ids.size * metrics
-        planes = np.full((len(kernels), cells), np.nan, np.float32)
-        dense_age = np.full(cells, np.inf, np.float32)
+        rows, depth = new_ids.size, len(kernels)
+        planes = np.full((depth, rows, metrics), np.nan, np.float32)
+        age = np.full((rows, metrics), np.inf, np.float32)
         if schema == self.schema and metrics == self.metrics and self.ids:
-            _, here, there = np.intersect1d(new_ids, np.frombuffer(self.ids, "<u8"), return_indices=True)
+            old_ids = np.frombuffer(self.ids, "<u8")
+            _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
             old_age = np.zeros(self.planes.shape[1], np.float32)
             old_age[self.aged] = self.ages
-            planes.reshape(len(kernels), -1, metrics)[:, here] = self.planes.reshape(len(kernels), -1, metrics)[
-                :, there
-            ]
-            dense_age.reshape(-1, metrics)[here] = old_age.reshape(-1, metrics)[there]
-        self.ids, self.schema, self.metrics, self.planes = ids, schema, metrics, planes
+            planes[:, here] = self.planes.reshape(depth, old_ids.size, metrics)[:, there]
+            age[here] = old_age.reshape(old_ids.size, metrics)[there]
+        self.ids, self.schema, self.metrics = ids, schema, metrics
+        self.planes = planes.reshape(depth, rows * metrics)
         known = {entity.id for entity in self.table.entities} if self.table is not None else set()
         self.track.flags = 0 if known.issuperset(new_ids.tolist()) else WANT_TABLE
-        self.aged = np.flatnonzero(dense_age)
-        self.ages = dense_age[self.aged]
+        self.aged = np.flatnonzero(age)
+        self.ages = age.ravel()[self.aged]
 
     def start_anew(self) -> None:
         """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""

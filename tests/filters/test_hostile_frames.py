@@ -1,0 +1,74 @@
+"""Well-formed frames with nonsense in them: the filter takes them, or puts them aside, and goes on."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acquisition.errors import FrameError
+from acquisition.wire import frame, smoothed
+from acquisition.wire.frame import Frame
+from filters import kernels
+from filters.batching import Item, Smoother, batches
+from filters.partition import Partition
+from filters.record import RecordEncoder
+from filters.settings import FilterSettings
+
+ALL = kernels.select(tuple(kernels.REGISTRY))
+U64 = st.integers(0, 2**64 - 1)
+SMALL = st.integers(0, 3)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> bytes:
+    n, m = draw(SMALL), draw(SMALL)
+    cells = n * m
+    sequence = draw(st.one_of(st.integers(1, 6), U64))
+    made = Frame(
+        draw(st.sampled_from([frame.KIND_SAMPLES, frame.KIND_SAMPLES, frame.KIND_TABLE])),
+        draw(SMALL), draw(SMALL), draw(SMALL), n, m,
+        draw(st.floats(width=32, min_value=0.0078125, allow_infinity=False)),
+        draw(SMALL), sequence, min(sequence, draw(st.one_of(st.integers(1, 6), U64))),
+        draw(st.one_of(st.integers(0, 50), U64)), draw(st.integers(-(2**63), 2**63 - 1)),
+        draw(st.floats(allow_nan=False, allow_infinity=False)), draw(st.floats(allow_nan=False, allow_infinity=False)),
+        draw(st.binary(min_size=n * 8, max_size=n * 8)),
+        draw(st.binary(min_size=cells * 4, max_size=cells * 4)),
+        draw(st.one_of(st.just(b""), st.binary(min_size=cells, max_size=cells))),
+    )  # fmt: skip
+    if made.kind == frame.KIND_TABLE:
+        made = made._replace(
+            entities=0, metrics=0, ids=b"", values=b"", codes=b"", payload=draw(st.binary(max_size=40))
+        )
+    return frame.encode(made)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(frames(), st.binary(max_size=120)), min_size=1, max_size=12))
+def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
+    chosen = FilterSettings()
+    partition = Partition(0, "0", 1, chosen)
+    smoother = Smoother(ALL, RecordEncoder(ALL, 600), 5.0)
+    for number, data in enumerate(entries):
+        taken = partition.take([(b"%d-0" % (number + 1), [b"f", data])])
+        for batch in batches([Item(partition, state, found) for state, found in taken]):
+            smoother.smooth(batch)
+        pieces, _ = partition.commit()
+        for record in records(b"".join(bytes(piece) for piece in pieces)):
+            assert record.codes().shape == next(iter(record.planes.values())).shape
+    for state in partition.states.values():
+        assert state.track.made >= state.track.applied
+        assert min(state.track.position()[6:]) >= 0
+
+
+def records(data: bytes) -> list[smoothed.SmoothedRecord]:
+    """The smoothed records in the bytes of a transaction."""
+    found = []
+    at = data.find(smoothed.MAGIC)
+    while at >= 0:
+        size = int(data[data.rindex(b"$", 0, at) + 1 : at - 2])
+        try:
+            found.append(smoothed.decode(data[at : at + size]))
+        except FrameError as error:
+            raise AssertionError("the filter wrote a record that nobody can read") from error
+        at = data.find(smoothed.MAGIC, at + size)
+    return found
