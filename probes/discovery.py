@@ -96,7 +96,13 @@ class Discovery:
         return self.generation
 
     def forget(self, pid: int) -> None:
-        """A process is gone: its pid may be another's by the next scan."""
+        """A process is gone, or is not what it was: whoever has its pid at the next scan is a new one."""
+        self._unlearn(pid)
+        watched = self.processes.pop(pid, None), self.guests.pop(pid, None)
+        if watched != (None, None):  # so that the next scan, if it finds the pid again, is a change
+            self.generation += 1
+
+    def _unlearn(self, pid: int) -> None:
         self._known.pop(pid, None)
         self._looks.pop(pid, None)
 
@@ -104,14 +110,14 @@ class Discovery:
         """Look for processes now."""
         listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
         for pid in self._known.keys() - listed:
-            self.forget(pid)
+            self._unlearn(pid)
         self._scans += 1
         turn = self._scans % _ROUND
         young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS or pid % _ROUND == turn]
         for pid in young:
             found = self._look(pid)
             if found is None:
-                self.forget(pid)
+                self._unlearn(pid)
             else:
                 self._known[pid] = found
                 self._looks[pid] = self._looks.get(pid, 0) + 1
@@ -170,6 +176,16 @@ def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
     """
     start, end = text.index(b"("), text.rindex(b")")
     return text[start + 1 : end].decode("utf-8", "replace"), text[end + 2 :].split()
+
+
+def still_there(proc: str, found: Found) -> bool:
+    """Whether the very process that was found has not ended; True as well when that cannot be told."""
+    try:
+        return int(parse_stat(read_once(f"{proc}/{found.pid}/stat"))[1][19]) == found.start
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except (OSError, ValueError, IndexError):
+        return True
 
 
 def command_line(base: str) -> list[str]:

@@ -28,6 +28,7 @@ Facts that the code rests on:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import truediv
 from typing import NamedTuple
 
@@ -117,6 +118,16 @@ class PidstatParser:
         tick = ProcessTick(self._time.decode("utf-8", "replace"), self._rows)
         self._rows = {}
         return tick
+
+    @property
+    def gathered(self) -> Mapping[int, ProcessRow]:
+        """The rows of the tick in progress, by pid."""
+        return self._rows
+
+    @property
+    def time(self) -> str:
+        """The time of the newest tick, as printed."""
+        return self._time.decode("utf-8", "replace")
 
     def _restart(self, found: Banner | None) -> None:
         self.banner = found

@@ -3,33 +3,29 @@
 pidstat is told the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
 ``-C`` reads every name as well (docs/measured.md). When discovery finds new ones, a second
 pidstat is started beside the first and takes over with its first tick, so that no tick is lost.
-Nothing in the output tells that a tick is complete, and pidstat writes every column with
-a system call of its own, so a tick is read a moment after it began and is complete when
-all its rows are there or nothing more comes.
+A process is watched until /proc says that it has ended: one whose row does not come in
+time has a TIMEOUT in that tick. One whose rows stay away makes pidstat start anew, ever more rarely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from acquisition.model.codes import MISSING
-from acquisition.model.metric import ResourceSet
+from acquisition.model.codes import MISSING, TIMEOUT
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
-from probes.discovery import Discovery, Found
+from probes.discovery import Discovery, Found, still_there
 from probes.host_facts import HostFacts
 from probes.rates import NAN
 from probes.reading import Reading
 from probes.sources import Request
-from probes.sources.pidstat import PidstatParser, ProcessTick
+from probes.sources.pidstat import ProcessTick
+from probes.sources.pidstat_run import NEVER, Run
 from probes.sources.procfs_processes import process_entity
 from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
 
-#: How long to wait for more of a tick before reading on.
-_MOMENT = 0.02
-#: After so many such moments without another row an incomplete tick is taken as it is: a process has ended.
-_QUIET = 5
-_NEVER = float("inf")
+#: A row that was missed in so many ticks is looked for with a new pidstat, then after twice as many, and so on.
+_PATIENCE_WITH_ROWS = 4
 _DELAY = "io_delay_ticks"
 _REPORTS = ["-h", "-u", "-r", "-d", "-w"]
 
@@ -44,52 +40,6 @@ def create(request: Request) -> PidstatSource | None:
         request.report(f"pidstat cannot sample every {request.interval:g} s: processes are read from /proc instead")
         return None
     return PidstatSource(request, path)
-
-
-class Run:
-    """One pidstat over a fixed set of processes, and the tick that it is printing."""
-
-    def __init__(self, child: ToolChild, resource_set: ResourceSet, found: dict[int, Found]) -> None:
-        self.child = child
-        self.found = found
-        self.read_at = _NEVER  # when to read on; never: when something comes
-        self._set = resource_set
-        self._parser = PidstatParser(resource_set)
-        self._flushed = 0
-        self._quiet = 0
-
-    def start(self, monotonic: float) -> None:
-        """Start the tool if that is due."""
-        if self.child.start(monotonic):
-            self._parser = PidstatParser(self._set)
-            self._flushed = self._quiet = 0
-            self.read_at = _NEVER
-
-    def begin(self, monotonic: float) -> None:
-        """A tick begins to arrive: it is read a moment later."""
-        self.read_at = monotonic + _MOMENT
-
-    def read(self, monotonic: float) -> ProcessTick | None:
-        """Take in what has come; the tick when it is complete."""
-        parser = self._parser
-        before = parser.parsed
-        tick = None
-        for line in self.child.lines(monotonic):
-            tick = parser.feed(line) or tick
-        self._quiet = self._quiet + 1 if parser.parsed == before else 0
-        self.read_at = monotonic + _MOMENT
-        if tick is None and (
-            parser.parsed - self._flushed >= len(self.found) or self._quiet >= _QUIET or not self.child.pid
-        ):
-            tick = parser.flush()
-            self._flushed = parser.parsed
-            self.read_at = _NEVER
-        return tick
-
-    @property
-    def rejected(self) -> int:
-        """Lines that could not be understood."""
-        return self._parser.rejected.count
 
 
 class PidstatSource:
@@ -111,6 +61,7 @@ class PidstatSource:
         self._generation = -1
         self._entities: list[Entity] = []
         self._order: list[tuple[int, int]] = []
+        self._absent: dict[int, int] = {}  # pid -> ticks in a row without its row
         self._last = 0.0
         self._silent = 0
         self._starts = 0
@@ -123,7 +74,7 @@ class PidstatSource:
 
     def filenos(self) -> list[int]:
         """See ``Source``; while a tick is arriving its rows are left to gather."""
-        return [run.child.fileno() for run in self._runs() if run.child.pid and run.read_at == _NEVER]
+        return [run.child.fileno() for run in self._runs() if run.child.pid and run.read_at == NEVER]
 
     def wake_at(self) -> float:
         """See ``Source``."""
@@ -170,7 +121,8 @@ class PidstatSource:
             self._next = self._started(wanted, monotonic)
 
     def _started(self, wanted: dict[int, Found], monotonic: float) -> Run:
-        run = Run(ToolChild(self._command(wanted), self._report), self._set, wanted)
+        child = ToolChild(self._command(wanted), self._report)
+        run = Run(child, self._set, wanted, self._facts.proc, self._seconds)
         run.start(monotonic)
         self._starts += 1
         return run
@@ -186,24 +138,41 @@ class PidstatSource:
         """The reading of a complete tick; None when the other pidstat has just given one."""
         run.child.works()
         self._silent = 0
-        for pid in [pid for pid in run.found if pid not in tick.rows]:
-            del run.found[pid]
-            self._discovery.forget(pid)
+        self._drop_ended(run, tick)
         if run is self._next:
             if self._run is not None:
                 self._stop(self._run)
             self._run, self._next = run, None
-        if monotonic - self._last < self._seconds / 2:
+        if run.began - self._last < self._seconds / 2:
             return None
-        seconds = monotonic - self._last if self._last else 0.0
-        self._last = monotonic
+        seconds = run.began - self._last if self._last else 0.0
+        self._last = run.began
+        self._follow_absent(run, tick, monotonic)
         return self._reading(run, tick, wall, monotonic, seconds)
+
+    def _drop_ended(self, run: Run, tick: ProcessTick) -> None:
+        for pid in [pid for pid in run.found if pid not in tick.rows]:
+            if not still_there(self._facts.proc, run.found[pid]):
+                del run.found[pid]
+                self._discovery.forget(pid)
+
+    def _follow_absent(self, run: Run, tick: ProcessTick, monotonic: float) -> None:
+        """Count the ticks in which a living process had no row; start anew for one that pidstat has lost."""
+        self._absent = {pid: self._absent.get(pid, 0) + 1 for pid in run.found if pid not in tick.rows}
+        lost = any(n >= _PATIENCE_WITH_ROWS and n & (n - 1) == 0 for n in self._absent.values())
+        if lost and self._next is None:
+            self._next = self._started(dict(run.found), monotonic)
 
     def _reading(self, run: Run, tick: ProcessTick, wall: float, monotonic: float, seconds: float) -> Reading:
         values: list[float] = []
         codes = bytearray()
+        width = len(self._set.metrics)
         for pid in run.found:
-            row = tick.rows[pid]
+            row = tick.rows.get(pid)
+            if row is None:
+                values += [NAN] * width
+                codes += bytes([TIMEOUT]) * width
+                continue
             if self._delay >= 0 and not self._facts.delay_accounting:
                 row.values[self._delay], row.codes[self._delay] = NAN, MISSING
             values += row.values

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.discovery import Discovery, Selection, parse_stat
+from probes.discovery import Discovery, Selection, parse_stat, still_there
 from probes.host_facts import HostFacts
 
 KERNEL_THREAD = 0x00200000
@@ -85,6 +85,27 @@ def test_selectors(proc: FakeProc, selection: Selection, pids: set[int]) -> None
     found = proc.discovery(selection)
     assert set(found.processes) == pids
     assert set(found.guests) == {70}
+
+
+def test_a_forgotten_process_that_still_lives_comes_back(proc: FakeProc) -> None:
+    found = proc.discovery(Selection())
+    before = found.processes[50]
+    found.forget(50)
+    assert set(found.processes) == {1, 60}
+    generation = found.generation
+    assert found.refresh(1005.0) == generation + 1
+    assert found.processes[50] == before
+
+
+def test_a_process_has_ended_when_it_is_gone_or_its_pid_is_anothers(proc: FakeProc) -> None:
+    process = proc.discovery(Selection()).processes[60]
+    assert still_there(str(proc.path), process)
+    (proc.path / "60" / "stat").write_text("")  # cannot be told
+    assert still_there(str(proc.path), process)
+    proc.add(60, "another", start=101)
+    assert not still_there(str(proc.path), process)
+    proc.remove(60)
+    assert not still_there(str(proc.path), process)
 
 
 def test_new_and_vanished_processes_at_the_next_scan_only(proc: FakeProc) -> None:

@@ -289,6 +289,50 @@ def test_new_processes_are_taken_over_without_a_lost_tick() -> None:
     source.close()
 
 
+#: The real pidstat, whose 3rd tick pauses after its 3rd row, or lacks what follows it.
+HICCUP = """#!{python}
+import os, subprocess, sys, time
+child = subprocess.Popen([{tool!r}, *sys.argv[1:]], stdout=subprocess.PIPE)
+tick = rows = 0
+for line in child.stdout:
+    tick, rows = (tick + 1, 0) if line.startswith(b"#") else (tick, rows + 1)
+    if tick == 3 and rows == 4 and {seconds}:
+        time.sleep({seconds})
+    if tick != 3 or rows < 4 or {seconds}:
+        try:
+            os.write(1, line)
+        except BrokenPipeError:
+            child.kill()
+            break
+"""
+
+
+@needs_tools
+@pytest.mark.parametrize("seconds", [0.15, 0.4, 0])
+def test_a_hiccup_in_the_middle_of_a_tick_loses_no_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float
+) -> None:
+    tool = tmp_path / "pidstat"
+    tool.write_text(HICCUP.format(python=sys.executable, tool=find_tool("pidstat"), seconds=seconds))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made, reports = request("processes", selection=Selection(commands=("^sleep 7654322$",)))
+    source = create("pidstat", made)
+    sleepers = [subprocess.Popen(["sleep", "7654322"]) for _ in range(8)]
+    try:
+        readings = run(source, PATIENT, 6)
+    finally:
+        source.close()
+        for each in sleepers:
+            each.kill()
+            each.wait()
+    assert [len(reading.entities) for reading in readings] == [8] * 6
+    late = [reading.codes.count(TIMEOUT) // len(PROCESSES.metrics) for reading in readings]
+    assert late == [0, 0, 0 if seconds == 0.15 else 5, 0, 0, 0]
+    assert not reports
+    assert all(0.5 < reading.dt < 1.5 for reading in readings[1:])
+
+
 @pytest.mark.parametrize(
     ("resource_set", "tool", "instead"), [("host", "vmstat", HostSource), ("processes", "pidstat", ProcessSource)]
 )
