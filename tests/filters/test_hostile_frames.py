@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hiredis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.errors import FrameError
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from filters import kernels
@@ -61,14 +61,11 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
 
 
 def records(data: bytes) -> list[smoothed.SmoothedRecord]:
-    """The smoothed records in the bytes of a transaction."""
+    """The smoothed records that the commands of a transaction write."""
+    reader = hiredis.Reader()
+    reader.feed(data)
     found = []
-    at = data.find(smoothed.MAGIC)
-    while at >= 0:
-        size = int(data[data.rindex(b"$", 0, at) + 1 : at - 2])
-        try:
-            found.append(smoothed.decode(data[at : at + size]))
-        except FrameError as error:
-            raise AssertionError("the filter wrote a record that nobody can read") from error
-        at = data.find(smoothed.MAGIC, at + size)
+    while command := reader.gets():
+        if command[0] == b"SET" and command[1].startswith(b"smoothed:"):
+            found.append(smoothed.decode(command[2]))
     return found
