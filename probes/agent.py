@@ -12,8 +12,9 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
-from acquisition.errors import EXIT_OK, ShardpulseError
+from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
@@ -23,22 +24,55 @@ from probes.probe import Outlet, Probe
 from probes.reload import Reload
 
 _DRAIN_SECONDS = 3.0
+_DEBUG = "SHARDPULSE_DEBUG"
 
 
 def report(line: str) -> None:
-    """One line for the operator."""
-    print(f"shardpulse probe: {line}", file=sys.stderr, flush=True)
+    """One line for the operator; a closed stderr does not stop the probe."""
+    with suppress(OSError):
+        print(f"shardpulse probe: {line}", file=sys.stderr, flush=True)
 
 
 def main(descriptor: int) -> int:
     """Run with the settings in the file ``descriptor`` until told to stop; the exit code."""
-    with os.fdopen(descriptor, "rb") as file:
-        settings = decode(file.read())
+    agent = None
     try:
-        return Agent(settings).run()
+        with os.fdopen(descriptor, "rb") as file:
+            settings = decode(file.read())
+        agent = Agent(settings)
+        return agent.run()
     except ShardpulseError as error:
         report(str(error))
         return error.exit_code
+    except Exception as error:
+        return _unexpected(error)
+    finally:
+        if agent is not None:
+            agent.close()
+
+
+def _unexpected(error: Exception) -> int:
+    if isinstance(error, OSError) and _output_failed():
+        if isinstance(error, BrokenPipeError):
+            return EXIT_OK  # the reader (head, a pager) has had enough
+        report(f"the output cannot be written: {error.strerror}")
+        return EXIT_FAILURE
+    if os.environ.get(_DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    report(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)")
+    return EXIT_INTERNAL
+
+
+def _output_failed() -> bool:
+    """Whether what could not be written is still waiting; if so it leads nowhere, as Python would try once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 class Agent:
@@ -140,3 +174,9 @@ class Agent:
                 report(f"stopped with {unsent} frames unsent; the next start sends them")
             self._writer.close()
         return EXIT_OK
+
+    def close(self) -> None:
+        """Stop the tools and let go of the ring, however ``run`` has ended."""
+        self._probe.close()
+        if self._writer is not None:
+            self._writer.close()

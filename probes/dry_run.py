@@ -1,7 +1,8 @@
 """A dry run: what the probe would send, as JSON Lines on stdout, without shards.
 
 One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, metrics
-{name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null.
+{name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null, one that
+is infinite is the string ``Infinity`` or ``-Infinity``, as in a replay.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from math import isfinite
+from math import isfinite, isnan
 from typing import TextIO
 
 from acquisition.model.codes import name_of
@@ -91,7 +92,14 @@ def row(columns: tuple[Metric, ...], values: list[float], codes: bytes) -> dict[
     invalid: dict[str, dict[str, object]] = {}
     for metric, value, code in zip(columns, values, codes, strict=True):
         if code:
-            invalid[metric.name] = {"value": value if isfinite(value) else None, "code": name_of(code)}
+            invalid[metric.name] = {"value": json_value(value), "code": name_of(code)}
         else:
             metrics[metric.name] = value
     return {"metrics": metrics, "invalid": invalid}
+
+
+def json_value(value: float) -> float | str | None:
+    """A raw value as JSON can say it: null for none, a string for an infinite one."""
+    if isnan(value):
+        return None
+    return value if isfinite(value) else ("Infinity" if value > 0 else "-Infinity")

@@ -48,6 +48,7 @@ configuration anew (a bad one leaves the old one in force); SIGTERM and SIGINT s
 _EXAMPLES = """
 shardpulse probe                                    until it is stopped
 shardpulse probe --config my.toml --seconds 60
+shardpulse probe --shards 10.0.0.7:7000             instead of the configured shards
 shardpulse probe --dry-run --ticks 2                print what would be sent, without shards
 systemctl reload shardpulse-probe                   (SIGHUP) after a change of the configuration
 """
@@ -95,7 +96,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
-    """The agent's settings. Raises ConfigError, NoInputError, UnavailableError."""
+    """The agent's settings. Raises ConfigError, NoInputError, UnavailableError, UsageError."""
     name = find(options.config) or "configuration"
     check_metrics(settings, {key: [m.name for m in each.metrics] for key, each in RESOURCE_SETS.items()}, name)
     probe = settings.probe
@@ -104,6 +105,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     shards = settings.shards
     if options.dir:
         shards = msgspec.structs.replace(shards, directory=options.dir)
+    shards = endpoints.with_addresses(shards, options.shards)
     addresses = [] if options.dry_run else endpoints.addresses(shards)
     credentials = endpoints.credentials(shards) if not options.dry_run else None
     return AgentSettings(
@@ -171,6 +173,8 @@ def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
         arguments += ["--config", os.path.abspath(options.config)]
     if options.dir:
         arguments += ["--dir", os.path.abspath(options.dir)]
+    if options.shards is not None:
+        arguments += ["--shards", options.shards]
     if options.dry_run:
         arguments += ["--dry-run"]
     boot = f"import sys;sys.path[:0]={[path for path in sys.path if path]!r};sys.argv[0]='probe'"
@@ -192,13 +196,32 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     parser.add_argument("--dir", metavar="DIR", help="state directory of local shards (default: as configured)")
-    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stop after S seconds")
-    parser.add_argument("--ticks", type=int, default=0, metavar="N", help="stop after N ticks")
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=0.0, metavar="S", help="stop after S seconds (default: never)"
+    )
+    parser.add_argument("--ticks", type=_ticks, default=0, metavar="N", help="stop after N ticks (default: never)")
     parser.add_argument(
         "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"
     )
     parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and stop")
     return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def _ticks(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not int(text[:9]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of ticks above 0")
+    return int(text[:9])
 
 
 if __name__ == "__main__":

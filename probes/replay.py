@@ -7,7 +7,6 @@ machine that replays.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
@@ -17,6 +16,7 @@ from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks import Check
+from probes.dry_run import json_value
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, VMSTAT_METRICS
 from probes.reading import Reading
 from probes.sources.pidstat import PidstatParser, ProcessRow, ProcessTick
@@ -112,7 +112,7 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
         metrics = dict(zip(names, values, strict=True))
         if any(marks):
             invalid = {
-                name: {"value": _json_value(value), "code": codes.name_of(code)}
+                name: {"value": json_value(value), "code": codes.name_of(code)}
                 for name, value, code in zip(names, values, marks, strict=True)
                 if code != codes.VALID
             }
@@ -153,12 +153,6 @@ def _line_numbers(rejected: Rejections, reason: str) -> str:
     listed = sum(last - first + 1 for first, last in ranges)
     more = rejected.counts[reason] - listed
     return f"line{'s' if listed + more > 1 else ''} {shown}{f' and {more} more' if more else ''}"
-
-
-def _json_value(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def _label(entity: Entity) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_UNAVAILABLE
+from acquisition.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_USAGE
 from acquisition.link.cluster import Cluster
-from acquisition.model.codes import ORDER, TIMEOUT
+from acquisition.model.codes import ORDER, RANGE, TIMEOUT
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
@@ -26,6 +26,7 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.table import Table
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
+from probes.dry_run import row
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.module import Module
@@ -282,6 +283,98 @@ def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
     assert readings[0]["entities"][0]["invalid"]["cpu_idle_ratio"] == {"value": None, "code": "FIRST"}
     assert readings[-2]["entities"][0]["metrics"]["cpu_idle_ratio"] <= 1
     assert not done.stderr
+
+
+def quick(tmp_path: Path, extra: str = "") -> list[str]:
+    config = tmp_path / "quick.toml"
+    config.write_text(f"[probe]\ninterval_seconds = 0.1\n{extra}\n[probe.processes]\npids = [{os.getpid()}]\n")
+    return [*COMMAND, "--config", str(config)]
+
+
+def test_a_reader_that_has_had_enough_ends_a_dry_run_quietly(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*quick(tmp_path), "--dry-run", "--seconds", "20"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as probe:
+        assert probe.stdout is not None
+        assert probe.stderr is not None
+        assert probe.stdout.readline()
+        probe.stdout.close()
+        assert probe.stderr.read() == b""
+        assert probe.wait(PATIENT) == 0
+
+
+def test_an_output_that_is_full_is_said(tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*quick(tmp_path), "--dry-run", "--ticks", "3"],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "the output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_tools
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_fault_of_the_agent_is_a_message_and_stops_the_tools(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, debug: bool
+) -> None:
+    if debug:
+        monkeypatch.setenv("SHARDPULSE_DEBUG", "1")
+    else:
+        monkeypatch.delenv("SHARDPULSE_DEBUG", raising=False)
+    script = (
+        "import os, sys\nfrom probes import agent\n"
+        "def fail(self):\n"
+        "    pids = self._probe.modules[0].source.account()['pids']\n"
+        "    if pids:\n"
+        "        print(pids[0], flush=True)\n"
+        "        raise RuntimeError('odd')\n"
+        "agent.Agent._report_problem = fail\n"
+        "sys.exit(agent.main(int(sys.argv[1])))\n"
+    )
+    command = [*quick(tmp_path, '[probe.host]\nsource = "vmstat"\ninterval_seconds = 1.0'), "--dry-run", "--compile"]
+    settings = tmp_path / "settings.json"
+    settings.write_bytes(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    with settings.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(file.fileno())],
+            cwd=ROOT, pass_fds=[file.fileno()], capture_output=True, text=True, check=False, timeout=PATIENT,
+        )  # fmt: skip
+    assert done.returncode == EXIT_INTERNAL
+    assert "RuntimeError: odd (a fault of shardpulse" in done.stderr
+    assert ("Traceback" in done.stderr) == debug
+    assert not alive(int(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--ticks=0", "--ticks=-5", "--ticks=1.5", "--seconds=-1", "--seconds=0", "--seconds=nan", "--seconds=inf",
+     "--shards=nowhere", "--shards="],
+)  # fmt: skip
+def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, option: str) -> None:
+    done = subprocess.run(
+        [*quick(tmp_path), "--dry-run", option], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == EXIT_USAGE
+    assert option.partition("=")[0] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_shards_on_the_command_line_stay_through_a_reload(tmp_path: Path) -> None:
+    options = ["--shards", "127.0.0.1:7001,localhost:7002", "--compile"]
+    command = [*quick(tmp_path, '[shards]\naddresses = ["10.0.0.1:1"]\n[probe.vms]\nenabled = false'), *options]
+    first = decode(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    assert first.seeds == (("127.0.0.1", 7001), ("localhost", 7002))
+    again = decode(subprocess.run(first.compiler, cwd=ROOT, capture_output=True, check=True).stdout)
+    assert again.seeds == first.seeds
+
+
+def test_raw_values_that_json_cannot_say() -> None:
+    values = [float("inf"), float("-inf"), float("nan"), 2.0]
+    found = row(HOST.metrics[:4], values, bytes([RANGE] * 4))["invalid"]
+    assert isinstance(found, dict)
+    assert [each["value"] for each in found.values()] == ["Infinity", "-Infinity", None, 2.0]
 
 
 @pytest.mark.parametrize(
