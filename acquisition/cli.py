@@ -20,6 +20,7 @@ from acquisition.errors import (
     EXIT_FAILURE,
     EXIT_INTERNAL,
     EXIT_INTERRUPTED,
+    EXIT_NO_INPUT,
     EXIT_OK,
     ShardpulseError,
     UsageError,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 GROUP = "shardpulse.commands"
 DEBUG = "SHARDPULSE_DEBUG"
-
-_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 Command = Callable[[list[str]], int]
 
@@ -129,6 +128,22 @@ def _help() -> str:
     return "\n".join(parts)
 
 
+def output_failed(error: OSError) -> bool:
+    """Whether ``error`` says that standard output cannot be written: a full device, or a terminal that is gone.
+
+    If so it leads nowhere afterwards, because Python would complain once more when it flushes at its end.
+    """
+    failed = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if error.errno == errno.EIO:  # of the output only when its terminal is gone, else of an input
+        try:
+            os.write(sys.stdout.fileno(), b"")
+        except OSError:
+            failed = True
+    if failed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return failed
+
+
 def _report(message: str, code: int) -> int:
     with contextlib.suppress(OSError):  # a closed stderr leaves only the exit code
         print(f"shardpulse: error: {message}", file=sys.stderr, flush=True)
@@ -140,10 +155,11 @@ def _unexpected(error: Exception) -> int:
         import traceback
 
         traceback.print_exc()
-    if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
-        # Python would complain once more when it flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)
+    if isinstance(error, OSError) and error.filename is None:
+        if output_failed(error):
+            return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)
+        if error.errno == errno.EIO:
+            return _report(f"the input cannot be read: {error.strerror}", EXIT_NO_INPUT)
     name = type(error).__name__
     return _report(f"{name}: {error} (a fault of shardpulse; {DEBUG}=1 shows where)", EXIT_INTERNAL)
 

@@ -20,6 +20,8 @@ from acquisition.shards import interrupts
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+_STABLE_SECONDS = 30.0  #: a child that ran so long is started again as fast as at first
+_LOG_BYTES = 1 << 16  #: of a log that was told; then it is emptied
 
 
 def adopt_orphans() -> None:
@@ -50,6 +52,7 @@ class Child:
         self._say = say
         self._pause = _FIRST_PAUSE
         self._again = 0.0
+        self._began = 0.0
         self._told = 0
         self.restarts = 0
         self._process = self._start()
@@ -73,6 +76,8 @@ class Child:
         if not self._again:
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             self._say(f"{self.name} {how}: starting it again")
+            if now - self._began >= _STABLE_SECONDS:
+                self._pause = _FIRST_PAUSE
             self._again = now + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         if now >= self._again:
@@ -82,25 +87,33 @@ class Child:
 
     def new_lines(self) -> list[str]:
         """What it has written since the last call."""
-        with contextlib.suppress(OSError), open(self._log, "rb") as log:
+        with contextlib.suppress(OSError), open(self._log, "rb+") as log:
             log.seek(self._told)
-            text, newline, _ = log.read().rpartition(b"\n")
+            text, newline, rest = log.read().rpartition(b"\n")
             self._told += len(text) + len(newline)
+            if self._told >= _LOG_BYTES and not rest:  # it appends, so it goes on at the new end
+                log.truncate(0)
+                self._told = 0
             return text.decode(errors="replace").splitlines()
         return []
 
-    def stop(self, seconds: float = 5.0) -> None:
-        """SIGTERM, and SIGKILL when it has not ended after ``seconds``."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
+
+    def stop(self, seconds: float) -> None:
+        """SIGTERM, and SIGKILL when it has not ended after ``seconds``."""
+        self.ask_to_stop()
         try:
-            self._process.wait(seconds)
+            self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
             self._say(f"{self.name} does not stop: killing it")
             self._process.kill()
             self._process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        self._began = time.monotonic()
         with interrupts.deferred(), open(self._log, "ab") as log:
             return subprocess.Popen(
                 lifeline.tied(self._command, signal.SIGTERM),

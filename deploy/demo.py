@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pipeline import Pipeline
-from report import balanced, document, shard_lines, summary, view_books
+from report import document, failures, loss_line, shard_lines, summary, view_books
 from rich.console import Console, RenderableType
 from rich.live import Live
 from stop_signals import StopSignals
 from workspace import workspace
 
 from acquisition import help_text
+from acquisition.cli import output_failed
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_FAILURE,
@@ -46,7 +47,8 @@ stop them all at the end: after --seconds, on Ctrl-C or on SIGTERM.
 
 The view shows host metrics and the busiest processes, raw beside smoothed, with validity
 and age; each shard's core, load and memory; and the books: samples lost, which should be 0.
-In a terminal it redraws; piped it prints lines. Exit code 1 says that the books did not balance."""
+In a terminal it redraws; piped it prints lines. Exit code 1 says that something did not work (a
+part that was stuck, samples lost or pending, no sample at all) or that the output cannot be written."""
 
 _EXAMPLES = """
 deploy/demo                              until Ctrl-C
@@ -59,6 +61,8 @@ deploy/demo --shards 3 --interval 0.5    three shards, two ticks per second
 _BETTER = {"vmstat": "procps", "pidstat": "sysstat"}
 _HELD = 20
 _FIXED_LINES = 12  #: of the view, whatever it shows
+_START_PATIENCE = 5.0  #: for the first sample, besides an interval
+_BOOKS_SECONDS = 0.2  #: between looks at the books: a loss is made good within seconds
 _START_SECONDS = 0.05  #: between looks until there is something to show
 
 Screen = Callable[[Pipeline], None]
@@ -76,6 +80,11 @@ def main() -> int:
     except BrokenPipeError:  # the reader of the lines has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except OSError as error:
+        if not output_failed(error):
+            raise
+        say(f"error: the output cannot be written: {error.strerror}")
+        return EXIT_FAILURE
 
 
 class Voice:
@@ -122,13 +131,13 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
         with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
             _watch(pipeline, options, stop)
             pipeline.settle()
-            result = document(pipeline)
+            result, failed = document(pipeline), failures(pipeline)
     print(json.dumps(result, indent=2) if options.json else summary(result), flush=True)
-    if balanced(pipeline.totals):
-        return EXIT_OK
-    if not stop.came:
-        say(f"error: the books do not balance: {pipeline.totals}")
-    return EXIT_OK if stop.came and not result["samples_in"] else EXIT_FAILURE
+    if stop.came and not result["samples_in"] and result["seconds"] < _START_PATIENCE + options.interval:
+        return EXIT_OK  # stopped before there could be anything
+    for failure in failed:
+        say(f"error: {failure}")
+    return EXIT_FAILURE if failed else EXIT_OK
 
 
 def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -> None:
@@ -136,7 +145,10 @@ def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -
     end = time.monotonic() + options.seconds
     due = time.monotonic()
     with _screen(options.json) as show:
-        while not stop.wait_until(min(due, end)) and time.monotonic() < end:
+        while not stop.wait_until(min(due, end, time.monotonic() + _BOOKS_SECONDS)) and time.monotonic() < end:
+            if time.monotonic() < due:
+                pipeline.look_at_books()
+                continue
             pipeline.look()
             if pipeline.has_values:
                 if pipeline.first_value_seconds is None:
@@ -162,6 +174,7 @@ def _screen(quiet: bool) -> Iterator[Screen]:
 def _print_lines(pipeline: Pipeline) -> None:
     assert pipeline.snapshot is not None
     print("\n".join(plain_lines(pipeline.snapshot, shard_lines(pipeline), view_books(pipeline))), flush=True)
+    print(loss_line(pipeline), flush=True)
 
 
 def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableType:
@@ -170,6 +183,7 @@ def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableTyp
     fresh = pipeline.freshness()
     note = (
         f"freshness p50 {fresh['p50']} ms, p99 {fresh['p99']} ms · {pipeline.seconds:.0f} s · Ctrl-C stops everything"
+        f"\n{loss_line(pipeline)}"
     )
     if say.newest:
         note += f"\n{say.newest}"

@@ -6,7 +6,7 @@ when a position has a new tick, freshness is the wall clock then less the sampli
 position. The period of polling is part of the figure. The first frame of a resource set is
 not measured: it may have been there before.
 
-    python deploy/freshness.py HOST:PORT…       prints the figures as JSON lines, the last one counts
+    python deploy/freshness.py FILE HOST:PORT…       keeps the newest figures in FILE, as JSON
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections import deque
+from pathlib import Path
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, Layout, read_layout
@@ -73,7 +74,7 @@ def percentile(ordered: list[float], part: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
 
 
-def main(addresses: list[str]) -> None:
+def main(file: Path, addresses: list[str]) -> None:
     """Poll until killed."""
     cluster = Cluster([parse_address(text) for text in addresses])
     freshness = Freshness(cluster, read_layout(cluster))
@@ -88,10 +89,12 @@ def main(addresses: list[str]) -> None:
         if freshness.frames > known and now - told >= _TELL_SECONDS:
             told, known, delays = now, freshness.frames, sorted(freshness.delays)
             line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": known}
-            print(json.dumps(line), flush=True)
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(line))
+            part.replace(file)  # a reader sees the old figures or the new ones
         due = max(due + POLL_SECONDS, now)
         time.sleep(due - now)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -6,12 +6,14 @@ import contextlib
 import json
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from children import Child, adopt_orphans, end_orphans
+from progress import Progress, TickCount
 from usage import Meter
 
 from acquisition.config import text as config_text
@@ -26,14 +28,21 @@ from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader, books
 from acquisition.snapshot.books import Totals
 
-SETTLE_SECONDS = 5.0
+_SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
+_SETTLE_AT_MOST = 10.0  #: with progress
+_STOP_SECONDS = 1.0  #: for a part that was asked to stop, before it is killed
+_REPLY_SECONDS = 1.0  #: for a reply of a shard on this machine
+_REVIVE_SECONDS = 3.0
+_QUIET_SECONDS = 4.0  #: without anything new, besides two intervals: something is stuck
 
 
 class Pipeline:
     """What runs beside the shards. A context manager that stops it all.
 
     ``snapshot``, ``shard_rows``, ``loads``, ``totals`` and ``account`` (the probe's of itself) are
-    what the last ``look`` found.
+    what the last ``look`` found. ``lost_at_worst`` is the largest loss in any reading of the
+    books: a loss lasts until the probe has sent again what is missing. ``problem`` says why the
+    last reading failed.
     """
 
     def __init__(
@@ -44,15 +53,22 @@ class Pipeline:
         self.settings = _settings(shards, directory, interval, tools)
         configuration = directory / "shardpulse.toml"
         configuration.write_text(config_text.render(self.settings))
-        self.reader = SnapshotReader.from_settings(self.settings)
+        self.reader = SnapshotReader.connect([str(each) for each in shards.addresses], timeout=_REPLY_SECONDS)
         self.snapshot: Snapshot | None = None
         self.shard_rows: list[ShardStatus] = []
         self.loads: dict[str, float] = {}
         self.totals: Totals | None = None
         self.account: dict[str, Any] = {}
+        self.lost_at_worst = self.frames_resent = 0
+        self.problem = ""
+        self.ticks = TickCount()
+        self.shard_restarts: Counter[str] = Counter()
+        self._deaths: set[tuple[int, int]] = set()
+        self._progress = {"probe": Progress(), "filter": Progress()}
+        self._told: dict[str, str] = {}
         self.probe_usage, self.filter_usage = Meter(), Meter()
         self._shard_looked = 0.0
-        self._freshness_log = directory / "freshness.jsonl"
+        self._freshness_file = directory / "freshness.json"
         adopt_orphans()
         here = Path(__file__).parent
         addresses = [str(address) for address in shards.addresses]
@@ -61,7 +77,11 @@ class Pipeline:
         self.children: list[Child] = []
         for name, arguments, log in (
             ("filter", [*command, "filter", *options], directory / "filter.log"),
-            ("freshness", [str(here / "freshness.py"), *addresses], self._freshness_log),
+            (
+                "freshness",
+                [str(here / "freshness.py"), str(self._freshness_file), *addresses],
+                directory / "freshness.log",
+            ),
             ("probe", [*command, "probe", *options], directory / "probe.log"),
         ):
             self.children.append(Child(name, arguments, log, say))
@@ -75,7 +95,7 @@ class Pipeline:
         leave what was read before."""
         for child in self.children:
             child.supervise()
-        for child in (self.filter, self.probe):
+        for child in self.children:
             for line in child.new_lines():
                 self._say(line)
         self._revive_shards()
@@ -84,9 +104,12 @@ class Pipeline:
         if self.has_values:
             self.probe_usage.look(self.probe.pid)
             self.filter_usage.look(self.filter.pid)
-        with contextlib.suppress(ShardpulseError):
-            self.snapshot = self.reader.latest()
-            self._read_books()
+        if any(row.answering for row in self.shard_rows):
+            with contextlib.suppress(ShardpulseError):
+                self.snapshot = self.reader.latest()
+                self._count_ticks()
+        self.look_at_books()
+        self._tell_what_is_stuck()
 
     @property
     def has_values(self) -> bool:
@@ -95,24 +118,39 @@ class Pipeline:
 
     def settle(self) -> None:
         """Stop the probe, let the filter apply what it has sent, read everything for the last time."""
-        self.look()
-        self.probe.stop()
-        self.stopped = time.monotonic()
-        deadline = self.stopped + SETTLE_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(ShardpulseError):
-                self._read_books()
-                if self.totals is not None and self.totals.pending == 0:
-                    break
-            time.sleep(0.05)
+        self.probe_usage.look(self.probe.pid)
+        self.filter_usage.look(self.filter.pid)
         self._look_at_shards()
+        self.stopped = time.monotonic()
+        self.probe.stop(_STOP_SECONDS)
+        asked = moved = time.monotonic()
+        applied = -1
+        while time.monotonic() < min(moved + _SETTLE_SECONDS, asked + _SETTLE_AT_MOST):
+            self.look_at_books()
+            if not all(row.answering for row in self.shard_rows):
+                return  # nothing will change
+            if self.totals is not None and not self.problem:
+                if self.totals.pending == 0:
+                    break
+                if self.totals.applied != applied:
+                    applied, moved = self.totals.applied, time.monotonic()
+            time.sleep(0.05)
+        try:
+            self.snapshot = self.reader.latest()
+            self._count_ticks()
+        except ShardpulseError as error:
+            self.problem = str(error)
 
     def stop(self) -> None:
-        """End all children."""
+        """End all children, and the shards, which have nothing to keep."""
+        for child in self.children:
+            child.ask_to_stop()
+        deadline = time.monotonic() + _STOP_SECONDS
         for child in reversed(self.children):
-            child.stop()
+            child.stop(deadline - time.monotonic())
         end_orphans(self.shards.pids)
         self.reader.close()
+        self.shards.stop(_STOP_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -124,8 +162,8 @@ class Pipeline:
 
     def freshness(self) -> dict[str, Any]:
         """The newest figures of the freshness reader; None where nothing was measured."""
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            figures: dict[str, Any] = json.loads(self._freshness_log.read_text().splitlines()[-1])
+        with contextlib.suppress(OSError, ValueError):
+            figures: dict[str, Any] = json.loads(self._freshness_file.read_text())
             return figures
         return {"p50": None, "p99": None, "frames": 0}
 
@@ -134,10 +172,46 @@ class Pipeline:
         """How long the probe has sampled."""
         return (self.stopped or time.monotonic()) - self.started
 
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each part was started again, shards included that were."""
+        return {child.name: child.restarts for child in self.children} | dict(self.shard_restarts)
+
+    @property
+    def missed_ticks(self) -> int | None:
+        """Ticks without a sample of the host, those included when no probe ran; None before the first."""
+        return self.ticks.missed((self.stopped or time.monotonic()), self.settings.probe.interval_seconds)
+
+    def stuck(self, name: str) -> float | None:
+        """The seconds for which the probe or the filter has done nothing new, None when it is not stuck."""
+        if self.problem:
+            return None  # unknown
+        quiet = self._progress[name].quiet(self.stopped or time.monotonic())
+        return quiet if quiet > _QUIET_SECONDS + 2 * self.settings.probe.interval_seconds else None
+
+    def look_at_books(self) -> None:
+        """Read the books alone, which is cheap; they are whole only when all shards answer."""
+        silent = [row.address for row in self.shard_rows if not row.answering]
+        if silent:
+            self.problem = f"{', '.join(silent)} did not answer"
+            return
+        try:
+            self._read_books()
+            self.problem = ""
+        except ShardpulseError as error:
+            self.problem = str(error)
+
     def _read_books(self) -> None:
         cluster = self.reader.cluster
         layout = read_layout(cluster)
-        self.totals = books.totals(books.read_books(cluster, layout))
+        accounts = books.read_books(cluster, layout)
+        self.totals = books.totals(accounts)
+        self.lost_at_worst = max(self.lost_at_worst, self.totals.lost)
+        self.frames_resent = max(self.frames_resent, sum(row.resent_frames for row in accounts))
+        now = time.monotonic()
+        self._progress["probe"].note(self.totals.made, now)
+        # a filter that has nothing to do is not stuck
+        self._progress["filter"].note((self.totals.applied, now if not self.totals.pending else 0), now)
         with contextlib.suppress(FrameError):  # damaged: the probe writes it anew
             status = books.read_status(cluster, layout, host_id(socket.gethostname()))
             self.account = status.rest if status is not None else self.account
@@ -145,7 +219,7 @@ class Pipeline:
     def _look_at_shards(self) -> None:
         now = time.monotonic()
         before = {row.address: row.cpu_seconds for row in self.shard_rows}
-        self.shard_rows = shard_status.read(self.shards.shards, self.shards.layout.partitions, timeout=1.0)
+        self.shard_rows = shard_status.read(self.shards.shards, self.shards.layout.partitions, _REPLY_SECONDS)
         elapsed = now - self._shard_looked
         self.loads = {
             row.address: max(0.0, row.cpu_seconds - before[row.address]) / elapsed
@@ -156,12 +230,32 @@ class Pipeline:
 
     def _revive_shards(self) -> None:
         for shard in self.shards.shards:
-            if not shard.alive:
+            if not shard.alive and (shard.pid, shard.started) not in self._deaths:
+                self._deaths.add((shard.pid, shard.started))
+                self.shard_restarts[f"shard {shard.address}"] += 1
                 self._say(f"shard {shard.address} has died: starting it again, empty")
         try:
-            self.shards.revive()
+            self.shards.revive(_REVIVE_SECONDS)
         except ShardpulseError as error:
             self._say(f"{error}: trying again")
+
+    def _count_ticks(self) -> None:
+        assert self.snapshot is not None
+        for block in self.snapshot.blocks:
+            if block.resource_set == "host" and block.position is not None:
+                self.ticks.note(block.position.epoch, block.position.tick, block.position.frames, time.monotonic())
+
+    def _tell_what_is_stuck(self) -> None:
+        """Say once what has stopped working, and again when it is something else."""
+        for name, doing in (("probe", "sampled"), ("filter", "applied")):
+            self._tell(name, f"the {name} has {doing} nothing for seconds: is it stopped?" if self.stuck(name) else "")
+        for row in self.shard_rows:
+            self._tell(row.address, "" if row.answering else f"shard {row.address} does not answer: {row.problem}")
+
+    def _tell(self, about: str, text: str) -> None:
+        if text and self._told.get(about) != text:
+            self._say(text)
+        self._told[about] = text
 
 
 def _settings(shards: Shards, directory: Path, interval: float, tools: bool) -> Settings:

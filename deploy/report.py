@@ -17,20 +17,24 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
     are in the averages, ``samples_invalid`` were kept with a code, ``samples_pending`` were still
     on their way at the end. CPU is in percent of one core, from the first smoothed value
     on; memory is PSS; ``freshness_ms`` includes the reader's polling period of 5 ms.
+    ``samples_lost_at_worst`` is the largest loss that any reading of the books showed, before
+    ``frames_resent`` made it good. ``missed_ticks`` counts the ticks when no probe ran as well.
     """
-    totals = pipeline.totals
+    totals = pipeline.totals if pipeline.totals is not None and pipeline.totals.made else None
     blocks = pipeline.snapshot.blocks if pipeline.snapshot is not None else ()
     freshness = pipeline.freshness()
     probe = pipeline.account.get("probe", {})
     return {
         "seconds": round(pipeline.seconds, 3),
-        "hosts": len({block.host_id for block in blocks}),
-        "entities": sum(block.shape[0] for block in blocks if block.has_values),
+        "hosts": len({block.host_id for block in blocks}) if totals else None,
+        "entities": _entities(pipeline) if totals else None,
         "samples_in": totals.made if totals else None,
         "samples_smoothed": totals.applied - totals.invalid if totals else None,
         "samples_invalid": totals.invalid if totals else None,
         "samples_pending": totals.pending if totals else None,
         "samples_lost": totals.lost if totals else None,
+        "samples_lost_at_worst": pipeline.lost_at_worst if totals else None,
+        "frames_resent": pipeline.frames_resent if totals else None,
         "freshness_ms": {key: freshness[key] for key in ("p50", "p99")},
         "freshness_frames": freshness["frames"],
         "first_value_seconds": pipeline.first_value_seconds,
@@ -50,7 +54,7 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
             "pss_bytes": pipeline.probe_usage.pss_bytes,
             "children_cpu_percent": pipeline.probe_usage.children_cpu_percent,
             "ticks": probe.get("ticks"),
-            "missed_ticks": probe.get("missed_ticks"),
+            "missed_ticks": pipeline.missed_ticks,
         },
         "filter": {
             "cpu_percent": pipeline.filter_usage.cpu_percent,
@@ -58,7 +62,7 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         },
         "redis": {"version": pipeline.shards.redis.version, "source": pipeline.shards.redis.source},
         "sources": sources(pipeline),
-        "restarts": {child.name: child.restarts for child in pipeline.children},
+        "restarts": pipeline.restarts,
     }
 
 
@@ -67,9 +71,37 @@ def sources(pipeline: Pipeline) -> list[str]:
     return [f"{name}: {source}" for name, source in sorted(pipeline.account.get("sources", {}).items())]
 
 
-def balanced(totals: Totals | None) -> bool:
-    """Whether something was made, and all of it is accounted for."""
-    return totals is not None and totals.made > 0 and not totals.unbalanced and not totals.unreported
+def failures(pipeline: Pipeline) -> list[str]:
+    """What did not work, judged when the demo has settled; none when all is as it should be."""
+    totals = pipeline.totals
+    found = [f"shard {row.address} does not answer: {row.problem}" for row in pipeline.shard_rows if not row.answering]
+    if pipeline.problem:
+        found.append(f"the books cannot be read: {pipeline.problem}")
+    if totals is None or not totals.made:
+        return [*found, "no sample yet: nothing was measured (the first comes within an interval and a second)"]
+    for name, verb in (("probe", "sampled"), ("filter", "applied")):
+        if seconds := pipeline.stuck(name):
+            found.append(f"the {name} had {verb} nothing for {seconds:.0f} s")
+    if totals.pending:
+        found.append(f"{totals.pending:,} samples are pending: the filter has not applied them")
+    if not _entities(pipeline):
+        found.append("no smoothed value can be read")
+    return found + _imbalance(totals)
+
+
+def _imbalance(totals: Totals) -> list[str]:
+    found = [
+        f"{count:,} samples are {what}" for what, count in (("lost", totals.lost), ("duplicated", totals.duplicated))
+        if count
+    ]  # fmt: skip
+    if totals.unreported:
+        found.append(f"the probe has not said what it made of {totals.unreported} resource sets")
+    return found
+
+
+def _entities(pipeline: Pipeline) -> int:
+    blocks = pipeline.snapshot.blocks if pipeline.snapshot is not None else ()
+    return sum(block.shape[0] for block in blocks if block.has_values)
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -77,14 +109,16 @@ def summary(result: dict[str, Any]) -> str:
     fresh, probe, filter_ = result["freshness_ms"], result["probe"], result["filter"]
     return "\n".join(
         (
-            f"{result['seconds']:.1f} s: {_count(result['samples_in'])} samples made of {result['entities']} entities,"
+            f"{result['seconds']:.1f} s: {_count(result['samples_in'])} samples made"
+            f" of {_count(result['entities'])} entities,"
             f" {_count(result['samples_smoothed'])} smoothed, {_count(result['samples_invalid'])} invalid,"
-            f" {_count(result['samples_pending'])} pending, {_count(result['samples_lost'])} lost",
+            f" {_count(result['samples_pending'])} pending, {_count(result['samples_lost'])} lost"
+            f" (at worst {_count(result['samples_lost_at_worst'])}, {_count(result['frames_resent'])} frames resent)",
             f"freshness p50 {_count(fresh['p50'])} ms, p99 {_count(fresh['p99'])} ms"
             f" over {result['freshness_frames']} frames; sources {', '.join(result['sources']) or 'unknown'}",
-            f"probe {probe['cpu_percent']:.2f}% of a core and {probe['pss_bytes'] / 1e6:.1f} MB,"
-            f" its tools {probe['children_cpu_percent']:.2f}%;"
-            f" filter {filter_['cpu_percent']:.2f}% and {filter_['pss_bytes'] / 1e6:.1f} MB",
+            f"probe {_count(probe['cpu_percent'])}% of a core and {_megabytes(probe['pss_bytes'])} MB,"
+            f" its tools {_count(probe['children_cpu_percent'])}%;"
+            f" filter {_count(filter_['cpu_percent'])}% and {_megabytes(filter_['pss_bytes'])} MB",
         )
     )
 
@@ -112,6 +146,15 @@ def view_books(pipeline: Pipeline) -> Books:
     if totals is None:
         return Books(sources=tuple(sources(pipeline)))
     return Books(totals.made, totals.applied, totals.invalid, totals.pending, totals.lost, tuple(sources(pipeline)))
+
+
+def loss_line(pipeline: Pipeline) -> str:
+    """What was lost meanwhile and sent again."""
+    return f"at worst {pipeline.lost_at_worst:,} samples lost · {pipeline.frames_resent:,} frames resent"
+
+
+def _megabytes(size: int | None) -> str:
+    return "?" if size is None else f"{size / 1e6:.1f}"
 
 
 def _count(number: float | None) -> str:

@@ -57,19 +57,19 @@ class Meter:
         self._pss = pss_bytes(pid) or self._pss
 
     @property
-    def cpu_percent(self) -> float:
-        """Of one core."""
+    def cpu_percent(self) -> float | None:
+        """Of one core; None before there are two looks."""
         return self._percent(self._own)
 
     @property
-    def children_cpu_percent(self) -> float:
-        """Of one core, all children together."""
+    def children_cpu_percent(self) -> float | None:
+        """Of one core, all children together; None as above."""
         return self._percent(self._children)
 
     @property
-    def pss_bytes(self) -> int:
-        """As it was at the last look."""
-        return self._pss
+    def pss_bytes(self) -> int | None:
+        """As it was at the last look; None before."""
+        return self._pss or None
 
     def _grown(self, pid: int, first: bool) -> float:
         now = cpu_seconds(pid)
@@ -79,6 +79,6 @@ class Meter:
         self._last[pid] = now
         return max(0.0, now - before)
 
-    def _percent(self, seconds: float) -> float:
+    def _percent(self, seconds: float) -> float | None:
         elapsed = self._now - self._began
-        return round(100.0 * seconds / elapsed, 3) if elapsed > 0 else 0.0
+        return round(100.0 * seconds / elapsed, 3) if elapsed > 0 else None

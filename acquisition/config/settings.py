@@ -142,7 +142,7 @@ class InconsistentCheck(Table, frozen=True):
 
 
 class RateCheck(Table, frozen=True):
-    """More than the machine can do, as more CPU than there are cores: RATE."""
+    """More than the machine can do, as guest time above its vCPUs or traffic above the link speed: RATE."""
 
     enabled: Enabled = True
     tolerance: Annotated[float, Meta(ge=0, le=1, description="part by which a rate may exceed the possible")] = 0.05

@@ -61,6 +61,7 @@ class Shards:
         self.directory = directory
         self.layout = layout
         self._children = tuple(children)
+        self._forming = False  #: some were started again and have not joined yet
 
     @property
     def addresses(self) -> list[Address]:
@@ -86,11 +87,11 @@ class Shards:
         self.shards += (shard,)
         self._children += (child,)
 
-    def revive(self) -> list[Shard]:
+    def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
         """Start shards of this process that have died again, empty, at their old places; returns those.
 
         Each keeps its identity and slots, which its nodes.conf tells. Raises ShardError or
-        TemporaryError when one does not come up; then calling it again is harmless.
+        TemporaryError when one does not come up within ``seconds``; then calling it again goes on.
         """
         dead = [number for number, shard in enumerate(self.shards) if not shard.alive and self._children]
         for number in dead:
@@ -101,14 +102,17 @@ class Shards:
                 self.shards = (*self.shards[:number], started[0], *self.shards[number + 1 :])
                 self._children = (*self._children[:number], started[1], *self._children[number + 1 :])
                 _write_state(self)
-        if dead:
-            _form(self, join=False)
+        self._forming = self._forming or bool(dead)
+        if self._forming:
+            _form(self, join=False, seconds=seconds)
+            self._forming = False
         return [self.shards[number] for number in dead]
 
-    def stop(self) -> None:
-        """End all shards and remove all of their files. Calling it again is harmless."""
+    def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
+        """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their
+        files. Calling it again is harmless."""
         with interrupts.deferred():  # a second Ctrl-C must not leave half of them
-            shard_process.stop(self.shards, self._children)
+            shard_process.stop(self.shards, self._children, seconds)
             with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
                 (self.directory / STATE_FILE).unlink(missing_ok=True)
                 self.directory.rmdir()
@@ -199,9 +203,9 @@ def _start(
     return shards
 
 
-def _form(shards: Shards, join: bool = True) -> None:
+def _form(shards: Shards, join: bool = True, seconds: float = _START_SECONDS) -> None:
     """Wait for each shard, ``join`` them unless they know each other, wait for the cluster, write the layout."""
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + seconds
 
     def check() -> None:
         for shard in shards.shards:
@@ -213,7 +217,7 @@ def _form(shards: Shards, join: bool = True) -> None:
 
     for shard in shards.shards:
         _wait_answering(shard, deadline, check)
-    clients = [cluster_join.administer(address) for address in shards.addresses]
+    clients = [cluster_join.administer(address, min(5.0, seconds)) for address in shards.addresses]
     try:
         if join:
             cluster_join.join(clients, shards.addresses, shards.redis.release)

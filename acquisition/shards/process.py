@@ -20,7 +20,7 @@ from acquisition.shards.redis_binary import RedisBinary
 
 _LOG = "redis.log"
 _CONFIGURATION = "redis.conf"
-_STOP_SECONDS = 5.0
+STOP_SECONDS = 5.0  #: that a shard has to end by itself
 
 
 class Shard(NamedTuple):
@@ -134,16 +134,18 @@ def last_words(directory: Path) -> str:
     return spoken[-1] if spoken else (lines[-1] if lines else "its log is empty")
 
 
-def stop(shards: Iterable[Shard], children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
-    """End shards and remove their directories: SIGTERM, and SIGKILL to those that do not hear it.
+def stop(
+    shards: Iterable[Shard], children: Iterable[subprocess.Popen[bytes]] = (), seconds: float = STOP_SECONDS
+) -> None:
+    """End shards and remove their directories: SIGTERM, and SIGKILL to those that live after ``seconds``.
     Shards that are gone already are no error. ``children`` of this process are reaped."""
     shards = list(shards)
     _signal(shards, signal.SIGTERM)
-    if not _gone(shards, _STOP_SECONDS):
+    if not _gone(shards, seconds):
         _signal(shards, signal.SIGKILL)
-        _gone(shards, _STOP_SECONDS)
+        _gone(shards, STOP_SECONDS)
     for child in children:
-        child.wait(_STOP_SECONDS)
+        child.wait(STOP_SECONDS)
     for shard in shards:
         shutil.rmtree(shard.directory, ignore_errors=True)
 

@@ -84,6 +84,12 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_input_that_fails_is_no_output_error():
+    done = run("replay", "vmstat", "/proc/self/mem")
+    assert done.returncode == 66, done.stderr
+    assert "cannot be read" in done.stderr
+
+
 def test_output_that_cannot_be_written_is_said():
     with open("/dev/full", "w") as full:
         done = subprocess.run(

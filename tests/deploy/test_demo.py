@@ -20,7 +20,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import Address
+from acquisition.model.identity import host_id
 from acquisition.shards import machine
+from acquisition.wire import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = str(ROOT / "deploy" / "demo")
@@ -218,6 +222,83 @@ def test_killed_children_are_started_again_and_nothing_is_lost(demo):
     running.assert_nothing_is_left()
 
 
+def test_a_loss_is_seen_and_made_good(demo):
+    running = demo("--seconds", "14", "--json", "--source", "procfs", "--interval", "0.5")
+    running.wait_for("first smoothed value")
+    running.survey()
+    with contextlib.closing(Cluster([Address(*running.addresses[0])])) as cluster:
+        layout = read_layout(cluster)
+        stream = keys.raw(layout.tag_of(host_id(socket.gethostname())))
+        filter_ = running.child("filter")
+        os.kill(filter_, signal.SIGSTOP)
+        known = {entry[0] for entry in cluster.call(stream, "XRANGE", stream, "-", "+")}
+        # the first new entry may be in the filter's socket already
+        assert wait_until(lambda: len(entries_beyond(cluster, stream, known)) > 2)
+        assert cluster.call(stream, "XDEL", stream, entries_beyond(cluster, stream, known)[2]) == 1
+        time.sleep(2.5)  # the probe's status, written every two seconds, names an entry behind it
+        os.kill(filter_, signal.SIGCONT)
+    code, output = running.finish()
+    assert code == 0, running.said
+    result = json.loads(output)
+    assert result["samples_lost_at_worst"] > 0
+    assert result["frames_resent"] > 0
+    assert result["samples_lost"] == result["samples_pending"] == 0
+    running.assert_nothing_is_left()
+
+
+def entries_beyond(cluster: Cluster, stream: str, known: set[bytes]) -> list[bytes]:
+    return [entry[0] for entry in cluster.call(stream, "XRANGE", stream, "-", "+") if entry[0] not in known]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("filter", "samples are pending: the filter has not applied them"),
+        ("redis-server", "does not answer"),
+        ("probes.agent", "the probe had sampled nothing for"),
+    ],
+)
+def test_a_part_that_is_stuck_is_named_and_fails(demo, part, words):
+    running = demo("--json", "--source", "procfs", "--shards", "1")
+    running.wait_for("first smoothed value")
+    running.survey()
+    os.kill(running.child(part), signal.SIGSTOP)
+    running.wait_for("does not answer" if part == "redis-server" else "nothing for seconds: is it stopped?")
+    running.process.terminate()
+    began = time.monotonic()
+    code, output = running.finish()
+    assert time.monotonic() - began < 8
+    assert code == 1, running.said
+    assert words in running.said[-1]
+    result = json.loads(output)
+    if part == "probes.agent":
+        assert result["probe"]["missed_ticks"] >= 3
+    running.assert_nothing_is_left()
+
+
+def test_too_short_for_a_sample(demo):
+    running = demo("--seconds", "0.01", "--json", "--interval", "30")
+    code, output = running.finish()
+    assert code == 1
+    assert "no sample yet" in running.said[-1]
+    assert "Totals" not in running.said[-1]
+    result = json.loads(output)
+    for key in ("entities", "samples_in", "samples_lost", "samples_lost_at_worst", "frames_resent", "hosts"):
+        assert result[key] is None, key
+    assert result["probe"]["cpu_percent"] is None
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_output_that_cannot_be_written(demo, arguments):
+    with open("/dev/full", "w") as full:
+        running = demo("--seconds", "4", *arguments, stdout=full.fileno())
+        code, _ = running.finish()
+    said = "".join(running.said)
+    assert code == 1
+    assert "error: the output cannot be written: No space left on device" in said
+    assert "Traceback" not in said
+
+
 def test_a_killed_tool_of_the_probe(demo):
     running = demo("--seconds", "6", "--json")
     running.wait_for("first smoothed value")
@@ -242,6 +323,7 @@ def test_a_killed_shard_comes_back(demo):
     result = json.loads(output)
     assert result["samples_lost"] == 0
     assert result["shards"][0]["pinned"]
+    assert result["restarts"][f"shard {result['shards'][0]['address']}"] == 1
     running.assert_nothing_is_left()
 
 

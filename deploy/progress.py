@@ -1,0 +1,59 @@
+"""Whether the parts of a demo go on: counts that must grow, ticks that must follow each other. Pure."""
+
+from __future__ import annotations
+
+import math
+import time
+
+
+class Progress:
+    """Notes when a count was different for the last time (monotonic seconds)."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._changed = time.monotonic()
+
+    def note(self, value: object, now: float) -> None:
+        """The count as it is ``now``."""
+        if value != self._value:
+            self._value, self._changed = value, now
+
+    def quiet(self, now: float) -> float:
+        """Seconds since it changed."""
+        return max(0.0, now - self._changed)
+
+
+class TickCount:
+    """The ticks of one resource set that have no frame: the tick numbers passed, less the frames applied.
+
+    Tick numbers follow the wall clock whether a probe runs or not, so the ticks count that passed
+    while it was dead or stopped.
+    """
+
+    def __init__(self) -> None:
+        self._base: tuple[int, int, int] | None = None
+        self._newest = (0, 0)
+        self._earlier = 0
+        self._seen = 0.0
+
+    def note(self, epoch: int, tick: int, frames: int, now: float) -> None:
+        """The newest applied tick, and the number of frames applied in this epoch."""
+        if self._base is None:
+            self._base = epoch, tick, frames
+        elif epoch != self._base[0]:
+            self._earlier = self._total() + max(0, tick - self._newest[0] - max(1, frames))
+            self._base = epoch, tick, frames
+        elif (tick, frames) == self._newest:
+            return
+        self._newest = tick, frames
+        self._seen = now
+
+    def missed(self, now: float, interval: float) -> int | None:
+        """Ticks without a frame until ``now``; None before the first. The newest may be on its way."""
+        if self._base is None:
+            return None
+        return self._total() + max(0, math.floor((now - self._seen) / interval) - 1)
+
+    def _total(self) -> int:
+        assert self._base is not None
+        return self._earlier + max(0, (self._newest[0] - self._base[1]) - (self._newest[1] - self._base[2]))
