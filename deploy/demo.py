@@ -36,6 +36,7 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     ShardpulseError,
 )
+from acquisition.shards import machine
 from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
 from filters.history import History
@@ -122,6 +123,7 @@ say = Voice()
 
 
 def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
+    machine.check_count(options.shards, len(machine.cores()))
     redis = find()
     tools = options.source == "tools"
     if tools:

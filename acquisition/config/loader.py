@@ -25,7 +25,17 @@ from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
 from acquisition.link.resp import parse_address
 
-__all__ = ["ENVIRONMENT", "SYSTEM_PATH", "Settings", "Shards", "check_metrics", "find", "load", "parse"]
+__all__ = [
+    "ENVIRONMENT",
+    "SYSTEM_PATH",
+    "Settings",
+    "Shards",
+    "check_kernels",
+    "check_metrics",
+    "find",
+    "load",
+    "parse",
+]
 
 ENVIRONMENT = "SHARDPULSE_CONFIG"
 SYSTEM_PATH = "/etc/shardpulse/shardpulse.toml"
@@ -100,6 +110,16 @@ def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name
         for metric in metrics:
             if metric not in allowed:
                 raise ConfigError(f"{name}: key {key}: unknown metric {metric!r}{_suggestion(metric, allowed)}")
+
+
+def check_kernels(settings: Settings, known: Collection[str], name: str = "configuration") -> None:
+    """Check every kernel that is named in ``settings``. Raises ConfigError for one that is not ``known``.
+
+    Nothing is known where the package with the filter is not installed; then nothing is refused.
+    """
+    for kernel in settings.filter.kernels:
+        if known and kernel not in known:
+            raise ConfigError(f"{name}: key filter.kernels: unknown kernel {kernel!r}{_suggestion(kernel, known)}")
 
 
 KeyPath = tuple[str, ...]

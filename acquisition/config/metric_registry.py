@@ -1,7 +1,8 @@
-"""The metrics that are installed, found through entry points: this package knows none by itself.
+"""The metrics and kernels that are installed, found through entry points: this package knows none by itself.
 
-The group ``shardpulse.metrics`` names mappings from resource set to ResourceSet. Unlike
-``acquisition.config.loader`` this imports the packages that define metrics.
+The group ``shardpulse.metrics`` names mappings from resource set to ResourceSet, the group
+``shardpulse.kernels`` mappings from name to kernel. Unlike
+``acquisition.config.loader`` this imports the packages that define them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from acquisition.config import loader as config
 from acquisition.model.metric import ResourceSet
 
 GROUP = "shardpulse.metrics"
+KERNELS = "shardpulse.kernels"
 
 
 def registered() -> dict[str, list[str]]:
@@ -22,8 +24,15 @@ def registered() -> dict[str, list[str]]:
     return {name: [metric.name for metric in found.metrics] for name, found in sets.items()}
 
 
+def kernels() -> list[str]:
+    """The names of the kernels of every installed package."""
+    return [name for entry in entry_points(group=KERNELS) for name in entry.load()]
+
+
 def load_checked(path: str | None = None) -> config.Settings:
-    """``config.load`` that refuses unknown metrics as well, naming key and metric (ConfigError)."""
+    """``config.load`` that refuses unknown metrics and kernels as well, naming key and name (ConfigError)."""
     settings = config.load(path)
-    config.check_metrics(settings, registered(), config.find(path) or "configuration")
+    name = config.find(path) or "configuration"
+    config.check_metrics(settings, registered(), name)
+    config.check_kernels(settings, kernels(), name)
     return settings

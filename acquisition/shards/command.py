@@ -61,10 +61,14 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
     with state_directory.locked(directory):
         shards = _already_running(directory)
         if shards is not None:
-            print(f"already running in {directory}", file=sys.stderr)
+            ignored = [name for name in ("count", "base_port", "cores") if getattr(options, name)]
+            told = f"; {', '.join(_option(name) for name in ignored)} ignored" if ignored else ""
+            print(f"already running in {directory}{told}", file=sys.stderr)
         else:
+            count = options.count or settings.count
+            machine.check_count(count, len(options.cores or machine.cores()))
             shards = start_shards(
-                options.count or settings.count,
+                count,
                 directory,
                 cores=options.cores,
                 base_port=settings.base_port if options.base_port is None else options.base_port,
@@ -170,6 +174,10 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in turn (default: {usable})"
     )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _positive(text: str) -> int:

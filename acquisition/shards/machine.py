@@ -8,8 +8,9 @@ import random
 import socket
 from pathlib import Path
 
-from acquisition.errors import CannotCreateError
+from acquisition.errors import CannotCreateError, UsageError
 
+SHARDS_PER_CORE = 4  #: at most; more of them only wait for each other
 BUS_OFFSET = 10000  #: a shard's cluster bus listens on its port + this (Redis Cluster specification)
 #: Ports to choose from: unprivileged, they and their bus ports below the kernel's ephemeral range (32768),
 #: and no port is the bus port of another.
@@ -29,6 +30,13 @@ def check_cores(wanted: list[int]) -> None:
         if core not in usable:
             listed = ",".join(map(str, usable))
             raise CannotCreateError(f"core {core} cannot be used: this process has {listed}")
+
+
+def check_count(count: int, cores: int) -> None:
+    """Raises UsageError for more shards than ``cores`` can run without being overloaded."""
+    most = SHARDS_PER_CORE * cores
+    if count > most:
+        raise UsageError(f"{count} shards are too many for {cores} cores: at most {most}, {SHARDS_PER_CORE} per core")
 
 
 def memory_bytes() -> int:

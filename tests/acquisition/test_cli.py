@@ -75,6 +75,10 @@ def test_config_refuses(tmp_path):
     done = run("config", "--file", str(path))
     assert done.returncode == 78
     assert "unknown metric 'no_such'" in done.stderr
+    path.write_text('[filter]\nkernels = ["mean", "varance"]\n')
+    done = run("config", "--file", str(path))
+    assert done.returncode == 78
+    assert "unknown kernel 'varance'; did you mean variance?" in done.stderr
     assert run("config", "--file", "/nonexistent").returncode == 66
 
 

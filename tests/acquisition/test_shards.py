@@ -290,6 +290,8 @@ def test_up_status_down(directory):
     again = command(directory, "up")
     assert (again.returncode, again.stderr) == (0, f"already running in {directory}\n")
     assert all(f"pid {pid}" in again.stdout for pid in pids)
+    other = command(directory, "up", "--count", "1", "--base-port", "7001")
+    assert other.stderr == f"already running in {directory}; --count, --base-port ignored\n"
 
     assert command(directory, "status").returncode == 0
     assert command(directory, "down").stdout == "stopped 2 shards\n"
@@ -331,6 +333,7 @@ def test_up_after_all_were_killed_starts_anew(directory):
     [
         (["up", "--cores", "4000"], 73, "core 4000 cannot be used"),
         (["up", "--cores", "a"], 2, "is no list of cores"),
+        (["up", "--count", "1000"], 2, "1000 shards are too many for"),
         (["up", "--count", "0"], 2, "is not 1 to 65535"),
         (["up", "--base-port", "55536", "--count", "1"], 73, "port 55536 is too high"),
         (["sideways"], 2, "invalid choice"),

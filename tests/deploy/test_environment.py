@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,14 @@ def test_without_a_python_it_says_what_to_install(script, tmp_path):
     assert done.returncode == 69
     assert "Python 3.11 or newer is needed" in done.stderr
     assert "apt install python3 python3-venv" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["deploy/demo", "tests/run"])
+def test_a_named_python_that_is_none_is_an_error(script):
+    environment = {**os.environ, "PYTHON": "/nope"}
+    done = subprocess.run(["/bin/sh", str(ROOT / script), "--help"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 69
+    assert "PYTHON=/nope is no Python 3.11" in done.stderr
 
 
 def test_without_venv_it_names_the_package(no_root, monkeypatch, capsys):
