@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 
-from acquisition.errors import UnavailableError
+from acquisition.errors import ShardpulseError
+from acquisition.link.resp import error_for
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
 from acquisition.outbox.writer import Writer
@@ -43,7 +44,7 @@ class Pusher:
         self._unsent = 0
 
     def push(self, replayed: Replayed) -> None:
-        """Offer one reading. Raises UnavailableError when the shard does not take it within ``patience`` seconds."""
+        """Offer one reading. Raises as ``finish`` when the shard does not take it within ``patience`` seconds."""
         reading = replayed.reading
         if self._base is None:
             self._base = _base(replayed, self._now)
@@ -73,10 +74,13 @@ class Pusher:
             self.finish()
 
     def finish(self) -> None:
-        """Wait until the shard has acknowledged everything. Raises UnavailableError when it does not."""
+        """Wait until the shard has acknowledged everything.
+
+        Raises what fits the shards' commonest answer when it does not: TemporaryError, PermissionRefused, ShardError.
+        """
         self._unsent = 0
         if not self._writer.drain(self._patience):
-            raise UnavailableError(f"the shards do not take the replay: {self._writer.problem or 'no answer'}")
+            raise _refusal(self._writer)
 
     def _name(self, reading: Reading, wall: float, tick: int) -> None:
         come = [entity for entity in reading.entities if entity.id not in self._known]
@@ -91,6 +95,14 @@ class Pusher:
     def _table(self, reading: Reading, entities: list[Entity], complete: bool) -> Table:
         chosen = reading.resource_set
         return Table(self._host, chosen.name, self._interval, self._source, complete, chosen.metrics, tuple(entities))
+
+
+def _refusal(writer: Writer) -> ShardpulseError:
+    """The error for what kept the shards from taking frames, most often if there was more than one reason."""
+    errors: dict[str, int] = writer.account()["errors"]
+    kind = max(errors, key=errors.__getitem__, default="timeout")
+    reason = writer.problem or f"{kind.upper()} time and again" if errors else "no answer"
+    return type(error_for(kind.upper()))(f"the shards do not take the replay: {reason}")
 
 
 def _base(first: Replayed, now: float) -> float:

@@ -3,14 +3,16 @@
 import math
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from acquisition.errors import UnavailableError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.errors import EXIT_PERMISSION, EXIT_TEMPORARY, ShardpulseError, UnavailableError
+from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
+from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.settings import FilterSettings
 from filters.worker import Worker
 from probes import replay_command
@@ -70,3 +72,44 @@ def test_shards_that_are_not_there() -> None:
         shard = f"127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(UnavailableError):
             replay_command.main(["vmstat", capture, "--push", "--patience", "0.5", "--shards", shard])
+
+
+def refusal(shard: str, patience: float = 0.5) -> ShardpulseError:
+    capture = str(FIXTURES / "vmstat" / "procps-4.0.2.txt")
+    with pytest.raises(ShardpulseError) as caught:
+        replay_command.main(["vmstat", capture, "--push", "--patience", str(patience), "--shards", shard])
+    return caught.value
+
+
+def test_a_shard_that_wants_a_password(start_cluster: Callable[..., Shards]) -> None:
+    running = start_cluster(1)
+    connected = running.connect()
+    connection = connected.connect(running.addresses[0])
+    connection.call("CONFIG", "SET", "requirepass", "secret")
+    connection.close()
+    connected.close()
+    error = refusal(str(running.addresses[0]))
+    assert error.exit_code == EXIT_PERMISSION
+    assert "NOAUTH" in str(error)
+
+
+def test_a_cluster_that_is_down(start_cluster: Callable[..., Shards]) -> None:
+    running = start_cluster(1)
+    connected = running.connect()
+    connection = connected.connect(running.addresses[0])
+    connection.call("CLUSTER", "DELSLOTSRANGE", 0, 16383)
+    connection.close()
+    connected.close()
+    assert refusal(str(running.addresses[0])).exit_code == EXIT_TEMPORARY
+
+
+def test_a_shard_whose_memory_is_full(start_cluster: Callable[..., Shards]) -> None:
+    running = start_cluster(1)
+    connected = running.connect()
+    write_layout(connected, DEFAULT_PARTITIONS)
+    connection = connected.connect(running.addresses[0])
+    connection.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    connection.call("CONFIG", "SET", "maxmemory", "1mb")
+    connection.close()
+    connected.close()
+    assert refusal(str(running.addresses[0])).exit_code == EXIT_TEMPORARY
