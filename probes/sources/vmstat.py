@@ -16,6 +16,7 @@ header names. Facts that the table below rests on:
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from acquisition.model import codes
@@ -52,6 +53,9 @@ _COLUMNS: dict[bytes, tuple[str, str]] = {
     b"gu": ("cpu_guest_ratio", _PERCENT),
 }
 _COLUMNS.update((word, _COLUMNS[name]) for word, name in TRANSLATED.items())
+#: What -t appends to a row.
+_DATE = re.compile(rb"\d{4}-\d\d-\d\d")
+_CLOCK = re.compile(rb"\d\d:\d\d:\d\d")
 #: A header has at least this many names that we know, and half of all: no row of text passes for one.
 _MIN_KNOWN = 3
 _MAX_UNKNOWN = 100
@@ -92,6 +96,7 @@ class VmstatParser:
         self._columns: list[tuple[int, int, float, float]] | None = None  # token, metric, factor, divisor
         self._width = 0  # names in the header
         self._zone = b""  # the last of them where we do not know it: with -t the time zone
+        self._timed = False  # whether it is a zone for sure: then every row has a time
 
     def feed(self, line: bytes) -> VmstatRow | None:
         """The row in ``line`` (with or without its newline), or None when it is no sample."""
@@ -123,6 +128,7 @@ class VmstatParser:
         self._columns = columns
         self._width = len(tokens)
         self._zone = tokens[-1] if tokens[-1] not in _COLUMNS else b""
+        self._timed = not self._zone.islower()  # zones are written UTC or +03, columns in small letters
 
     def _read_row(self, tokens: list[bytes]) -> VmstatRow | None:
         if self._columns is None:
@@ -130,9 +136,13 @@ class VmstatParser:
             return None
         time = ""
         count = len(tokens)
-        if count > 2 and tokens[-1].count(b":") == 2 and tokens[-2].count(b"-") == 2:
+        if count > 2 and _CLOCK.fullmatch(tokens[-1]) and _DATE.fullmatch(tokens[-2]):
             time = (tokens[-2] + b" " + tokens[-1]).decode("ascii", "replace")
             count -= 2
+            self._timed = True
+        elif self._timed and self._zone:
+            self.rejected.add(self.lines, "no time, or a part of one")  # a cut date would pass for a column
+            return None
         width = self._width - 1 if time and self._zone else self._width
         if self._zone and not time:
             self._report(self._zone)

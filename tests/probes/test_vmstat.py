@@ -108,6 +108,26 @@ def test_time_and_line_numbers() -> None:
     assert [(row.line, row.time) for row in rows] == [(5, "2024-01-31 23:59:59"), (6, "2024-02-01 00:00:00")]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "+03", "cet"])
+@pytest.mark.parametrize("cut", ["2", "2026", "2026-11-2", "2026-11-21", "2026-11-21 14", "2026-11-21 14:30:0"])
+def test_a_row_that_is_cut_inside_its_time_is_rejected(zone: str, cut: str) -> None:
+    values = "1 0 7 8 9 10 11 12 13 14 15 16 1 2 97 0 0 0"
+    parser = VmstatParser(SET, first_is_average=False)
+    parser.feed(f"{' '.join(NAMES)} {zone}".encode())
+    whole = parser.feed(f"{values} 2026-11-21 14:30:05".encode())
+    assert whole is not None
+    assert whole.time == "2026-11-21 14:30:05"
+    assert parser.feed(f"{values} {cut}".encode()) is None
+    assert parser.rejected.count == 1
+
+
+def test_a_cut_time_is_rejected_in_the_first_row_as_well() -> None:
+    parser = VmstatParser(SET, first_is_average=False)
+    parser.feed(f"{' '.join(NAMES)} UTC".encode())
+    assert parser.feed(b"1 0 7 8 9 10 11 12 13 14 15 16 1 2 97 0 0 0 2026") is None
+    assert rejected(parser) == {"no time, or a part of one": [[2, 2]]}
+
+
 def test_a_selected_resource_set_keeps_its_order() -> None:
     chosen = HOST.select(("context_switches_per_second", "tasks_runnable", "memory_total_bytes"))
     parser = VmstatParser(chosen, first_is_average=False)
