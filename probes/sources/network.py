@@ -18,6 +18,8 @@ TRAFFIC = ("network_receive_bytes_per_second", "network_transmit_bytes_per_secon
 LINK_SPEED = "link_speed_bytes_per_second"
 _MEGABIT = 125_000.0
 _LOOPBACK = "lo"
+#: States of RFC 2863 in which nothing is carried (operstate of sysfs-class-net).
+_DOWN = (b"down", b"notpresent", b"lowerlayerdown")
 #: Interfaces come and go rarely: they are looked at again after so many readings.
 _REFRESH = 60
 
@@ -59,18 +61,30 @@ def physical(sys: str) -> frozenset[str]:
 
 
 def link_speed(sys: str, names: frozenset[str]) -> float | None:
-    """The sum of the links' speeds in bytes per second, None when none is known.
+    """The sum of the speeds of the links that are up, in bytes per second; None when one of them, or none, has any.
 
-    A link that is down or virtual says -1 or refuses the read.
+    A virtual link says -1 or refuses the read; so does one that is down, which carries no traffic either.
     """
     total = 0.0
     for name in names:
-        try:
-            speed = int(read_once(f"{sys}/class/net/{name}/speed"))
-        except (OSError, ValueError):
+        base = f"{sys}/class/net/{name}"
+        if _is_down(base):
             continue
-        total += max(0, speed) * _MEGABIT
+        try:
+            speed = int(read_once(f"{base}/speed"))
+        except (OSError, ValueError):
+            return None
+        if speed <= 0:
+            return None  # its traffic counts: a sum without it would be exceeded
+        total += speed * _MEGABIT
     return total or None
+
+
+def _is_down(base: str) -> bool:
+    try:
+        return read_once(f"{base}/operstate").strip() in _DOWN
+    except OSError:
+        return False
 
 
 def total(rates: list[tuple[float, int]]) -> tuple[float, int]:

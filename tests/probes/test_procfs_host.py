@@ -120,12 +120,37 @@ def test_what_cannot_be_read_is_missing_and_the_rest_goes_on(tmp_path: Path, pat
     assert sum(code == VALID for _, code in found.values()) >= 3
 
 
+def link(sys: Path, name: str, speed: str, state: str) -> None:
+    base = sys / "class" / "net" / name
+    base.mkdir(parents=True)
+    (base / "speed").write_text(speed)
+    (base / "operstate").write_text(state)
+
+
 def test_links_of_unknown_speed_are_missing(tmp_path: Path) -> None:
     assert link_speed(str(tmp_path), frozenset({"eth0"})) is None
-    speed = tmp_path / "class" / "net" / "eth0" / "speed"
-    speed.parent.mkdir(parents=True)
-    speed.write_text("-1\n")
+    link(tmp_path, "eth0", "-1\n", "up\n")
     assert link_speed(str(tmp_path), frozenset({"eth0"})) is None
+
+
+@pytest.mark.parametrize(
+    ("speed", "state", "expected"),
+    [
+        ("1000\n", "up\n", 250e6),
+        ("-1\n", "up\n", None),
+        ("-1\n", "unknown\n", None),
+        ("0\n", "up\n", None),
+        ("", "up\n", None),
+        ("-1\n", "down\n", 125e6),
+        ("1000\n", "down\n", 125e6),
+    ],
+)
+def test_the_speed_of_all_links_is_known_when_each_that_is_up_has_one(
+    tmp_path: Path, speed: str, state: str, expected: float | None
+) -> None:
+    link(tmp_path, "eth0", "1000\n", "up\n")
+    link(tmp_path, "eth1", speed, state)
+    assert link_speed(str(tmp_path), frozenset({"eth0", "eth1"})) == expected
 
 
 def test_without_a_physical_link_all_but_loopback_count(tmp_path: Path) -> None:
