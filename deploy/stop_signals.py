@@ -20,6 +20,7 @@ class StopSignals:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, self._note)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # deploy/environment.py has blocked them until here
 
     def wait_until(self, deadline: float) -> bool:
         """Sleep until ``deadline`` (monotonic seconds); True as soon as a signal has come."""

@@ -204,6 +204,15 @@ def test_a_signal_while_it_starts(demo):
     assert json.loads(output)["seconds"] < 5
 
 
+def test_a_signal_before_it_listens(demo):
+    running = demo("--json", command=(DEMO,))
+    arguments = Path(f"/proc/{running.process.pid}/cmdline")
+    assert wait_until(lambda: arguments.read_bytes().split(b"\0")[1].endswith(b"/demo.py"), PATIENCE)
+    running.process.terminate()
+    code, _ = running.finish()
+    assert code == 0, running.said
+
+
 def test_killed_children_are_started_again_and_nothing_is_lost(demo):
     running = demo("--seconds", "14", "--json", "--interval", "0.5")
     running.wait_for("first smoothed value")

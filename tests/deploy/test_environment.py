@@ -97,6 +97,16 @@ def test_without_redis_it_names_the_package(no_root, monkeypatch, capsys):
     assert "apt install redis-server" in capsys.readouterr().err
 
 
+def test_redis_is_looked_for_before_anything_is_installed(no_root, monkeypatch, capsys):
+    monkeypatch.delenv("SHARDPULSE_REDIS_SERVER", raising=False)
+    monkeypatch.setattr(no_root.shutil, "which", lambda name: None)
+    monkeypatch.setattr(no_root, "_WHEEL_BELOW", (3, 0))
+    with pytest.raises(SystemExit) as caught:
+        no_root._require_redis_or_wheel()
+    assert caught.value.code == 69
+    assert "apt install redis-server" in capsys.readouterr().err
+
+
 def test_missing_tools_are_named(no_root, monkeypatch, capsys):
     monkeypatch.setattr(no_root.shutil, "which", lambda name: None)
     no_root.install_system_tools()
