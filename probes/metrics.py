@@ -81,7 +81,11 @@ HOST = ResourceSet(
         _byte_rate("block_out_bytes_per_second", "written to block devices (vmstat bo)"),
         _event_rate("interrupts_per_second", "interrupts, the clock included (vmstat in)"),
         _event_rate("context_switches_per_second", "context switches (vmstat cs)"),
-        _share("cpu_user_ratio", "CPU time in user mode, nice included, guests excluded, of all cores"),
+        _share(
+            "cpu_user_ratio",
+            "CPU time in user mode, nice included, of all cores; guests excluded, except from a vmstat without a gu "
+            "column (procps 3), which cannot tell them apart",
+        ),
         _share("cpu_system_ratio", "CPU time in the kernel, interrupts included, of all cores"),
         _share("cpu_idle_ratio", "CPU time idle without outstanding I/O, of all cores"),
         _share("cpu_iowait_ratio", "CPU time idle with outstanding I/O, of all cores"),
@@ -91,7 +95,14 @@ HOST = ResourceSet(
         _bytes("memory_available_bytes", "memory that could be had without swapping (MemAvailable)"),
         _count("cpu_count", "CPUs online"),
         *_NETWORK,
-        Metric("link_speed_bytes_per_second", "bytes/s", GAUGE, 0.0, _MAX_BYTES_PER_SECOND, "speed of the links"),
+        Metric(
+            "link_speed_bytes_per_second",
+            "bytes/s",
+            GAUGE,
+            0.0,
+            _MAX_BYTES_PER_SECOND,
+            "speed of the links that are up, if all have one",
+        ),
         _pressure("pressure_cpu_some_ratio", "time in which some task waited for a core (PSI)"),
         _pressure("pressure_memory_some_ratio", "time in which some task waited for memory (PSI)"),
         _pressure("pressure_memory_full_ratio", "time in which all tasks waited for memory (PSI)"),
@@ -104,7 +115,7 @@ _PROCESS_METRICS = (
     _cores("cpu_user_ratio", "CPU time in user mode, guests excluded (pidstat %usr)"),
     _cores("cpu_system_ratio", "CPU time in the kernel (pidstat %system)"),
     _cores("cpu_guest_ratio", "CPU time that ran a guest (pidstat %guest)"),
-    _cores("cpu_wait_ratio", "time spent runnable and waiting for a core (pidstat %wait)"),
+    _cores("cpu_wait_ratio", "time that its first thread was runnable and waited for a core (pidstat %wait)"),
     _cores("cpu_ratio", "CPU time in all: user, guest and kernel (pidstat %CPU)"),
     _event_rate("minor_faults_per_second", "page faults without I/O (pidstat minflt/s)"),
     _event_rate("major_faults_per_second", "page faults with I/O (pidstat majflt/s)"),
@@ -122,8 +133,8 @@ _PROCESS_METRICS = (
         _MAX_EVENTS_PER_SECOND,
         "clock ticks (1/100 s) of waiting for block I/O in the interval, not per second (pidstat iodelay)",
     ),
-    _event_rate("voluntary_switches_per_second", "times it gave up its core (pidstat cswch/s)"),
-    _event_rate("involuntary_switches_per_second", "times it lost its core (pidstat nvcswch/s)"),
+    _event_rate("voluntary_switches_per_second", "times its first thread gave up its core (pidstat cswch/s)"),
+    _event_rate("involuntary_switches_per_second", "times its first thread lost its core (pidstat nvcswch/s)"),
 )
 
 PROCESSES = ResourceSet("processes", _PROCESS_METRICS)
