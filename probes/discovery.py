@@ -87,6 +87,11 @@ class Discovery:
         self._commands = [re.compile(pattern) for pattern in selection.commands]
         self._cgroups = [re.compile(pattern) for pattern in selection.cgroups]
 
+    @property
+    def limit(self) -> int:
+        """The most processes there can be."""
+        return self._selection.limit
+
     def refresh(self, monotonic: float) -> int:
         """Look for processes if it is time to; the generation."""
         if monotonic >= self.due:

@@ -26,6 +26,8 @@ from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
 
 #: A row that was missed in so many ticks is looked for with a new pidstat, then after twice as many, and so on.
 _PATIENCE_WITH_ROWS = 4
+#: What fits into one argument (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h): 7 digits and a comma each.
+_MOST_PIDS = (1 << 17) // 8
 _DELAY = "io_delay_ticks"
 _REPORTS = ["-h", "-u", "-r", "-d", "-w"]
 
@@ -38,6 +40,12 @@ def create(request: Request) -> PidstatSource | None:
         return None
     if request.interval < 1 or request.interval != int(request.interval):
         request.report(f"pidstat cannot sample every {request.interval:g} s: processes are read from /proc instead")
+        return None
+    if request.discovery.limit > _MOST_PIDS:
+        request.report(
+            f"pidstat takes at most {_MOST_PIDS} pids, and probe.processes.limit is {request.discovery.limit}: "
+            "processes are read from /proc instead"
+        )
         return None
     return PidstatSource(request, path)
 

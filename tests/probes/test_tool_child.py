@@ -355,3 +355,20 @@ def test_an_interval_that_the_tool_does_not_know(resource_set: str, tool: str) -
     assert source.name == "procfs"
     assert "0.5 s" in reports[0]
     source.close()
+
+
+@needs_tools
+def test_more_pids_than_an_argument_holds_are_left_to_proc() -> None:
+    most = 16384
+    made, reports = request("processes", selection=Selection(pids=(os.getpid(),), limit=most))
+    source = create("pidstat", made)
+    assert isinstance(source, PidstatSource)
+    pids = ",".join([str(1 << 22)] * most)
+    subprocess.run(["/bin/true", pids], check=True)  # the kernel takes it
+    with pytest.raises(OSError, match="too long"):
+        subprocess.run(["/bin/true", f"{pids},1"], check=False)
+    made, reports = request("processes", selection=Selection(pids=(os.getpid(),), limit=most + 1))
+    source = create("pidstat", made)
+    assert isinstance(source, ProcessSource)
+    assert "at most 16384 pids" in reports[0]
+    source.close()
