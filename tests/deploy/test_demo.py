@@ -58,10 +58,12 @@ class Demo:
     def survey(self) -> None:
         """Note what runs and where it keeps its files."""
         for child in psutil.Process(self.process.pid).children(recursive=True):
-            self.family[child.pid] = machine.start_time(child.pid) or 0
-            for word in child.cmdline():
-                if word.endswith("/shardpulse.toml"):
-                    self.directory = Path(word).parent
+            with contextlib.suppress(psutil.NoSuchProcess):  # killed by a test, and a zombie for a moment
+                words = child.cmdline()
+                self.family[child.pid] = machine.start_time(child.pid) or 0
+                self.directory = next(
+                    (Path(word).parent for word in words if word.endswith("/shardpulse.toml")), self.directory
+                )
         state = json.loads((self.directory / "shards" / "shards.json").read_text())
         self.addresses = [(shard["host"], shard["port"]) for shard in state["shards"]]
 
@@ -207,7 +209,7 @@ def test_a_signal_while_it_starts(demo):
 def test_a_signal_before_it_listens(demo):
     running = demo("--json", command=(DEMO,))
     arguments = Path(f"/proc/{running.process.pid}/cmdline")
-    assert wait_until(lambda: arguments.read_bytes().split(b"\0")[1].endswith(b"/demo.py"), PATIENCE)
+    assert wait_until(lambda: arguments.read_bytes().split(b"\0")[1:2] == [SCRIPT.encode()], PATIENCE)
     running.process.terminate()
     code, _ = running.finish()
     assert code == 0, running.said
