@@ -7,6 +7,7 @@ sent for a bounded time. What was not sent stays in the ring file for the next s
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -52,9 +53,10 @@ def main(descriptor: int) -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    if isinstance(error, OSError) and _output_failed():
-        if isinstance(error, BrokenPipeError):
-            return EXIT_OK  # the reader (head, a pager) has had enough
+    if isinstance(error, BrokenPipeError):  # a long line leaves nothing behind that would fail again
+        _output_failed()
+        return EXIT_OK  # the reader (head, a pager) has had enough
+    if isinstance(error, OSError) and (_output_failed() or error.errno == errno.ENOSPC):
         report(f"the output cannot be written: {error.strerror}")
         return EXIT_FAILURE
     if os.environ.get(_DEBUG):

@@ -291,9 +291,13 @@ def quick(tmp_path: Path, extra: str = "") -> list[str]:
     return [*COMMAND, "--config", str(config)]
 
 
-def test_a_reader_that_has_had_enough_ends_a_dry_run_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [False, True])  # a long line is written in another way
+def test_a_reader_that_has_had_enough_ends_a_dry_run_quietly(tmp_path: Path, every: bool) -> None:
+    command = quick(tmp_path)
+    if every:
+        (tmp_path / "quick.toml").write_text("[probe]\ninterval_seconds = 0.1\n")
     with subprocess.Popen(
-        [*quick(tmp_path), "--dry-run", "--seconds", "20"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "--dry-run", "--seconds", "20"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as probe:
         assert probe.stdout is not None
         assert probe.stderr is not None
