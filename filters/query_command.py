@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console
 
 from acquisition import help_text
-from acquisition.config import loader as config
+from acquisition.config.metric_registry import load_checked
 from acquisition.errors import (
     EXIT_CONFIG,
     EXIT_DATA,
@@ -63,7 +63,7 @@ _TOP_IN_TERMINAL = 10
 def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     options = _parser().parse_args(argv)
-    settings = config.load(options.config)
+    settings = load_checked(options.config)
     shards = endpoints.with_addresses(settings.shards, options.shards)
     grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
     with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
