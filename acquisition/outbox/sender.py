@@ -15,8 +15,6 @@ data center does not knock at a restarted shard in step.
 
 from __future__ import annotations
 
-import errno
-import json
 import select
 import socket
 from collections.abc import Sequence
@@ -25,9 +23,10 @@ from typing import Any
 import hiredis
 
 from acquisition.errors import TemporaryError
-from acquisition.link.cluster import LAYOUT_FORMAT
-from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack, parse_address
+from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack
+from acquisition.outbox.dial import dial, is_through
 from acquisition.outbox.lookup import Lookup, Target, numeric
+from acquisition.outbox.route import Route, redirected
 from acquisition.wire import keys
 
 BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
@@ -48,18 +47,14 @@ class Sender:
     def __init__(self, host: int, seeds: Sequence[Address], credentials: Credentials | None, timeout: float) -> None:
         self.ready = False
         self.due = 0.0
-        self.tag = ""
         self.problem = "not connected yet"
         self.errors: dict[str, int] = {}
         self.generation = 0
         self.address: Address | None = None
-        self._host = host
-        self._seeds = tuple(dict.fromkeys(seeds))
+        self._route = Route(host, seeds)
         self._credentials = credentials if credentials is not None and credentials.password else None
         self._timeout = timeout
         self._state = BACK_OFF
-        self._owners: list[tuple[int, int, Address]] = []
-        self._known: list[Address] = []
         self._target: Address | None = None
         self._attempt = 0
         self._deadline = 0.0
@@ -68,6 +63,11 @@ class Sender:
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
         self._questions: list[str] = []
+
+    @property
+    def tag(self) -> str:
+        """The hash tag of the host's partition, "" until the layout is known."""
+        return self._route.tag
 
     def fileno(self) -> int:
         """The socket's descriptor, -1 when there is none."""
@@ -91,7 +91,7 @@ class Sender:
         if self._state == BACK_OFF:
             if now < self.due:
                 return False
-            self._connect(self._target or self._candidate(), now)
+            self._connect(self._target or self._route.candidate(self._attempt), now)
         elif self._state == LOOKING_UP:
             self._finish_lookup(now)
         if self._state == CONNECTING:
@@ -163,7 +163,7 @@ class Sender:
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
         self.fail(word.lower(), str(known), now, slow)
         if word == "MOVED":
-            self._target = self._redirected(rest)
+            self._target = redirected(rest, self.address)
             if self._attempt <= 1:
                 self.due = now
 
@@ -177,7 +177,7 @@ class Sender:
         self.errors[kind] = self.errors.get(kind, 0) + 1
         self.problem = problem
         self._target = None
-        self._owners = []  # the owner may be another one by now
+        self._route.forget_owners()
         delay = _SLOW_DELAY if slow else min(_MOST_DELAY, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
         self._attempt += 1
         self.due = now + delay * (0.5 + 0.5 * self._jitter())
@@ -192,13 +192,8 @@ class Sender:
         self._unsent = b""
 
     def _jitter(self) -> float:
-        mixed = ((self._host ^ self._attempt) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((self._route.host ^ self._attempt) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
         return (mixed >> 40) / (1 << 24)
-
-    def _candidate(self) -> Address:
-        """The next shard to ask: the ones that we know of and the seeds, in turn."""
-        known = list(dict.fromkeys([*self._seeds, *self._known]))
-        return known[(self._attempt + self._host) % len(known)]
 
     def _connect(self, address: Address, now: float) -> None:
         self.address = address
@@ -229,32 +224,19 @@ class Sender:
     def _open(self, target: Target, now: float) -> None:
         self.due = self._deadline
         try:
-            self._socket = socket.socket(target[0], socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            status = self._socket.connect_ex(target[1])
+            self._socket = dial(target)
         except OSError as error:
             self._fail_os(error, now)
-            return
-        if status not in (0, errno.EINPROGRESS):
-            self._fail_os(OSError(status, errno.errorcode.get(status, "error")), now)
-            return
-        self._state = CONNECTING
+        else:
+            self._state = CONNECTING
 
     def _finish_connect(self, now: float) -> None:
         assert self._socket is not None
         try:
-            status = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if status:
-                raise ConnectionRefusedError(status, errno.errorcode.get(status, "error"))
-            peer = self._socket.getpeername()
-            if peer == self._socket.getsockname():
-                # loopback: the kernel gave us the very port that we want to reach
-                raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+            if is_through(self._socket):
+                self._ask(now)
         except OSError as error:
-            if error.errno != errno.ENOTCONN:
-                self._fail_os(error, now)
-            return
-        self._ask(now)
+            self._fail_os(error, now)
 
     def _ask(self, now: float) -> None:
         """Ask what is not known yet; when everything is, this is the owner."""
@@ -263,7 +245,7 @@ class Sender:
         if self._credentials is not None:
             self._questions.append("auth")
             commands.append(("AUTH", self._credentials.username, self._credentials.password))
-        if not self._owners:
+        if self._route.is_open:
             self._questions.append("slots")
             commands.append(("CLUSTER", "SLOTS"))
         if not self.tag:
@@ -282,26 +264,19 @@ class Sender:
             self.refuse(reply, now)
             return
         if question == "slots":
-            try:
-                self._owners = _owners(reply, self.address)
-            except (TypeError, ValueError, IndexError, AttributeError):
+            if not self._route.learn_slots(reply, self.address):
                 self.baffle(f"CLUSTER SLOTS said {reply!r:.200}", now)
                 return
-            self._known = [address for _, _, address in self._owners]
-        elif question == "layout" and not isinstance(reply, ReplyError):
-            self.tag = _tag(reply, self._host)
-            if not self.tag:
-                problem = "no layout that this version knows: start the shards with `shardpulse shards up`"
-                self.fail("layout", f"shard {self.address} holds {problem}", now)
-                return
+        elif question == "layout" and not isinstance(reply, ReplyError) and not self._route.learn_layout(reply):
+            problem = "no layout that this version knows: start the shards with `shardpulse shards up`"
+            self.fail("layout", f"shard {self.address} holds {problem}", now)
+            return
         if not self._questions:
             self._decide(now)
 
     def _decide(self, now: float) -> None:
         """Go to the owner of what is needed next, unless this is it."""
-        key = keys.raw(self.tag) if self.tag else keys.LAYOUT
-        slot = keys.slot_of(key)
-        owner = next((address for low, high, address in self._owners if low <= slot <= high), None)
+        slot, owner = self._route.slot(), self._route.owner()
         if owner is None:
             self.fail("clusterdown", f"no shard owns slot {slot}: the cluster is being set up or a shard is down", now)
         elif owner != self.address:
@@ -315,35 +290,6 @@ class Sender:
             self.problem = ""
             self.generation += 1
 
-    def _redirected(self, rest: str) -> Address | None:
-        """The address in ``<slot> <host>:<port>``; an empty host is the one that answered."""
-        place = rest.rpartition(" ")[2]
-        host = self.address.host if self.address is not None else ""
-        try:
-            return parse_address(f"{host}{place}" if place.startswith(":") else place)
-        except ValueError:
-            return None
-
     def _fail_os(self, error: OSError, now: float) -> None:
         kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
         self.fail(kind, f"shard {self.address} cannot be reached: {error.strerror or error}", now)
-
-
-def _owners(rows: Any, asked: Address | None) -> list[tuple[int, int, Address]]:
-    """The rows of CLUSTER SLOTS; a shard that does not know its own address is the one that was asked."""
-    default = asked.host if asked is not None else ""
-    owners = []
-    for low, high, master, *_ in rows:
-        host = master[0].decode() if master[0] else ""
-        owners.append((int(low), int(high), Address(default if host in ("", "?") else host, int(master[1]))))
-    return owners
-
-
-def _tag(data: Any, host: int) -> str:
-    """The hash tag of the host's partition by the layout document, "" when it is none."""
-    try:
-        document = json.loads(data)
-        partitions = int(document["partitions"]) if document["format"] == LAYOUT_FORMAT else 0
-        return keys.tags(partitions)[keys.partition_of(host, partitions)]
-    except (ValueError, KeyError, TypeError):
-        return ""

@@ -10,30 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from acquisition.errors import CannotCreateError, FrameError
-from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, Record, Recovery, space
+from acquisition.outbox.entry import IN_MEMORY, Entry
+from acquisition.outbox.recovery import take_up
+from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, space
 from acquisition.outbox.window import SendWindow
-from acquisition.wire import frame
 
-_IN_MEMORY = -1
 _MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
 _FRESH_BYTES = 1 << 17  #: newest frames, kept in the process until they were sent once
 _SLACK = 1 << 16
-
-
-class Entry(NamedTuple):
-    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when it is void."""
-
-    window: SendWindow | None
-    sequence: int
-    made: int
-    samples: int
-    offset: int
-    size: int
-    at: float
-    serial: int
 
 
 class Outbox:
@@ -139,7 +125,7 @@ class Outbox:
             self._forget(index)
             return data
         entry = self._entries[index]
-        if entry.offset == _IN_MEMORY:
+        if entry.offset == IN_MEMORY:
             return self._memory[index]
         return self._ring.read(entry.offset, entry.size)
 
@@ -179,9 +165,15 @@ class Outbox:
             if not recovery.whole:
                 self._count("ring_damaged")
             try:
-                self._take_up(recovery)
+                held = take_up(recovery, self._clock())
             except FrameError:
-                self._set_aside("damaged")
+                self.found = "damaged"
+            else:
+                self.windows.update(held.windows)
+                self._entries.update(enumerate(held.entries))
+                self.end = len(held.entries)
+                self.bytes = sum(space(entry.size) for entry in held.entries)
+                self._head, self._serial = held.head, held.serial
             if self.found != "recovered":
                 if self.found != "created":
                     self._count(f"ring_{self.found}")
@@ -191,41 +183,6 @@ class Outbox:
             ring.close()
             raise
         return ring
-
-    def _take_up(self, recovery: Recovery) -> None:
-        for record in recovery.records:
-            self._restore(record)
-        for numbers in recovery.ledger:
-            window = self.windows.get(numbers.resource_set)
-            if window is None:
-                self.windows[numbers.resource_set] = SendWindow(*numbers)
-            elif window.epoch == numbers.epoch and window.last < numbers.last:
-                self.void(window)  # newer frames were in memory only
-                window.restart(*numbers[1:])
-        for window in self.windows.values():
-            window.recovered = window.highest = window.last
-
-    def _restore(self, record: Record) -> None:
-        """Take up a record of an earlier process, oldest first."""
-        held = frame.decode(record.data)
-        window = self.windows.get(held.resource_set)
-        if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
-            if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
-                self.void(window)
-            window = self.windows[held.resource_set] = SendWindow(
-                held.resource_set, held.epoch, held.sequence - 1, held.made
-            )
-        window.last = held.sequence
-        window.made = held.made + held.samples
-        size = len(record.data)
-        at = min(record.at, self._clock())
-        self._entries[self.end] = Entry(
-            window, held.sequence, window.made, held.samples, record.offset, size, at, record.serial
-        )
-        self.end += 1
-        self.bytes += space(size)
-        self._serial = record.serial + 1
-        self._head = record.offset + space(size)
 
     def _set_aside(self, reason: str) -> None:
         self.found = reason
@@ -278,7 +235,7 @@ class Outbox:
         self._memory[self.end] = data
         self._memory_bytes += len(data)
         self._remember(window)  # a later process must not use its number again
-        return _IN_MEMORY
+        return IN_MEMORY
 
     def _oldest_on_disk(self) -> Entry | None:
         entry = self._entries.get(self.first)

@@ -1,0 +1,62 @@
+"""What a later process makes of the records and numbers that a ring still holds (pure)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from acquisition.outbox.entry import Entry
+from acquisition.outbox.ring import Record, Recovery, space
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import frame
+
+
+class Held(NamedTuple):
+    """Windows and entries, oldest first; ``head`` is where the next record goes, with number ``serial``."""
+
+    windows: dict[int, SendWindow]
+    entries: list[Entry]
+    head: int
+    serial: int
+
+
+def take_up(recovery: Recovery, now: float) -> Held:
+    """Go on from what an earlier process left. Raises FrameError when a record holds no frame."""
+    windows: dict[int, SendWindow] = {}
+    entries: list[Entry] = []
+    for record in recovery.records:
+        _restore(record, now, windows, entries)
+    for numbers in recovery.ledger:
+        window = windows.get(numbers.resource_set)
+        if window is None:
+            windows[numbers.resource_set] = SendWindow(*numbers)
+        elif window.epoch == numbers.epoch and window.last < numbers.last:
+            _void(window, entries)  # newer frames were in memory only
+            window.restart(*numbers[1:])
+    for window in windows.values():
+        window.recovered = window.highest = window.last
+    if not recovery.records:
+        return Held(windows, entries, 0, 1)
+    newest = recovery.records[-1]
+    return Held(windows, entries, newest.offset + space(len(newest.data)), newest.serial + 1)
+
+
+def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries: list[Entry]) -> None:
+    held = frame.decode(record.data)
+    window = windows.get(held.resource_set)
+    if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
+        if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
+            _void(window, entries)
+        window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
+    window.last = held.sequence
+    window.made = held.made + held.samples
+    at = min(record.at, now)
+    entries.append(
+        Entry(window, held.sequence, window.made, held.samples, record.offset, len(record.data), at, record.serial)
+    )
+
+
+def _void(window: SendWindow, entries: list[Entry]) -> None:
+    for index, entry in enumerate(entries):
+        if entry.window is window:
+            entries[index] = entry._replace(window=None)
+    window.floor = window.last + 1

@@ -1,0 +1,89 @@
+"""Whom to ask, and who owns the partition of a host (no input or output)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from acquisition.link.cluster import LAYOUT_FORMAT
+from acquisition.link.resp import Address, parse_address
+from acquisition.wire import keys
+
+
+class Route:
+    """What a host has learnt of its cluster; ``tag`` is its partition's, "" until the layout is known."""
+
+    def __init__(self, host: int, seeds: Sequence[Address]) -> None:
+        self.host = host
+        self.tag = ""
+        self._seeds = tuple(dict.fromkeys(seeds))
+        self._known: list[Address] = []
+        self._owners: list[tuple[int, int, Address]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the owners of the slots have to be asked for."""
+        return not self._owners
+
+    def forget_owners(self) -> None:
+        """The owner may be another one by now; the shards that we know of can still be asked."""
+        self._owners = []
+
+    def candidate(self, attempt: int) -> Address:
+        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn."""
+        known = list(dict.fromkeys([*self._seeds, *self._known]))
+        return known[(attempt + self.host) % len(known)]
+
+    def learn_slots(self, rows: Any, asked: Address | None) -> bool:
+        """Take the reply to CLUSTER SLOTS of the shard ``asked``; False when it makes no sense."""
+        try:
+            self._owners = _owners(rows, asked)
+        except (TypeError, ValueError, IndexError, AttributeError):
+            return False
+        self._known = [address for _, _, address in self._owners]
+        return True
+
+    def learn_layout(self, data: Any) -> bool:
+        """Take the layout document; False when it is none that this version knows."""
+        self.tag = _tag(data, self.host)
+        return bool(self.tag)
+
+    def slot(self) -> int:
+        """The slot of what is needed next: the host's partition, or the layout."""
+        return keys.slot_of(keys.raw(self.tag) if self.tag else keys.LAYOUT)
+
+    def owner(self) -> Address | None:
+        """The shard that owns ``slot()``, None when no shard does."""
+        slot = self.slot()
+        return next((address for low, high, address in self._owners if low <= slot <= high), None)
+
+
+def redirected(rest: str, asked: Address | None) -> Address | None:
+    """The address in ``<slot> <host>:<port>``; an empty host is the one that answered."""
+    place = rest.rpartition(" ")[2]
+    host = asked.host if asked is not None else ""
+    try:
+        return parse_address(f"{host}{place}" if place.startswith(":") else place)
+    except ValueError:
+        return None
+
+
+def _owners(rows: Any, asked: Address | None) -> list[tuple[int, int, Address]]:
+    """The rows of CLUSTER SLOTS; a shard that does not know its own address is the one that was asked."""
+    default = asked.host if asked is not None else ""
+    owners = []
+    for low, high, master, *_ in rows:
+        host = master[0].decode() if master[0] else ""
+        owners.append((int(low), int(high), Address(default if host in ("", "?") else host, int(master[1]))))
+    return owners
+
+
+def _tag(data: Any, host: int) -> str:
+    """The hash tag of the host's partition by the layout document, "" when it is none."""
+    try:
+        document = json.loads(data)
+        partitions = int(document["partitions"]) if document["format"] == LAYOUT_FORMAT else 0
+        return keys.tags(partitions)[keys.partition_of(host, partitions)]
+    except (ValueError, KeyError, TypeError):
+        return ""
