@@ -1,0 +1,78 @@
+"""Frames on their way to the shard, in the order of the ring, and what its replies will answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import frame, keys
+
+#: Frames sent and not yet acknowledged: bounds what one host can put before a shard at once.
+_MOST_IN_FLIGHT = 1 << 18
+_MOST_PER_SEND = 1 << 16
+
+#: What a reply answers: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
+#: (None, STALE, 0, bytes) for a frame that was sent before its window went back.
+Expected = tuple[SendWindow | None, int, int, int]
+STALE = 0
+#: The shard answered more often than it was asked.
+SURPLUS: Expected = (None, -1, 0, 0)
+
+
+class Flight:
+    """``expected`` is what has been asked and not answered, oldest first; ``bytes`` of it are frames."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.expected: deque[Expected] = deque()
+        self.bytes = 0
+        self._outbox = outbox
+        self._index = outbox.first  # of the next frame to look at
+        self._head = b""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are frames that were not looked at yet."""
+        return self._index < self._outbox.end
+
+    def begin(self, tag: str) -> None:
+        """A new connection: what was in flight is forgotten."""
+        key = keys.raw(tag)
+        self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
+        self.expected.clear()
+        self.bytes = 0
+
+    def take(self, parts: list[bytes]) -> None:
+        """Add the commands of the next frames to ``parts``, as many as may be in flight."""
+        outbox, head, expected = self._outbox, self._head, self.expected
+        index = max(self._index, outbox.first)
+        size = 0
+        while index < outbox.end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
+            entry = outbox.entry(index)
+            window, sequence = entry[0], entry[1]
+            if window is not None and sequence >= window.next:
+                data = outbox.read(index)
+                if sequence > window.next:
+                    window.restamp = window.last  # the ring dropped what was to come next
+                if sequence <= window.restamp:
+                    data = frame.with_floor(data, window.floor)
+                if sequence <= window.highest:
+                    window.resent += 1
+                else:
+                    window.highest = sequence
+                window.next = sequence + 1
+                length = len(data)
+                expected.append((window, sequence, entry[2], length))
+                self.bytes += length
+                size += length
+                parts += (head, b"%d\r\n" % length, data, b"\r\n")
+            index += 1
+        self._index = index
+
+    def go_back(self, windows: Collection[SendWindow]) -> None:
+        """Look at the ring from its start; what these windows have in flight no longer counts for them."""
+        self._index = self._outbox.first
+        for place, token in enumerate(self.expected):
+            if token[0] in windows:
+                self.expected[place] = (None, STALE, 0, token[3])

@@ -1,0 +1,32 @@
+"""Frames get their numbers: epoch, sequence, floor and the count of samples made before them."""
+
+from __future__ import annotations
+
+import time
+
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import frame, table
+from acquisition.wire.frame import Frame
+
+
+def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
+    """Number a frame, store it; returns its sequence number."""
+    size = frame.HEADER_SIZE + len(content.ids) + len(content.values) + len(content.codes) + len(content.payload)
+    at = outbox.make_room(size)
+    numbered = content._replace(epoch=window.epoch, sequence=window.last + 1, floor=window.floor, made=window.made)
+    outbox.append(window, content.samples, frame.encode(numbered), at)
+    return numbered.sequence
+
+
+def renumber(outbox: Outbox, window: SendWindow) -> None:
+    """Start a new epoch with the frames that the filter cannot have seen: see ``SendWindow.is_ahead``."""
+    unseen = [frame.decode(data) for data in outbox.frames_after(window, window.recovered)]
+    outbox.void(window)
+    window.restart(max(time.time_ns(), window.epoch + 1))
+    window.synchronized = True
+    for content in unseen:
+        sequence = append(outbox, window, content)
+        if content.kind == frame.KIND_TABLE and table.decode(content.payload).complete:
+            window.table = sequence
+            window.wants_table = False

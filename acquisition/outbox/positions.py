@@ -1,0 +1,113 @@
+"""The reading of the filter's cursor and applied positions, and the writing of the probe's status.
+
+All of it is one pipeline, every ``interval`` seconds, together with frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from acquisition.errors import FrameError
+from acquisition.link.resp import pack
+from acquisition.outbox.flight import STALE, Expected
+from acquisition.outbox.numbering import renumber
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import keys, position, status
+from acquisition.wire.position import Position
+
+_CURSOR: Expected = (None, 1, 0, 0)
+_APPLIED: Expected = (None, 2, 0, 0)
+_STATUS: Expected = (None, 3, 0, 0)
+
+
+class Positions:
+    """``due`` is when to ask next; while ``synchronizing``, nobody knows where to go on; ``unreadable``
+    counts records that are none."""
+
+    def __init__(self, host: int, host_name: str, outbox: Outbox, interval: float, wall: Callable[[], float]) -> None:
+        self.interval = interval
+        self.due = 0.0
+        self.synchronizing = True
+        self.unreadable = 0
+        self._host = host
+        self._host_name = host_name
+        self._outbox = outbox
+        self._wall = wall
+        self._tag = ""
+        self._status_key = ""
+        self._asked: list[SendWindow] = []
+        self._cursor = b""
+        self._reading = b""
+
+    def begin(self, tag: str) -> None:
+        """A new connection: the positions come before everything else."""
+        self._tag = tag
+        self._status_key = keys.status(tag, self._host)
+        self._reading = b""
+        self.synchronizing = True
+        self.due = 0.0
+
+    def include_new_sets(self) -> None:
+        """There is another resource set to be asked for."""
+        self._reading = b""
+
+    def questions(self, now: float, rest: dict[str, Any]) -> tuple[bytes, list[Expected]]:
+        """The commands, and what their replies answer. ``rest`` is what the status says beside the windows.
+
+        The cursor is read first, because then every frame that it has passed is in the positions,
+        or is missing.
+        """
+        self.due = now + self.interval
+        if not self._reading:
+            self._asked = list(self._outbox.windows.values())
+            self._reading = pack(("GET", keys.commit(self._tag)))
+            if self._asked:
+                members = [keys.member(self._host, window.resource_set) for window in self._asked]
+                self._reading += pack(("HMGET", keys.applied(self._tag), *members))
+        if not self._asked:
+            self.synchronizing = False
+        record = status.encode(self._host_name, self._wall(), self._asked, rest)
+        commands = self._reading + pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS))
+        return commands, [_CURSOR, _APPLIED, _STATUS] if self._asked else [_CURSOR, _STATUS]
+
+    def take(self, kind: int, reply: Any) -> list[SendWindow] | None:
+        """Take a reply to something else than a frame of now: the windows that have gone back, None
+        when the reply makes no sense."""
+        if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
+            self._cursor = _cursor(reply)
+            return []
+        if kind == _APPLIED[1] and type(reply) is list and len(reply) == len(self._asked):
+            return self._compare(reply)
+        return [] if kind in (_STATUS[1], STALE) else None
+
+    def _compare(self, replies: list[bytes | None]) -> list[SendWindow]:
+        went_back = []
+        for window, data in zip(self._asked, replies, strict=True):
+            applied = self._decode(data)
+            if window.is_ahead(applied):
+                renumber(self._outbox, window)
+                went_back.append(window)
+            elif self.synchronizing:
+                window.synchronize(applied)
+                went_back.append(window)
+            elif window.observe(applied, self._cursor):
+                went_back.append(window)
+        self.synchronizing = False
+        return went_back
+
+    def _decode(self, data: bytes | None) -> Position | None:
+        if data is None:
+            return None
+        try:
+            return position.decode(data)
+        except FrameError:
+            self.unreadable += 1
+            return None
+
+
+def _cursor(data: bytes | None) -> bytes:
+    """The stream id in ``<commit id> <cursor> <rejected>``."""
+    words = (data or b"").split(b" ")
+    return words[1] if len(words) > 1 else b""
