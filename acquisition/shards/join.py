@@ -2,12 +2,14 @@
 
 Works with Redis 6.2 and 7.x: CLUSTER ADDSLOTSRANGE where the server has it, else ADDSLOTS.
 A cluster of one or two masters is legal; failover needs three (Redis Cluster specification).
+Everything here works on addresses, wherever the servers run.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +17,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from acquisition.errors import TemporaryError
+from acquisition.errors import ShardError, TemporaryError
 from acquisition.link.resp import Address
 from acquisition.wire.keys import SLOTS
 
@@ -48,8 +50,85 @@ def join(clients: Sequence[redis.Redis], addresses: Sequence[Address], release: 
         _call(clients[first], "CLUSTER", "MEET", addresses[second].host, addresses[second].port)
 
 
-def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable[[], None]) -> None:
-    """Wait until every shard says that the cluster is ok, complete and known to it.
+def form(masters: Sequence[Address], release: tuple[int, ...] = (7,), seconds: float = 15.0) -> None:
+    """Make a cluster of empty servers that answer at ``masters``, and wait until all agree.
+
+    Raises ShardError when one refuses, TemporaryError when they do not agree within ``seconds``.
+    """
+    with _clients(masters, seconds) as clients:
+        join(clients, masters, release)
+        wait_joined(clients, time.monotonic() + seconds, lambda: None)
+
+
+def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0) -> None:
+    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
+
+    Its configuration epoch will be the highest, so that nobody has to resolve a collision.
+    Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
+    """
+    deadline = time.monotonic() + seconds
+    with _clients([newcomer, *members], seconds) as (client, *others):
+        if len(_nodes(client)) == 1:
+            highest = max(int(_info(other)["cluster_current_epoch"]) for other in others)
+            _call(client, "CLUSTER", "SET-CONFIG-EPOCH", highest + 1)
+        _call(client, "CLUSTER", "MEET", members[0].host, members[0].port)
+        own = _text(_call(client, "CLUSTER", "MYID"))
+        ids = [_text(_call(other, "CLUSTER", "MYID")) for other in others]
+        _wait(
+            lambda: all(name in _nodes(client) for name in ids) and all(own in _nodes(other) for other in others),
+            deadline,
+            f"shard {newcomer} does not get to know the cluster",
+        )
+
+
+def replicate(replica: Address, master: Address, seconds: float = 15.0) -> None:
+    """Make the empty server at ``replica`` a replica of ``master`` (a member of a cluster) and wait until its
+    first synchronization is done: before that it would never take over. Raises ShardError, TemporaryError."""
+    deadline = time.monotonic() + seconds
+    introduce(replica, [master], seconds)
+    with _clients([replica, master], seconds) as (client, leader):
+        _call(client, "CLUSTER", "REPLICATE", _text(_call(leader, "CLUSTER", "MYID")))
+        _wait(lambda: in_sync(client), deadline, f"shard {replica} does not synchronize with {master}")
+
+
+def in_sync(client: redis.Redis) -> bool:
+    """Whether a replica has its master's data and a link to it (INFO replication)."""
+    found = _call(client, "INFO", "replication")
+    return isinstance(found, dict) and found.get("role") == "slave" and found.get("master_link_status") == "up"
+
+
+@contextmanager
+def _clients(addresses: Sequence[Address], seconds: float) -> Iterator[list[redis.Redis]]:
+    clients = [administer(address, min(5.0, seconds)) for address in addresses]
+    try:
+        yield clients
+    except redis.RedisError as error:
+        raise ShardError(f"shards {', '.join(map(str, addresses))}: {error}") from error
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _wait(done: Callable[[], bool], deadline: float, problem: str) -> None:
+    while not done():
+        if time.monotonic() > deadline:
+            raise TemporaryError(problem)
+        time.sleep(0.02)
+
+
+def _nodes(client: redis.Redis) -> set[str]:
+    """The ids of the nodes that a shard knows for good: without those that it is still shaking hands with."""
+    raw = _call(client, "CLUSTER", "NODES")
+    lines = raw.decode().splitlines() if isinstance(raw, bytes) else raw
+    if isinstance(lines, dict):  # parsed by redis-py: address -> facts
+        return {facts["node_id"] for facts in lines.values() if "handshake" not in facts["flags"]}
+    return {line.split()[0] for line in lines if "handshake" not in line.split()[2]}
+
+
+def wait_joined(
+    clients: Sequence[redis.Redis], deadline: float, check: Callable[[], None], known: int | None = None
+) -> None:
+    """Wait until every shard says that the cluster is ok, complete and ``known`` to it (all of ``clients``).
 
     Calls ``check`` between looks, which may raise. A new shard waits two seconds by
     itself before it calls the cluster ok (CLUSTER_WRITABLE_DELAY in Redis).
@@ -57,7 +136,7 @@ def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable
     """
     while True:
         views = [_view(client) for client in clients]
-        if all(view == ("ok", len(clients), SLOTS) for view in views):
+        if all(view == ("ok", known or len(clients), SLOTS) for view in views):
             return
         if time.monotonic() > deadline:
             raise TemporaryError(f"the shards did not form a cluster in time; they see {views}")
@@ -67,10 +146,14 @@ def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable
 
 def _view(client: redis.Redis) -> tuple[str, int, int]:
     """State, known nodes and assigned slots, as one shard sees the cluster."""
+    text = _info(client)
+    return text["cluster_state"], int(text["cluster_known_nodes"]), int(text["cluster_slots_ok"])
+
+
+def _info(client: redis.Redis) -> dict[str, str]:
     raw = _call(client, "CLUSTER", "INFO")
     info = raw if isinstance(raw, dict) else dict(line.split(":", 1) for line in raw.decode().split())
-    text = {_text(key): _text(value) for key, value in info.items()}
-    return text["cluster_state"], int(text["cluster_known_nodes"]), int(text["cluster_slots_ok"])
+    return {_text(key): _text(value) for key, value in info.items()}
 
 
 def _text(value: Any) -> str:

@@ -79,6 +79,7 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
         "cluster-announce-ip": address.host,
         "cluster-node-timeout": "5000",
         "cluster-require-full-coverage": "no",
+        "repl-diskless-sync-delay": "0",  # a replica that has not synchronized does not take over
         "slowlog-log-slower-than": "-1",
         "latency-monitor-threshold": "0",
         "jemalloc-bg-thread": "no",  # this thread alone would not be covered by the CPU lists
