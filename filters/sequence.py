@@ -15,14 +15,11 @@ REFUSE = 2
 
 
 class Track:
-    """Where one (host, resource set) stands: the counts of a Position, to be advanced.
-
-    ``made`` is the number of samples that the probe had made after the newest applied frame.
-    """
+    """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
 
     __slots__ = (
         "applied", "before", "duplicates", "epoch", "flags", "frames", "interval", "invalid",
-        "lost", "lost_frames", "made", "refused", "sequence", "tick", "wall",
+        "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "tick", "wall",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -33,7 +30,7 @@ class Track:
         self.epoch, self.sequence, self.tick, self.wall, self.interval, self.flags = position[:6]
         self.before, self.applied, self.invalid, self.lost = position[6:10]
         self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
-        self.made = self.before + self.applied + self.lost
+        self.made, self.lost_tick = position[14:16]
 
     def position(self) -> Position:
         """The record of this moment."""
@@ -52,6 +49,8 @@ class Track:
             self.lost_frames,
             self.duplicates,
             self.refused,
+            self.made,
+            self.lost_tick,
         )
 
     def judge(self, frame: Frame) -> int:
@@ -68,6 +67,7 @@ class Track:
             return REFUSE
         self.lost_frames += frame.floor - self.sequence - 1
         self.lost += max(0, frame.made - self.made)  # a sender whose count went back lost nothing that we know of
+        self.lost_tick = frame.tick
         return APPLY
 
     def _begin(self, frame: Frame) -> int:
@@ -81,7 +81,7 @@ class Track:
         self.epoch = frame.epoch
         self.before = frame.made
         self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0
-        self.duplicates = self.refused = 0
+        self.duplicates = self.refused = self.lost_tick = 0
         return APPLY
 
     def apply(self, frame: Frame) -> None:

@@ -2,7 +2,10 @@
 
 One fixed record per (host, resource set) in the hash ``applied:{tag}``. The probe
 reads it to know where to go on; readers take the newest tick and the books from it.
-Balance: made = before + applied + lost + pending, in samples.
+Balance: made = before + applied + lost + pending, in samples. ``made`` is the probe's own count,
+carried by the newest applied frame; the other three are the filter's. They come from two
+counters and must agree in every single record (``acquisition.snapshot.balance``).
+Readers accept VERSION and VERSION - 1.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from typing import NamedTuple
 
 from acquisition.errors import FrameError
 
-POSITION = struct.Struct("<BBHfQQqdQQQQQQQQ")
-_VERSION = 1
+VERSION = 2
+POSITION = struct.Struct("<BBHfQQqdQQQQQQQQQq")
+_POSITION_1 = struct.Struct("<BBHfQQqdQQQQQQQQ")
 
 #: The filter lacks names for this resource set: the probe sends its table again.
 WANT_TABLE = 1
@@ -36,12 +40,14 @@ class Position(NamedTuple):
     lost_frames: int = 0
     duplicates: int = 0  #: frames dropped because they had been applied already
     refused: int = 0  #: frames refused because an older one is missing
+    made: int = 0  #: samples that the probe had made with the newest applied frame, as that frame says
+    lost_tick: int = 0  #: tick of the first frame after the newest loss; 0: nothing was lost
 
 
 def encode(position: Position) -> bytes:
     """The bytes of a position record (POSITION.size of them)."""
     return POSITION.pack(
-        _VERSION,
+        VERSION,
         position.flags,
         0,
         position.interval,
@@ -57,12 +63,19 @@ def encode(position: Position) -> bytes:
         position.lost_frames,
         position.duplicates,
         position.refused,
+        position.made,
+        position.lost_tick,
     )
 
 
 def decode(data: bytes) -> Position:
     """The position in ``data``. Raises FrameError when it is none."""
-    if len(data) != POSITION.size or data[0] != _VERSION:
+    if len(data) == POSITION.size and data[0] == VERSION:
+        (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
+    elif len(data) == _POSITION_1.size and data[0] == VERSION - 1:
+        (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = _POSITION_1.unpack(data)
+        before, applied, _, lost = counts[:4]
+        counts += (before + applied + lost, 0)
+    else:
         raise FrameError("payload", f"{len(data)} bytes are no position record")
-    (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
     return Position(epoch, sequence, tick, wall, interval, flags, *counts)
