@@ -17,10 +17,11 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import Argument, Connection, ReplyError, pack, raise_for
 from acquisition.wire import frame as wire
-from acquisition.wire import keys, position, smoothed, table
+from acquisition.wire import keys, position, smoothed
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import WANT_TABLE
 from filters.kernels.step import Kernel
+from filters.known_names import KnownNames, learn
 from filters.record import Piece
 from filters.sequence import APPLY
 from filters.settings import FilterSettings
@@ -124,10 +125,10 @@ class Partition:
             damage.append(f"{record_key} is damaged: {error}; its averages start anew")
         try:
             if isinstance(names, bytes):
-                self._name(state, table.decode(names))
+                self._name(state, learn(None, names))
         except FrameError as error:
             damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
-        if state.table is None:
+        if state.names is None:
             track.flags = WANT_TABLE
 
     # ---------------------------------------------------------------- applying
@@ -171,12 +172,12 @@ class Partition:
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:
-        self._name(state, table.merge(state.table, table.decode(frame.payload)))
-        if state.table is not None:
-            self._extra.append(pack(("SET", state.names_key, table.encode(state.table))))
+        names = learn(state.names, frame.payload)
+        self._name(state, names)
+        self._extra.append(pack(("SET", state.names_key, names.payload)))
 
-    def _name(self, state: State, names: table.Table) -> None:
-        state.table = names
+    def _name(self, state: State, names: KnownNames) -> None:
+        state.names = names
         state.track.flags = 0
         state.tau = self.settings.tau_row(names.metrics)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model.metric import Metric
-
 
 @dataclass(frozen=True)
 class FilterSettings:
@@ -24,8 +22,8 @@ class FilterSettings:
     retention_bytes: int = 16 << 20
     expire_seconds: float = 600.0
 
-    def tau_row(self, metrics: tuple[Metric, ...]) -> npt.NDArray[np.float64] | None:
-        """Time constants by column, float64 (m,), or None when all have the default one."""
-        if not any(metric.name in self.tau for metric in metrics):
+    def tau_row(self, metrics: tuple[str, ...]) -> npt.NDArray[np.float64] | None:
+        """Time constants of the named columns, float64 (m,), or None when all have the default one."""
+        if not any(metric in self.tau for metric in metrics):
             return None
-        return np.array([self.tau.get(metric.name, self.tau_seconds) for metric in metrics])
+        return np.array([self.tau.get(metric, self.tau_seconds) for metric in metrics])

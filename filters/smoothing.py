@@ -69,7 +69,7 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     if codes is None:
         nothing = np.empty(0, np.intp)
         return Smoothed(planes, nothing, np.empty(0, np.uint8), np.empty(0, np.float32))
-    marked = np.flatnonzero(codes)
+    marked = np.flatnonzero(codes != 0)  # of booleans: three times as fast as of bytes
     reasons = codes[marked]
     used = (reasons & validity.CODE_MASK) == validity.VALID
     held = marked[~used] if used.any() else marked

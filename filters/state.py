@@ -10,8 +10,8 @@ import numpy.typing as npt
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE
 from acquisition.wire.smoothed import Floats, SmoothedRecord
-from acquisition.wire.table import Table
 from filters.kernels.step import Kernel
+from filters.known_names import KnownNames
 from filters.sequence import Track
 
 _NOBODY = np.empty(0, np.intp)
@@ -26,8 +26,8 @@ class State:
     """
 
     __slots__ = (
-        "aged", "ages", "heard", "host", "ids", "member", "metrics", "monotonic", "names_key",
-        "planes", "prefixes", "resource_set", "schema", "table", "tau", "track",
+        "aged", "ages", "heard", "host", "ids", "member", "metrics", "monotonic", "names", "names_key",
+        "planes", "prefixes", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
     def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
@@ -38,7 +38,7 @@ class State:
         slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
         self.prefixes = [f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode() for key in slots]
         self.track = Track()
-        self.table: Table | None = None
+        self.names: KnownNames | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
         self.metrics = -1  # no frame has so many: the first one is always aligned
@@ -79,8 +79,7 @@ class State:
             age[here] = old_age.reshape(old_ids.size, metrics)[there]
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
-        known = {entity.id for entity in self.table.entities} if self.table is not None else set()
-        self.track.flags = 0 if known.issuperset(new_ids.tolist()) else WANT_TABLE
+        self.track.flags = 0 if self.names is not None and self.names.covers(new_ids) else WANT_TABLE
         self.aged = np.flatnonzero(age)
         self.ages = age.ravel()[self.aged]
 

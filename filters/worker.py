@@ -19,6 +19,7 @@ from acquisition.link.cluster import Cluster, Layout
 from acquisition.link.resp import Connection, error_for
 from filters import kernels
 from filters.batching import Item, Smoother, batches
+from filters.garbage import Sweeper
 from filters.partition import Partition
 from filters.record import Piece, RecordEncoder
 from filters.settings import FilterSettings
@@ -73,8 +74,10 @@ class Worker:
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Work until ``stopped()``; it is asked at least once a second."""
+        sweeper = Sweeper()
         while not stopped():
             self.turn(1.0)
+            sweeper.turn(time.monotonic())
         self.close()
 
     def close(self) -> None:
