@@ -7,7 +7,7 @@ says by its floor that it no longer holds what is missing: only then is it lost.
 from __future__ import annotations
 
 from acquisition.wire.frame import KIND_SAMPLES, Frame
-from acquisition.wire.position import Position
+from acquisition.wire.position import MOST_GAPS, Position
 
 APPLY = 0
 DUPLICATE = 1
@@ -18,7 +18,7 @@ class Track:
     """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
 
     __slots__ = (
-        "applied", "before", "duplicates", "epoch", "flags", "frames", "interval", "invalid",
+        "applied", "before", "duplicates", "epoch", "flags", "frames", "gaps", "interval", "invalid",
         "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "tick", "wall",
     )  # fmt: skip
 
@@ -30,7 +30,7 @@ class Track:
         self.epoch, self.sequence, self.tick, self.wall, self.interval, self.flags = position[:6]
         self.before, self.applied, self.invalid, self.lost = position[6:10]
         self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
-        self.made, self.lost_tick = position[14:16]
+        self.made, self.lost_tick, self.gaps = position[14:17]
 
     def position(self) -> Position:
         """The record of this moment."""
@@ -51,6 +51,7 @@ class Track:
             self.refused,
             self.made,
             self.lost_tick,
+            self.gaps,
         )
 
     def judge(self, frame: Frame) -> int:
@@ -74,10 +75,13 @@ class Track:
         """A new epoch: counting starts at the oldest frame that the probe still holds.
 
         Epochs are compared for equality only: which one is newer would be a question to a clock.
+        What the probe still held of the epoch before, nobody knows any more: a gap of unknown size.
         """
         if frame.sequence > frame.floor:
             self.refused += 1
             return REFUSE
+        if self.epoch:
+            self.gaps = min(self.gaps + 1, MOST_GAPS)
         self.epoch = frame.epoch
         self.before = frame.made
         self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0

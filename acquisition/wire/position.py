@@ -6,6 +6,10 @@ Balance: made = before + applied + lost + pending, in samples. ``made`` is the p
 carried by the newest applied frame; the other three are the filter's. They come from two
 counters and must agree in every single record (``acquisition.snapshot.balance``).
 Readers accept VERSION and VERSION - 1.
+
+``gaps`` counts what nobody can count in samples: an epoch ends without its probe having gone on with
+it when the ring is gone (power cut of the host, ring deleted or damaged while no probe ran). What
+that ring held and the filter had not applied is a gap of unknown size, never 0.
 """
 
 from __future__ import annotations
@@ -21,10 +25,11 @@ _POSITION_1 = struct.Struct("<BBHfQQqdQQQQQQQQ")
 
 #: The filter lacks names for this resource set: the probe sends its table again.
 WANT_TABLE = 1
+MOST_GAPS = 0xFFFF
 
 
 class Position(NamedTuple):
-    """Counts are of this epoch and grow monotonically."""
+    """Counts are of this epoch and grow monotonically; ``gaps`` is of all epochs."""
 
     epoch: int
     sequence: int  #: the newest applied frame
@@ -42,6 +47,7 @@ class Position(NamedTuple):
     refused: int = 0  #: frames refused because an older one is missing
     made: int = 0  #: samples that the probe had made with the newest applied frame, as that frame says
     lost_tick: int = 0  #: tick of the first frame after the newest loss; 0: nothing was lost
+    gaps: int = 0  #: gaps of unknown size: epochs that were followed by another one (MOST_GAPS: or more)
 
 
 def encode(position: Position) -> bytes:
@@ -49,7 +55,7 @@ def encode(position: Position) -> bytes:
     return POSITION.pack(
         VERSION,
         position.flags,
-        0,
+        position.gaps,
         position.interval,
         position.epoch,
         position.sequence,
@@ -71,11 +77,11 @@ def encode(position: Position) -> bytes:
 def decode(data: bytes) -> Position:
     """The position in ``data``. Raises FrameError when it is none."""
     if len(data) == POSITION.size and data[0] == VERSION:
-        (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
+        (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
     elif len(data) == _POSITION_1.size and data[0] == VERSION - 1:
-        (_, flags, _, interval, epoch, sequence, tick, wall, *counts) = _POSITION_1.unpack(data)
+        (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = _POSITION_1.unpack(data)
         before, applied, _, lost = counts[:4]
         counts += (before + applied + lost, 0)
     else:
         raise FrameError("payload", f"{len(data)} bytes are no position record")
-    return Position(epoch, sequence, tick, wall, interval, flags, *counts)
+    return Position(epoch, sequence, tick, wall, interval, flags, *counts, gaps)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.wire.frame import KIND_SAMPLES, KIND_TABLE, Frame
+from acquisition.wire.position import MOST_GAPS
 from filters.sequence import APPLY, DUPLICATE, REFUSE, Track
 
 
@@ -64,6 +65,23 @@ def test_a_new_epoch_starts_counting_anew() -> None:
     assert offer(track, numbered(2, epoch=10)) == REFUSE
     assert offer(track, numbered(1, epoch=10)) == APPLY
     assert (track.epoch, track.applied, track.refused) == (10, 2, 0)
+
+
+def test_an_epoch_after_another_is_a_gap_of_unknown_size_and_the_first_is_none() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    assert track.gaps == 0
+    for gaps, epoch in enumerate((10, 11, 9), 1):  # an old epoch that comes back is another change
+        assert offer(track, numbered(2, epoch=epoch)) == REFUSE
+        assert offer(track, numbered(1, epoch=epoch)) == APPLY
+        assert track.gaps == gaps
+    again = Track()
+    again.restore(track.position())
+    offer(again, numbered(1, epoch=12))
+    assert again.gaps == 4
+    again.gaps = MOST_GAPS
+    offer(again, numbered(1, epoch=13))
+    assert again.position().gaps == MOST_GAPS
 
 
 def test_a_table_counts_as_a_frame_and_leaves_the_tick() -> None:
