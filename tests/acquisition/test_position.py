@@ -34,7 +34,8 @@ u64 = st.integers(0, 2**64 - 1)
     st.builds(
         Position, u64, u64, st.integers(-(2**63), 2**63 - 1),
         st.floats(allow_nan=False), st.floats(width=32, allow_nan=False),
-        st.integers(0, 255), u64, u64, u64, u64, u64, u64, u64, u64, u64, st.integers(-(2**63), 2**63 - 1), st.integers(0, MOST_GAPS),
+        st.integers(0, 255), u64, u64, u64, u64, u64, u64, u64, u64, u64, st.integers(-(2**63), 2**63 - 1),
+        st.integers(0, MOST_GAPS),
     )
 )  # fmt: skip
 def test_round_trip(content: Position) -> None:
