@@ -84,4 +84,4 @@ def decode(data: bytes) -> Position:
         counts += (before + applied + lost, 0)
     else:
         raise FrameError("payload", f"{len(data)} bytes are no position record")
-    return Position(epoch, sequence, tick, wall, interval, flags, *counts, gaps)
+    return Position(epoch, sequence, tick, wall, interval, flags, *counts)._replace(gaps=gaps)
