@@ -213,6 +213,9 @@ class Filter(Table, frozen=True):
         int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
     ] = 16777216
     expire_seconds: Annotated[float, Meta(gt=0, description="hosts silent for so long are forgotten")] = 600.0
+    lease_seconds: Annotated[
+        float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
+    ] = 2.0
 
 
 class Snapshot(Table, frozen=True):

@@ -44,6 +44,11 @@ class Cluster:
         """A new connection of the caller's own to one shard."""
         return Connection(address, self._credentials, self._timeout)
 
+    def another(self) -> Cluster:
+        """A Cluster of the same shards with connections of its own: one thread, one Cluster."""
+        known = dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds])
+        return Cluster(tuple(known), self._credentials, self._timeout)
+
     def refresh(self) -> None:
         """Read the map of slots again from the first shard that answers."""
         errors = []

@@ -12,6 +12,7 @@ answers to the others; ``raise_for`` turns such a value into the error tree.
 from __future__ import annotations
 
 import socket
+from _thread import _local as ThreadLocal
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -26,7 +27,16 @@ pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
-_BUFFER = bytearray(1 << 18)  # shared by all connections of a thread: what is received is copied on at once
+
+
+class _Received(ThreadLocal):
+    """One buffer for all connections of a thread: what is received is copied on at once."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(1 << 18)
+
+
+_RECEIVED = _Received()
 
 
 class Address(NamedTuple):
@@ -153,11 +163,12 @@ class Connection:
 
     def _fill(self) -> None:
         try:
-            count = self._socket.recv_into(_BUFFER)
+            buffer = _RECEIVED.buffer
+            count = self._socket.recv_into(buffer)
         except TimeoutError as error:
             raise ShardError(f"shard {self.address} does not answer in time") from error
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
         if not count:
             raise ShardError(f"shard {self.address} closed the connection")
-        self._reader.feed(cast(bytes, _BUFFER), 0, count)  # any buffer will do
+        self._reader.feed(cast(bytes, buffer), 0, count)  # any buffer will do

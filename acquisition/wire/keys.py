@@ -14,6 +14,8 @@ key                                             type    written by; holds
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
+``lease:{tag}``                                 string  filter; the worker that smooths it, expires
+``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``shardpulse:layout``                           string  shards up; partitions, kept ticks, format
 ==============================================  ======  =====================================
 
@@ -102,3 +104,13 @@ def rejected(tag: str) -> str:
 def status(tag: str, host: int) -> str:
     """The probe's own account of what it made and sent."""
     return f"status:{{{tag}}}:{host:016x}"
+
+
+def lease(tag: str) -> str:
+    """Which filter worker smooths a partition."""
+    return f"lease:{{{tag}}}"
+
+
+def workers(tag: str) -> str:
+    """The live filter workers that reach a partition."""
+    return f"workers:{{{tag}}}"
