@@ -1,0 +1,15 @@
+"""The chaos run: the whole pipeline under random faults, and a referee that knows every sample.
+
+    python -m experiments.chaos --seconds 300 --seed 7
+
+::
+
+    schedule ──▶ run ──▶ faults ──▶ plant: shards and replicas, filter workers, generators
+                  │                            │
+                  │                            └─▶ generators log every frame before they offer it
+                  └─▶ observer (freshness)     ┌── host_log
+    report ◀── referee ◀── reference ◀─────────┘
+
+``schedule`` is a pure function of the seed. ``referee`` compares, entity by entity, what the
+shards hold at the end with what ``reference`` computes from the logs, and balances the books.
+"""

@@ -1,0 +1,78 @@
+"""What a generator writes down of every frame before it offers it: a file of fixed records per host.
+
+Values follow from (seed, host, number), see ``load``. A generator that is killed between its note and
+its offer leaves a note of a frame that was never made: when it starts again it compares the
+log with its ring, which is the truth about what was made, and takes that one note back.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from acquisition.errors import ShardpulseError
+
+_NOTE = struct.Struct("<IIQQdd")
+
+
+class LogError(ShardpulseError):
+    """A log does not tell what the ring holds: a ring was lost, or frames were made unseen."""
+
+
+class Note(NamedTuple):
+    """One frame of samples; ``monotonic`` and ``wall`` as they were offered."""
+
+    number: int  #: 0, 1, 2 … of this host, tables not counted
+    samples: int
+    epoch: int
+    sequence: int
+    monotonic: float
+    wall: float
+
+
+class HostLog:
+    """Appends notes with one ``write`` each: what was written survives kill -9."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def append(self, note: Note) -> None:
+        """Write a note down."""
+        os.write(self._file, _NOTE.pack(*note))
+
+    def cut(self, notes: int) -> None:
+        """Keep only the first ``notes``."""
+        os.ftruncate(self._file, notes * _NOTE.size)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def read(path: Path) -> list[Note]:
+    """The notes of a host, oldest first; none when there is no file. A torn last one is left out."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return [Note(*fields) for fields in _NOTE.iter_unpack(data[: len(data) // _NOTE.size * _NOTE.size])]
+
+
+def made_notes(notes: Sequence[Note], made: int, epoch: int) -> int:
+    """How many of the notes were made, when the ring says that ``made`` samples of ``epoch`` were.
+
+    All, or all but the last. Raises LogError when it is neither.
+    """
+    noted = sum(note.samples for note in notes)
+    if not notes and not made:
+        return 0
+    if notes and notes[0].epoch == epoch:
+        if noted == made:
+            return len(notes)
+        if noted - notes[-1].samples == made:
+            return len(notes) - 1
+    of = notes[0].epoch if notes else 0
+    raise LogError(f"the log has {noted} samples of epoch {of}, the ring {made} of epoch {epoch}")

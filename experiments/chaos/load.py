@@ -1,0 +1,128 @@
+"""What the generators of a chaos run emulate: values, validity codes and rows as functions of numbers.
+
+Frame ``number`` (0, 1, 2 …) of a host is determined by (seed, host, number): a log needs to hold
+only numbers and times, and a generator that was killed goes on at any number. Values are cuts
+of a seeded strip (``experiments.values``), 1% of the samples invalid.
+
+Rows: the host, VMs that stay, and a few restless VMs that leave and come back every half minute or so.
+Those of odd serial come back as a new incarnation (another epoch, another id), the others
+as who they were.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model.identity import entity_id, identity
+from acquisition.model.metric import Metric, ResourceSet, resource_set_id, schema_hash
+from acquisition.wire.table import Entity, Table
+from experiments.values import Strip
+from experiments.workload import Workload, host_name, resource_set
+
+RESTLESS = 5
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 50  #: frames between two departures of a restless VM
+_SHORTEST_ABSENCE, _LONGEST_ABSENCE = 3, 10
+_SOURCE = "emulated"
+_HEADER_ROOM = 128
+
+
+class Row(NamedTuple):
+    """One row of a frame: 0 is the host; ``incarnation`` grows when a VM comes back as a new one."""
+
+    serial: int
+    incarnation: int
+
+
+class Load:
+    """The load of one run; ``entities`` rows are always there, ``RESTLESS`` more come and go."""
+
+    def __init__(self, hosts: int, entities: int, metrics: int, interval: float, seed: int, invalid: float) -> None:
+        self.hosts = hosts
+        self.entities = entities
+        self.metrics = metrics
+        self.interval = interval
+        self.seed = seed
+        self.set: ResourceSet = resource_set(metrics)
+        self.set_id = resource_set_id(self.set.name)
+        self.schema = schema_hash(self.set.metrics)
+        self._strip = Strip(Workload(hosts, entities + RESTLESS, metrics, interval, seed, invalid))
+        self._stable = tuple(Row(serial, 0) for serial in range(entities))
+
+    @property
+    def columns(self) -> tuple[Metric, ...]:
+        """The metrics."""
+        return self.set.metrics
+
+    def frame_bytes(self) -> int:
+        """What a frame takes at most, in a ring as well."""
+        rows = self.entities + RESTLESS
+        return _HEADER_ROOM + 8 * rows + 5 * rows * self.metrics
+
+    def rows(self, host: int, number: int) -> tuple[Row, ...]:
+        """Who is in frame ``number`` of a host."""
+        present = (_restless(self.seed, host, self.entities + k, number) for k in range(RESTLESS))
+        return self._stable + tuple(row for row in present if row is not None)
+
+    def ids(self, host: int, rows: tuple[Row, ...]) -> bytes:
+        """The ids of rows as a frame carries them."""
+        return _ids(host, rows)
+
+    def bytes_of(self, host: int, number: int, rows: int) -> tuple[bytes, bytes]:
+        """Values (float32) and codes (empty: all valid) of a frame of so many rows."""
+        return self._strip.cut(self._place(host, number), rows)
+
+    def arrays_of(self, host: int, number: int, rows: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+        """The same as arrays (rows, metrics)."""
+        first = self._place(host, number)
+        return self._strip.values[first : first + rows], self._strip.codes[first : first + rows]
+
+    def early(self, host: int, number: int) -> float:
+        """Seconds by which a sampling ends before it is due: no two intervals are alike."""
+        return self._place(host, number) % 200 * 1e-6
+
+    def table(self, host: int, rows: tuple[Row, ...]) -> Table:
+        """The names of rows."""
+        entities = tuple(entity(host, row) for row in rows)
+        return Table(host_name(host), self.set.name, self.interval, _SOURCE, True, self.set.metrics, entities)
+
+    def _place(self, host: int, number: int) -> int:
+        return self._strip.row(_start(self._strip, host), number)
+
+
+def entity(host: int, row: Row) -> Entity:
+    """The entity of a row."""
+    name = host_name(host)
+    kind, stable = ("vm", f"{name}/{row.serial}") if row.serial else ("host", name)
+    epoch = str(row.incarnation + 1)
+    return Entity(entity_id(kind, stable, epoch), kind, stable, epoch, f"{kind}-{host}-{row.serial}")
+
+
+@lru_cache(4096)
+def _ids(host: int, rows: tuple[Row, ...]) -> bytes:
+    return b"".join(entity(host, row).id.to_bytes(8, "little") for row in rows)
+
+
+@lru_cache(4096)
+def _start(strip: Strip, host: int) -> int:
+    return strip.start(host)
+
+
+@lru_cache(4096)
+def _habits(seed: int, host: int, serial: int) -> tuple[int, int, int]:
+    """Period, absence and phase of a restless VM, in frames."""
+    dice = identity("restless", str(seed), str(host), str(serial))
+    period = _SHORTEST_PERIOD + dice % (_LONGEST_PERIOD - _SHORTEST_PERIOD)
+    absence = _SHORTEST_ABSENCE + (dice >> 16) % (_LONGEST_ABSENCE - _SHORTEST_ABSENCE)
+    return period, absence, (dice >> 32) % period
+
+
+def _restless(seed: int, host: int, serial: int, number: int) -> Row | None:
+    period, absence, phase = _habits(seed, host, serial)
+    turn, place = divmod(number + phase, period)
+    if place < absence:
+        return None
+    return Row(serial, turn if serial % 2 else 0)

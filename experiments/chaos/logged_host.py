@@ -1,0 +1,70 @@
+"""One emulated host of a chaos run: the product's writer and ring file, seeded samples, and a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from acquisition.link.resp import Address, Credentials
+from acquisition.model.ticks import tick_of
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
+from experiments.chaos import host_log
+from experiments.chaos.host_log import HostLog, Note
+from experiments.chaos.load import Load, Row
+from experiments.workload import host_name, host_number
+
+
+class LoggedHost:
+    """Goes on where an earlier process of the same host was killed.
+
+    ``due`` is when its writer wants to be served, ``registered`` what the event loop waits for.
+    Raises LogError when ring and log do not fit together.
+    """
+
+    def __init__(
+        self, load: Load, index: int, seeds: Sequence[Address], ring: Path, log: Path, ring_bytes: int, held: float
+    ) -> None:
+        self.index = index
+        self.number = host_number(index)
+        self.due = 0.0
+        self.registered = (-1, 0, 0)
+        self._load = load
+        self._rows: tuple[Row, ...] = ()
+        self._outbox = Outbox(str(ring), ring_bytes, held)
+        self._log = HostLog(log)
+        self.made = self._take_up(log)
+        self.writer = Writer(self.number, host_name(index), seeds, Credentials(), self._outbox)
+
+    def _take_up(self, path: Path) -> int:
+        """Compare ring and log; answers how many frames of samples have been made so far."""
+        notes = host_log.read(path)
+        window = self._outbox.windows.get(self._load.set_id)
+        made, epoch = (window.made, window.epoch) if window is not None else (0, 0)
+        count = host_log.made_notes(notes, made, epoch or (notes[0].epoch if notes else 0))
+        self._log.cut(count)
+        return count
+
+    def sample(self, wall: float, monotonic: float) -> None:
+        """Note the next frame, then make and offer it; its table first where names may be missing."""
+        load, number = self._load, self.made
+        rows = load.rows(self.index, number)
+        came = set(rows) - set(self._rows)
+        tick = tick_of(wall, load.interval)
+        if self.writer.wants_table(load.set_id) or came:
+            self.writer.offer_table(load.table(self.index, rows), tick, wall, monotonic)
+        self._rows = rows
+        window = self._outbox.windows[load.set_id]
+        samples = len(rows) * load.metrics
+        self._log.append(Note(number, samples, window.epoch, window.last + 1, monotonic, wall))
+        values, codes = load.bytes_of(self.index, number, len(rows))
+        self.writer.offer(
+            load.set_id, load.schema, len(rows), load.metrics, load.interval, tick, wall, monotonic,
+            load.ids(self.index, rows), values, codes,
+        )  # fmt: skip
+        self.made = number + 1
+
+    def close(self) -> None:
+        """Close writer and log."""
+        self.writer.close()
+        self._log.close()

@@ -1,0 +1,152 @@
+"""Watches the flow during a chaos run: what has been applied, how fresh it is, who has fallen silent.
+
+    python -m experiments.chaos.observer OUTPUT HOSTS SHARDS
+
+Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
+Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
+that of its sampling, so that stepped wall clocks do not disturb it; every frame of the catch-up
+after an outage that is seen counts with its full age. A shard that does not answer costs
+nothing but the readings of that poll.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import FrameError, ShardpulseError
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import parse_address
+from acquisition.model.metric import resource_set_id
+from acquisition.model.ticks import slot_of
+from acquisition.snapshot.shard_reading import Member, read_records
+from acquisition.wire import keys, position, smoothed
+from experiments.workload import host_number, resource_set
+
+STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent
+_POLL_SECONDS = 0.025
+_WRITE_SECONDS = 0.25
+_WATCHED = 12  #: hosts whose records are read, for freshness
+
+
+class Seen(NamedTuple):
+    """One line of the output. ``at`` is CLOCK_MONOTONIC; ``silent`` counts hosts; ``applied`` samples."""
+
+    at: float
+    applied: int
+    silent: int
+    unanswered: int  #: partitions that could not be read
+    fresh_ms: list[float]
+
+
+class Observer:
+    """Remembers when each host was last heard of."""
+
+    def __init__(self, cluster: Cluster, layout: Layout, hosts: int) -> None:
+        self._cluster = cluster
+        self._layout = layout
+        self._set = resource_set_id(resource_set(1).name)
+        self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
+        self._watched = {self._name(index): self._member(host_number(index)) for index in range(min(hosts, _WATCHED))}
+        now = time.monotonic()
+        self._heard = {self._name(index): now for index in range(hosts)}
+        self._sequences: dict[bytes, tuple[int, int]] = {}
+        self._applied: dict[bytes, int] = {}
+        self._fresh: list[float] = []
+        self._unanswered = 0
+
+    def poll(self) -> None:
+        """One reading of all positions, and of the records of watched hosts that have moved."""
+        self._unanswered = 0
+        wanted: list[tuple[Member, int]] = []
+        now = time.monotonic()
+        for reply in self._cluster.gather(self._commands):
+            if not isinstance(reply, list):
+                self._unanswered += 1
+                continue
+            for name, data in zip(reply[::2], reply[1::2], strict=True):
+                self._take(name, data, now, wanted)
+        if wanted:
+            self._measure(wanted)
+
+    def write(self) -> Seen:
+        """What has been seen since the last call."""
+        now = time.monotonic()
+        silent = sum(now - heard > STALE_SECONDS for heard in self._heard.values())
+        seen = Seen(now, sum(self._applied.values()), silent, self._unanswered, self._fresh)
+        self._fresh = []
+        return seen
+
+    def _take(self, name: bytes, data: bytes, now: float, wanted: list[tuple[Member, int]]) -> None:
+        try:
+            found = position.decode(data)
+        except FrameError:
+            return
+        before = self._sequences.get(name)
+        if name not in self._heard or before == (found.epoch, found.sequence):
+            return
+        self._sequences[name] = (found.epoch, found.sequence)
+        self._applied[name] = found.before + found.applied
+        self._heard[name] = now
+        if name in self._watched and before is not None:
+            wanted.append((self._watched[name], slot_of(found.tick, self._layout.keep_ticks)))
+
+    def _measure(self, wanted: list[tuple[Member, int]]) -> None:
+        records = read_records(self._cluster, wanted)
+        now = time.monotonic()
+        for data in records:
+            if isinstance(data, bytes):
+                try:
+                    self._fresh.append(round((now - smoothed.unpack_head(data).monotonic) * 1000.0, 2))
+                except FrameError:
+                    continue
+
+    def _name(self, index: int) -> bytes:
+        return keys.member(host_number(index), self._set).encode()
+
+    def _member(self, host: int) -> Member:
+        tag = self._layout.tag_of(host)
+        return Member(tag, host, self._set, keys.smoothed(tag, host, self._set, 0)[:-1])
+
+
+def read(path: Path) -> list[Seen]:
+    """All lines of an output file so far."""
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    seen = []
+    for line in lines:
+        try:
+            seen.append(Seen(**json.loads(line)))
+        except ValueError:
+            continue  # being written
+    return seen
+
+
+def main(argv: Sequence[str]) -> None:
+    """Until SIGTERM."""
+    stopped: list[Any] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    cluster = Cluster([parse_address(text) for text in argv[2].split(",")], timeout=0.5)
+    observer = Observer(cluster, read_layout(cluster), int(argv[1]))
+    due = time.monotonic()
+    with Path(argv[0]).open("a", buffering=1) as output:
+        while not stopped:
+            try:
+                observer.poll()
+            except ShardpulseError:
+                time.sleep(_WRITE_SECONDS)
+            if time.monotonic() >= due:
+                output.write(json.dumps(observer.write()._asdict()) + "\n")
+                due = time.monotonic() + _WRITE_SECONDS
+            time.sleep(_POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
