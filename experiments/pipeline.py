@@ -122,7 +122,7 @@ def running(options: Options, directory: Path) -> Iterator[Pipeline]:
                 if role in options.pins:
                     os.sched_setaffinity(child.pid, {options.pins[role]})
         for child, (number, share) in zip(generators, enumerate(_shares(options)), strict=True):
-            child.send(_generator_task(options, addresses, share, directory / f"generator-{number}.json"))
+            child.send(generator_task(options, addresses, share, directory / f"generator-{number}.json"))
         for child in generators:
             child.receive(_READY_SECONDS)
         reader.send(_reader_task(options, addresses))
@@ -167,9 +167,10 @@ def _shares(options: Options) -> list[tuple[int, int]]:
     return [(options.hosts * i // count, options.hosts * (i + 1) // count) for i in range(count)]
 
 
-def _generator_task(
+def generator_task(
     options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path
 ) -> dict[str, Any]:
+    """The first order of a generator with the hosts of ``share``; ``profile`` is where it writes its profile."""
     workload = options.workload
     return {
         "workload": workload._asdict(),
