@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from typing import Any
 
 from acquisition.errors import UsageError
 from experiments.chaos.load import Load
@@ -55,7 +56,7 @@ class Options:
         return Load(**self.load_arguments)
 
     @property
-    def load_arguments(self) -> dict[str, float]:
+    def load_arguments(self) -> dict[str, Any]:
         """The same for another process."""
         return {
             "hosts": self.hosts,
