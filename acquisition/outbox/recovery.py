@@ -49,6 +49,7 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
         window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
     window.last = held.sequence
     window.made = held.made + held.samples
+    window.held += held.samples
     at = min(record.at, now)
     entries.append(
         Entry(window, held.sequence, window.made, held.samples, record.offset, len(record.data), at, record.serial)
@@ -60,3 +61,4 @@ def _void(window: SendWindow, entries: list[Entry]) -> None:
         if entry.window is window:
             entries[index] = entry._replace(window=None)
     window.floor = window.last + 1
+    window.held = 0

@@ -100,6 +100,7 @@ class Outbox:
             self._give_up(window, samples)
             return
         offset = self._write(window, need, at, data)
+        window.held += samples
         serial = 0
         if offset >= 0:
             serial = self._serial
@@ -143,6 +144,7 @@ class Outbox:
             if entry.window is window:
                 self._entries[index] = Entry(None, *entry[1:])
         window.floor = window.last + 1
+        window.held = 0
 
     def check(self) -> None:
         """Notice a ring file that was deleted and write it again; call it now and then."""
@@ -262,7 +264,8 @@ class Outbox:
         window = entry.window
         if window is not None:
             window.floor = entry.sequence + 1
-            if entry.sequence > window.applied:
+            window.held -= entry.samples
+            if entry.sequence > window.confirmed:
                 window.dropped_frames += 1
                 window.dropped_samples += entry.samples
             if window.floor > window.last:

@@ -30,9 +30,9 @@ class SendWindow:
     """
 
     __slots__ = (
-        "acked", "acked_id", "acked_made", "applied", "check", "check_id", "dropped_frames", "dropped_samples",
-        "epoch", "floor", "go_backs", "highest", "last", "made", "next", "patience", "present", "recovered",
-        "resent", "resource_set", "restamp", "stalls", "synchronized", "table", "wants_table",
+        "acked", "acked_id", "acked_made", "applied", "check", "check_id", "confirmed", "dropped_frames",
+        "dropped_samples", "epoch", "floor", "go_backs", "held", "highest", "last", "made", "next", "patience",
+        "present", "recovered", "resent", "resource_set", "restamp", "stalls", "synchronized", "table", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
@@ -46,10 +46,12 @@ class SendWindow:
         self.last = self.recovered = last
         self.made = made
         self.floor = self.next = last + 1
+        self.held = 0  # samples of the frames from floor on, counted one by one: the books compare it
         self.highest = last  # the highest sequence ever sent: below it, sending is sending again
         self.acked = self.acked_made = 0
         self.acked_id = b""
         self.applied = 0
+        self.confirmed = 0  # the highest sequence ever known as applied: what a shard forgot was not lost by us
         self.present = self.synchronized = False
         self.check = 0
         self.check_id = b""
@@ -107,6 +109,7 @@ class SendWindow:
     def _go_on(self, position: Position) -> None:
         went_back = position.sequence < self.applied
         self.present, self.applied = True, position.sequence
+        self.confirmed = max(self.confirmed, position.sequence)
         if self.table <= position.sequence or self.table < self.floor:  # no table is on its way
             self.wants_table = self.wants_table or went_back or bool(position.flags & WANT_TABLE)
 

@@ -15,11 +15,17 @@ from acquisition.outbox.window import SendWindow
 
 FORMAT = 1
 EXPIRE_SECONDS = 600
+_MOST = 1 << 64
+_INFINITY = float("inf")
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=str)
 
 
 class SetStatus(NamedTuple):
-    """One resource set; counts are samples of this epoch unless they say frames."""
+    """One resource set; counts are samples of this epoch unless they say frames.
+
+    Resent, dropped and go-backs are counted since the start of the probe, everything else since that of
+    the epoch. Columns are found by name: those with a default may be absent, unknown ones are passed over.
+    """
 
     epoch: int
     made: int
@@ -33,6 +39,7 @@ class SetStatus(NamedTuple):
     dropped_frames: int  #: dropped by the ring before the probe knew them applied
     dropped_samples: int
     go_backs: int
+    held_samples: int = -1  #: in the ring, summed frame by frame; -1: a probe that does not say
 
 
 class Status(NamedTuple):
@@ -59,6 +66,7 @@ def row(window: SendWindow) -> SetStatus:
         window.dropped_frames,
         window.dropped_samples,
         window.go_backs,
+        window.held,
     )
 
 
@@ -85,13 +93,28 @@ def decode(data: bytes) -> Status:
         sets = {}
         for key, values in document.pop("sets").items():
             named = dict(zip(fields, values, strict=True))
-            sets[int(key, 16)] = SetStatus(*(_checked(name, named[name]) for name in SetStatus._fields))
-        return Status(str(document.pop("host")), float(document.pop("wall")), sets, document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            sets[_resource_set(key)] = _set_status(named)
+        wall = float(document.pop("wall"))
+        if not -_INFINITY < wall < _INFINITY:
+            raise ValueError(f"wall is {wall}")
+        return Status(str(document.pop("host")), wall, sets, document)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise FrameError("payload", f"no status record: {error}") from error
 
 
-def _checked(name: str, value: Any) -> Any:
-    if not isinstance(value, str if name == "sent_id" else int):
-        raise ValueError(f"{name} is {value!r}")
-    return value
+def _resource_set(text: str) -> int:
+    if len(text) != 8:
+        raise ValueError(f"{text!r} is no resource set")
+    return int(text, 16)
+
+
+def _set_status(named: dict[str, Any]) -> SetStatus:
+    known = {name: named[name] for name in SetStatus._fields if name in named or name not in SetStatus._field_defaults}
+    for name, value in known.items():
+        if name == "sent_id":
+            good = type(value) is str and len(value) < 64
+        else:  # a bool is an int as well
+            good = type(value) is int and SetStatus._field_defaults.get(name, 0) <= value < _MOST
+        if not good:
+            raise ValueError(f"{name} is {value!r:.80}")
+    return SetStatus(**known)

@@ -108,7 +108,7 @@ def test_too_old_frames_are_dropped(make: Make) -> None:
 def test_what_was_applied_is_not_counted_as_dropped(make: Make) -> None:
     outbox = make(None, 2048)
     for _ in range(50):
-        outbox.window(1).applied = offer(outbox)
+        outbox.window(1).confirmed = offer(outbox)
     assert outbox.windows[1].floor > 30
     assert outbox.windows[1].dropped_frames == 0
 

@@ -16,6 +16,7 @@ from acquisition.wire import status
 def window() -> SendWindow:
     made = SendWindow(0xFFFFFFFF, 2**63, 12, 300)
     made.acked, made.acked_id, made.acked_made, made.applied = 11, b"1700-3", 290, 9
+    made.held = 250
     made.dropped_frames, made.dropped_samples, made.resent, made.go_backs = 1, 20, 3, 2
     return made
 
@@ -41,6 +42,13 @@ def test_columns_are_found_by_name() -> None:
     assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF] == status.row(window())
 
 
+def test_a_probe_that_does_not_say_what_it_holds() -> None:
+    document = json.loads(DATA)
+    place = document["fields"].index("held_samples")
+    del document["fields"][place], document["sets"]["ffffffff"][place]
+    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF].held_samples == -1
+
+
 def test_what_json_does_not_know_is_written_as_text() -> None:
     assert status.decode(status.encode("alpha", 1.0, [], {"probe": {1}})).rest == {"probe": "{1}"}
 
@@ -59,6 +67,11 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
         DATA.replace(b'"1700-3"', b"1700"),
         DATA.replace(b'"ffffffff"', b'"no number"'),
         DATA.replace(b"[%d," % 2**63, b"["),
+        DATA.replace(b"[%d," % 2**63, b"[-1,"),
+        DATA.replace(b"[%d," % 2**63, b"[true,"),
+        DATA.replace(b"[%d," % 2**63, b"[%d," % 2**64),
+        DATA.replace(b'"wall":1.5', b'"wall":NaN'),
+        DATA.replace(b'"wall":1.5', b'"wall":1' + b"0" * 400),
     ],
 )
 def test_bytes_that_are_no_status(data: bytes) -> None:
