@@ -1,0 +1,23 @@
+"""Hosts on one machine: network namespaces on a bridge, shards with replicas in them, faults on their links.
+
+    from experiments import testbed
+
+    reason = testbed.missing()                    # "" or why it is not possible here and what to do
+    with testbed.Testbed(hosts=3) as bed:
+        with testbed.start_cluster(bed, directory, masters=3, replicas=1) as cluster:
+            cluster.kill(cluster.masters()[0])
+            fault = bed.hosts[1].link.cut()
+            fault.heal()
+
+Needs root and ``ip`` (iproute2); everything else is found out at run time. The namespaces have no
+names and every process in them is tied to this one: when it ends, in whatever way, the kernel
+takes all of it away, and nothing of a dead run is left to be cleaned up.
+"""
+
+from experiments.testbed.capability import missing
+from experiments.testbed.cluster import ReplicatedCluster, start_cluster
+from experiments.testbed.link import Fault, Link
+from experiments.testbed.network import Host, Testbed
+from experiments.testbed.node import Node
+
+__all__ = ["Fault", "Host", "Link", "Node", "ReplicatedCluster", "Testbed", "missing", "start_cluster"]

@@ -1,0 +1,210 @@
+"""Masters and replicas over the hosts of a testbed: no host has a master and its own replica.
+
+::
+
+    host 0: master 0, replica of 2      host 1: master 1, replica of 0      host 2: master 2, replica of 1
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.resp import Address
+from acquisition.shards import join, machine
+from acquisition.shards.launch import Layout
+from acquisition.shards.redis_binary import RedisBinary, find
+from experiments.testbed.network import Testbed
+from experiments.testbed.node import Node
+from experiments.testbed.view import View
+
+NODE_TIMEOUT = 2.0  #: seconds without an answer after which a master counts as failed
+_FIRST_PORT = 7000
+_SETTLE_SECONDS = 30.0
+_DIRECTIVES = {
+    "protected-mode": "no",  # nothing but the testbed reaches these namespaces
+    "cluster-node-timeout": str(int(NODE_TIMEOUT * 1000)),
+    "repl-diskless-sync-delay": "0",
+}
+
+
+class ReplicatedCluster:
+    """Running nodes; a context manager that ends them. ``nodes`` in the order masters, replicas."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = list(nodes)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where all nodes listen: seeds for probes and filters."""
+        return [node.address for node in self.nodes]
+
+    def connect(self, timeout: float = 2.0) -> Cluster:
+        """A Cluster of the caller's own, which the caller closes."""
+        return Cluster(self.addresses, timeout=timeout)
+
+    def masters(self) -> list[Node]:
+        """The nodes that own slots now, dead ones included while nobody has taken over, by what the newest
+        view says. Raises ShardError when no node answers."""
+        owners = self._newest_view().owners
+        return [node for node in self.nodes if node.node_id in owners]
+
+    def replicas(self) -> list[Node]:
+        """The other nodes, dead ones included. Raises ShardError when no node answers."""
+        owners = self._newest_view().owners
+        return [node for node in self.nodes if node.node_id not in owners]
+
+    def replicas_of(self, master: Node) -> list[Node]:
+        """The living replicas of a master. Raises ShardError when no node answers."""
+        names = self._newest_view().replicas_of(master.node_id)
+        return [node for node in self.nodes if node.node_id in names and node.alive]
+
+    def owner(self, slot_key: str) -> Node:
+        """The node that owns a key's slot, asked anew. Raises ShardError, TemporaryError."""
+        cluster = self.connect()
+        try:
+            address = cluster.owner(slot_key)
+        finally:
+            cluster.close()
+        return next(node for node in self.nodes if node.address == address)
+
+    def kill(self, node: Node) -> None:
+        """kill -9."""
+        node.kill()
+
+    def revive(self, node: Node, seconds: float = _SETTLE_SECONDS) -> None:
+        """Start a dead node again, empty, at its old place, and wait until it has joined.
+
+        A master that has replicas is not started before one of them has taken over: it comes back empty
+        and they would empty themselves after it. Then it becomes a replica of the new master by itself
+        and this waits for its synchronization. A master without replicas owns its slots as before.
+        Raises TemporaryError when that does not happen within ``seconds``, ShardError when it does not start.
+        """
+        if node.alive:
+            return
+        deadline = time.monotonic() + seconds
+        if node in self.masters() and self.replicas_of(node):
+            wait_until(lambda: node not in self.masters(), deadline, f"no replica of {node} takes over")
+        replica = node not in self.masters()
+        node.start()
+        if replica:
+            wait_until(node.in_sync, deadline, f"{node} does not synchronize with the new master")
+        self.wait_healthy(deadline - time.monotonic())
+
+    def wait_healthy(self, seconds: float = _SETTLE_SECONDS) -> None:
+        """Wait until all living nodes see all slots served, and every replica has its master's data: only
+        then would it take over. Raises TemporaryError."""
+        wait_until(self._is_healthy, time.monotonic() + seconds, "the cluster does not settle")
+
+    def stop(self) -> None:
+        """End all nodes and remove their files; calling it again is harmless."""
+        for node in self.nodes:
+            node.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _newest_view(self) -> View:
+        views = []
+        for node in self.nodes:
+            if node.alive:
+                try:
+                    views.append(node.view())
+                except ShardpulseError:  # it loads, is frozen, or has just died
+                    continue
+        if not views:
+            raise ShardError("no node of the cluster answers")
+        return max(views, key=lambda view: view.epoch)
+
+    def _is_healthy(self) -> bool:
+        alive = [node for node in self.nodes if node.alive]
+        owners = {node.node_id for node in self.masters()}
+        for node in alive:
+            facts = node.call("CLUSTER", "INFO").decode().split()
+            if "cluster_state:ok" not in facts or "cluster_slots_ok:16384" not in facts:
+                return False
+            if node.node_id not in owners and not node.in_sync():
+                return False
+        return True
+
+
+def start_cluster(
+    testbed: Testbed,
+    directory: Path | str,
+    masters: int = 3,
+    replicas: int = 1,
+    maxmemory_bytes: int = 64 << 20,
+    directives: Mapping[str, str] | None = None,
+    layout: Layout | None = None,
+    redis: RedisBinary | None = None,
+) -> ReplicatedCluster:
+    """Start ``masters`` with ``replicas`` each on the hosts of ``testbed`` in turn, every node pinned to one
+    of this process's cores, join them, write the layout; returns when every replica is in sync.
+
+    ``directives`` add to the configuration of each redis-server. Raises CannotCreateError (fewer hosts than
+    copies of the data, directory), UnavailableError (no server binary), ShardError, TemporaryError; then
+    nothing is left behind.
+    """
+    hosts = len(testbed.hosts)
+    if replicas >= hosts:
+        raise CannotCreateError(f"{replicas} replicas beside each master need more than {hosts} hosts")
+    binary = redis or find()
+    cores = machine.cores()
+    places = [(f"master{number}", number % hosts) for number in range(masters)]
+    for copy in range(1, replicas + 1):
+        places += [(f"replica{number}-{copy}", (number + copy) % hosts) for number in range(masters)]
+    nodes = []
+    for number, (name, place) in enumerate(places):
+        host = testbed.hosts[place]
+        address = Address(host.address, _FIRST_PORT + number)
+        home = Path(directory).absolute() / name
+        options = _DIRECTIVES | dict(directives or {})
+        nodes.append(Node(name, host, address, cores[number % len(cores)], home, maxmemory_bytes, options, binary))
+    cluster = ReplicatedCluster(nodes)
+    try:
+        _form(cluster, masters, binary, layout or Layout())
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
+def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: Layout) -> None:
+    for node in cluster.nodes:
+        node.start()
+    leaders, followers = cluster.nodes[:masters], cluster.nodes[masters:]
+    join.form([node.address for node in leaders], redis.release)
+    for number, node in enumerate(followers):
+        join.introduce(node.address, [leader.address for leader in leaders])
+        node.call("CLUSTER", "REPLICATE", leaders[number % masters].node_id)
+    cluster.wait_healthy()
+    connected = cluster.connect()
+    try:
+        write_layout(connected, *layout)
+    finally:
+        connected.close()
+
+
+def wait_until(done: Callable[[], bool], deadline: float, problem: str) -> None:
+    """Wait for a state of the cluster; a node that does not answer yet is waited for as well.
+    Raises TemporaryError with ``problem`` at ``deadline`` (of the monotonic clock)."""
+    while True:
+        reason = ""
+        try:
+            if done():
+                return
+        except ShardpulseError as error:
+            reason = f": {error}"
+        if time.monotonic() > deadline:
+            raise TemporaryError(problem + reason)
+        time.sleep(0.02)

@@ -1,0 +1,173 @@
+"""A host's link to the bridge, and the faults that it can have, singly or together.
+
+=========  =================================================================================
+cut        ``ip link set down``: the port loses its carrier
+rate       ``tc tbf`` at both ends (tc-tbf(8)): both directions, each at most that rate
+delay      netem at both ends where the kernel has it, else the relay (experiments.testbed.relay)
+loss       as delay
+block      the relay: TCP packets from one address to this host vanish, all others pass
+=========  =================================================================================
+
+The relay is a process between port and bridge that passes Ethernet frames on, late, or not at
+all. It stands in for netem where the kernel has none: a TCP proxy would have to sit at the address
+that the shards announce to each other, and no proxy can lose packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from acquisition.errors import CannotCreateError
+from acquisition.link.resp import Address
+from experiments.testbed import capability
+from experiments.testbed.commands import run, succeeds
+from experiments.testbed.namespace import Namespace
+from experiments.testbed.relay_process import RelayProcess
+
+_SMALLEST_BURST = 32_000
+
+
+class Conditions(NamedTuple):
+    """What a link does to packets, in each direction. Times in seconds, ``loss`` as a probability,
+    ``rate`` in bits per second (0: as fast as it can)."""
+
+    delay: float = 0.0
+    jitter: float = 0.0
+    loss: float = 0.0
+    rate: float = 0.0
+    blocked: tuple[Address, ...] = ()
+
+
+class Fault:
+    """A fault that was made; ``heal`` ends it (again: nothing happens). Also a context manager."""
+
+    def __init__(self, name: str, heal: Callable[[], None]) -> None:
+        self.name = name
+        self._heal: Callable[[], None] | None = heal
+
+    def heal(self) -> None:
+        """End the fault."""
+        if self._heal is not None:
+            self._heal()
+            self._heal = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+
+
+class Link:
+    """Between ``port``, in the namespace of the bridge, and eth0 of a host. Each kind of fault exists
+    at most once: making it again replaces it. Methods raise CannotCreateError when the kernel refuses."""
+
+    def __init__(self, port: str, switch: Namespace, host: Namespace) -> None:
+        self._port = port
+        self._switch = switch
+        self._host = host
+        self._conditions = Conditions()
+        self._relay: RelayProcess | None = None
+        self._cut = False
+
+    @property
+    def is_cut(self) -> bool:
+        """True between ``cut`` and its healing."""
+        return self._cut
+
+    def cut(self) -> Fault:
+        """Nothing passes: the cable is pulled."""
+        self._set_cut(True)
+        return Fault("cut", lambda: self._set_cut(False))
+
+    def rate(self, bits_per_second: float) -> Fault:
+        """At most this many bits per second in each direction; what does not fit within 0.4 s is lost."""
+        if not capability.has_tbf():
+            raise CannotCreateError("no rate limit: this kernel has no tc tbf (CONFIG_NET_SCH_TBF)")
+        self._become(self._conditions._replace(rate=bits_per_second))
+        return Fault("rate", lambda: self._become(self._conditions._replace(rate=0.0)))
+
+    def delay(self, seconds: float, jitter: float = 0.0) -> Fault:
+        """Every packet takes ``seconds`` longer in each direction, up to ``jitter`` more at random, in order."""
+        self._become(self._conditions._replace(delay=seconds, jitter=jitter))
+        return Fault("delay", lambda: self._become(self._conditions._replace(delay=0.0, jitter=0.0)))
+
+    def loss(self, probability: float) -> Fault:
+        """Each packet is lost with this probability, in each direction."""
+        if not 0.0 <= probability <= 1.0:
+            raise ValueError(f"{probability} is no probability")
+        self._become(self._conditions._replace(loss=probability))
+        return Fault("loss", lambda: self._become(self._conditions._replace(loss=0.0)))
+
+    def block(self, source: Address) -> Fault:
+        """TCP packets from ``source`` to this host vanish, without a trace for either side."""
+        self._become(self._conditions._replace(blocked=(*self._conditions.blocked, source)))
+        return Fault("block", lambda: self._unblock(source))
+
+    def heal(self) -> None:
+        """End all faults."""
+        self._become(Conditions())
+        self._set_cut(False)
+
+    def close(self) -> None:
+        """End the relay if there is one."""
+        if self._relay is not None:
+            self._relay.stop()
+            self._relay = None
+
+    def _set_cut(self, cut: bool) -> None:
+        if cut != self._cut:
+            with self._switch.inside():
+                run("ip", "link", "set", self._port, "down" if cut else "up")
+            self._cut = cut
+
+    def _unblock(self, source: Address) -> None:
+        left = tuple(address for address in self._conditions.blocked if address != source)
+        self._become(self._conditions._replace(blocked=left))
+
+    def _become(self, wanted: Conditions) -> None:
+        """From what the link does now to what it shall do."""
+        queues, relayed = _split(wanted)
+        if queues != _split(self._conditions)[0]:
+            self._set_queues(queues)
+        if relayed == Conditions():
+            self.close()
+        elif relayed != _split(self._conditions)[1]:
+            self._relay = self._relay or RelayProcess(self._port, self._switch)
+            self._relay.become(relayed._asdict())
+        self._conditions = wanted
+
+    def _set_queues(self, wanted: Conditions) -> None:
+        """Give both ends of the link the queueing disciplines that do this."""
+        for namespace, interface in ((self._switch, self._port), (self._host, "eth0")):
+            with namespace.inside():
+                succeeds("tc", "qdisc", "delete", "dev", interface, "root")
+                parent = ["root"]
+                if wanted.rate:
+                    run("tc", "qdisc", "add", "dev", interface, *parent, "handle", "1:", *_tbf(wanted.rate))
+                    parent = ["parent", "1:1"]
+                if wanted.delay or wanted.jitter or wanted.loss:
+                    run("tc", "qdisc", "add", "dev", interface, *parent, "handle", "10:", *_netem(wanted))
+
+
+def _split(wanted: Conditions) -> tuple[Conditions, Conditions]:
+    """What the kernel does and what the relay does."""
+    if capability.has_netem():
+        return wanted._replace(blocked=()), Conditions(blocked=wanted.blocked)
+    return Conditions(rate=wanted.rate), wanted._replace(rate=0.0)
+
+
+def _tbf(rate: float) -> list[str]:
+    burst = max(_SMALLEST_BURST, int(rate / 8 / 100))
+    return ["tbf", "rate", f"{rate:.0f}bit", "burst", f"{burst}b", "latency", "400ms"]
+
+
+def _netem(wanted: Conditions) -> list[str]:
+    """netem draws evenly from delay +- jitter, we say delay to delay + jitter."""
+    spread = wanted.jitter / 2
+    late = ["delay", f"{(wanted.delay + spread) * 1e6:.0f}us", f"{spread * 1e6:.0f}us"]
+    return ["netem", *late, "loss", f"{wanted.loss * 100:.6f}%"]

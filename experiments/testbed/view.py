@@ -1,0 +1,48 @@
+"""CLUSTER NODES: who belongs to a cluster, as one of its nodes sees it (redis.io, command CLUSTER NODES)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Member(NamedTuple):
+    """One line. ``failed`` when the cluster agrees on that, ``master`` the id of a replica's master."""
+
+    node_id: str
+    owns_slots: bool
+    failed: bool
+    epoch: int
+    master: str
+
+
+class View(NamedTuple):
+    """All members by id, and which of them was asked."""
+
+    asked: str
+    members: dict[str, Member]
+
+    @property
+    def epoch(self) -> int:
+        """The highest configuration epoch: grows with every takeover, so the newer view has the higher one."""
+        return max(member.epoch for member in self.members.values())
+
+    @property
+    def owners(self) -> set[str]:
+        """The ids of those that own slots."""
+        return {member.node_id for member in self.members.values() if member.owns_slots}
+
+    def replicas_of(self, node_id: str) -> set[str]:
+        """The ids of the replicas of a master that are not known to have failed."""
+        return {name for name, member in self.members.items() if member.master == node_id and not member.failed}
+
+
+def parse(text: str) -> View:
+    """``id address flags master ping pong epoch link slot…`` per line."""
+    members, asked = {}, ""
+    for line in text.splitlines():
+        node_id, _, flags, master, _, _, epoch, _, *slots = line.split()
+        owned = [slot for slot in slots if not slot.startswith("[")]  # [slot->-id]: one that moves
+        words = flags.split(",")
+        asked = node_id if "myself" in words else asked
+        members[node_id] = Member(node_id, bool(owned), "fail" in words, int(epoch), "" if master == "-" else master)
+    return View(asked, members)
