@@ -1,0 +1,146 @@
+"""Growing and shrinking a running cluster: the whole of each operation, on addresses, wherever the servers run.
+
+Each can be interrupted at any point and called again: what was begun is mended first, and the plan is made
+anew from who owns what now. ``acquisition.shards.local_growth`` starts and stops the servers of this machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from acquisition.errors import TemporaryError, UnavailableError, UsageError
+from acquisition.link.resp import Address, Credentials
+from acquisition.shards import join, reshard
+from acquisition.shards.migrate import Moved, Mover, Report, memory, owners
+from acquisition.shards.nodes import Members, Node
+from acquisition.shards.reshard import Move
+from acquisition.wire.keys import SLOTS
+
+_FULL = 0.9  #: of maxmemory: what a plan may fill
+_FORGET_SECONDS = 10.0
+
+
+def take_in(
+    newcomer: Address,
+    members: Sequence[Address],
+    partitions: int,
+    report: Report,
+    credentials: Credentials | None = None,
+) -> Moved:
+    """Make the empty server at ``newcomer`` a master of the cluster and give it an even part of the partitions.
+
+    Raises UnavailableError when a master is down, TemporaryError when there is no room, ShardError, UsageError.
+    """
+    with Members(members, credentials) as known:
+        masters = {node.address for node in known.look() if not node.master} | {newcomer}
+        _check_all_up(known)
+    if len(masters) > partitions:
+        raise UsageError(f"the cluster has {partitions} partitions: {len(masters)} shards would have nothing to hold")
+    join.introduce(newcomer, members)
+    return even_out([*members, newcomer], partitions, report, credentials)
+
+
+def even_out(
+    members: Sequence[Address], partitions: int, report: Report, credentials: Credentials | None = None
+) -> Moved:
+    """Finish what was begun, then move partitions until all masters hold equally many, give or take one.
+
+    Raises as ``take_in``.
+    """
+    with Members(members, credentials) as known:
+        mover, _ = _ready(known, report, partitions)
+        nodes = mover.look()
+        masters = [node.id for node in nodes if not node.master]
+        plan = reshard.even(owners(nodes), masters, partitions)
+        _check_room(known, plan)
+        return mover.run(plan)
+
+
+def empty(
+    leaving: Address,
+    members: Sequence[Address],
+    partitions: int,
+    report: Report,
+    credentials: Credentials | None = None,
+) -> Moved:
+    """Move everything that the master at ``leaving`` holds to the others. It stays a member: see ``forget``.
+
+    Raises UsageError when it is the last master, else as ``take_in``.
+    """
+    with Members([leaving, *members], credentials) as known:
+        mover, nodes = _ready(known, report, partitions)
+        own = next(node for node in nodes if node.address == leaving)
+        if own.master:
+            return mover.moved  # a replica holds no slots
+        masters = [node.id for node in nodes if not node.master]
+        plan = reshard.emptied(owners(nodes), masters, own.id, partitions)
+        _check_room(known, plan)
+        # else the shard makes itself a replica with its last slot, and copies all that another one holds
+        known.pipeline(own.id, [("CONFIG", "SET", "cluster-allow-replica-migration", "no")])
+        return mover.run(plan)
+
+
+def forget(leaving: Address, members: Sequence[Address], credentials: Credentials | None = None) -> None:
+    """Make all ``members`` forget a member that owns nothing. Calling it again changes nothing.
+
+    Raises UsageError when it owns slots, TemporaryError when somebody goes on knowing it.
+    """
+    with Members(members, credentials) as known:
+        deadline = time.monotonic() + _FORGET_SECONDS
+        while True:
+            nodes = known.look()
+            gone = _ids_of(leaving, known, nodes)
+            others = [node.id for node in nodes if node.address != leaving]
+            if not gone:
+                return
+            for node in nodes:
+                if node.id in gone and node.slots:
+                    raise UsageError(f"shard {leaving} still owns {len(node.slots)} slots")
+            for other in others:
+                known.pipeline(other, [("CLUSTER", "FORGET", name) for name in gone])
+            if not any(name in gone for other in others for name in known.known_to(other)):
+                return
+            if time.monotonic() > deadline:
+                raise TemporaryError(f"shard {leaving} is not forgotten: try again")
+            time.sleep(0.1)
+
+
+def _ids_of(address: Address, known: Members, nodes: Sequence[Node]) -> set[str]:
+    """The ids under which an address is known; a server that was started anew may have had several."""
+    return {node.id for node in nodes if node.address == address} | {
+        mention.id for mention in known.mentions if mention.address == address
+    }
+
+
+def _ready(known: Members, report: Report, partitions: int) -> tuple[Mover, list[Node]]:
+    """A mover for a cluster that is whole, after what was begun in it has been finished."""
+    mover = Mover(known, report)
+    mover.look()
+    _check_all_up(known)
+    mover.mend(partitions)
+    nodes = mover.look()
+    missing = SLOTS - len(owners(nodes))
+    if missing:
+        raise TemporaryError(f"{missing} slots have no owner: start the shard that is down before slots are moved")
+    return mover, nodes
+
+
+def _check_all_up(known: Members) -> None:
+    if known.down:
+        reasons = "; ".join(known.down.values())
+        raise UnavailableError(f"a shard is down: {reasons}; start it again before slots are moved")
+
+
+def _check_room(known: Members, plan: Sequence[Move]) -> None:
+    """Raises TemporaryError when a target would be filled above nine tenths of its limit."""
+    coming: dict[str, int] = {}
+    for move in plan:
+        coming[move.target] = coming.get(move.target, 0) + known.weigh(move.source, move.slots)
+    for target, size in coming.items():
+        used, limit = memory(known, target)
+        if limit and used + size > _FULL * limit:
+            raise TemporaryError(
+                f"not enough memory: shard {known.place(target)} uses {used / 1e6:.0f} of {limit / 1e6:.0f} MB "
+                f"and would get {size / 1e6:.0f} MB more; nothing was moved"
+            )

@@ -1,0 +1,213 @@
+"""The members of a running cluster and what each says about itself (CLUSTER NODES).
+
+A line of CLUSTER NODES is ``id host:port@bus flags master ping pong epoch link slot …``; on the line
+of the node that answers, ``[slot->-id]`` is a slot that it is handing over and ``[slot-<-id]`` one
+that it is taking in (Redis Cluster specification). Only what a node says about itself is used here:
+what it says about others may be older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from acquisition.errors import ShardError, UnavailableError
+from acquisition.link.resp import Address, Connection, Credentials, parse_address, raise_for
+
+Command = tuple[Any, ...]
+
+
+class Node(NamedTuple):
+    """One member as it sees itself; ``master`` is the id of the one that a replica follows, else ""."""
+
+    id: str
+    address: Address
+    master: str
+    epoch: int
+    slots: frozenset[int]
+    migrating: dict[int, str]  #: slot -> id of the node that it goes to
+    importing: dict[int, str]  #: slot -> id of the node that it comes from
+
+
+class Mention(NamedTuple):
+    """One member as another one sees it: whether it is there, and what it is."""
+
+    id: str
+    address: Address | None
+    flags: frozenset[str]
+    master: str
+    owns_slots: bool
+
+
+class Members:
+    """Connections to the members of a cluster, found through ``seeds``. A context manager.
+
+    ``down`` tells of masters with slots that do not answer, with the reason; ``mentions`` is what
+    members say about each other, answering or not.
+    """
+
+    def __init__(self, seeds: Iterable[Address], credentials: Credentials | None = None, timeout: float = 5.0) -> None:
+        self.credentials = credentials
+        self.down: dict[Address, str] = {}
+        self.mentions: list[Mention] = []
+        self._seeds = tuple(seeds)
+        self._timeout = timeout
+        self._connections: dict[Address, Connection] = {}
+        self._places: dict[str, Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def look(self) -> list[Node]:
+        """Ask every member about itself; those that cannot be reached are left out.
+
+        Raises UnavailableError when none answers.
+        """
+        found: dict[str, Node] = {}
+        mentions: list[Mention] = []
+        silent: dict[Address, str] = {}
+        waiting = list(dict.fromkeys([*self._seeds, *self._places.values()]))
+        for address in waiting:  # grows while members mention others
+            try:
+                text = self._connection(address).call("CLUSTER", "NODES")
+            except ShardError as error:
+                self.drop(address)
+                silent[address] = str(error)
+                continue
+            node = own(text, address)
+            found[node.id] = node
+            mentions += others(text, address)
+            waiting += [mention.address for mention in mentions if mention.address and mention.address not in waiting]
+        if not found:
+            raise UnavailableError("no shard answers: " + "; ".join(silent.values()))
+        with_slots = {mention.address for mention in mentions if mention.owns_slots}
+        self.down = {address: reason for address, reason in silent.items() if address in with_slots}
+        self.mentions = mentions
+        self._places = {node.id: node.address for node in found.values()}
+        return list(found.values())
+
+    def call(self, node: str, *command: Any, timeout: float | None = None) -> Any:
+        """One command on the member with this id; an error reply is raised."""
+        return raise_for(self.pipeline(node, [command], timeout)[0], self._places[node])
+
+    def pipeline(self, node: str, commands: Sequence[Command], timeout: float | None = None) -> list[Any]:
+        """Many commands on the member with this id; replies in order, errors as values."""
+        if not commands:
+            return []
+        connection = self._connection(self._places[node])
+        try:
+            connection.settimeout(timeout or self._timeout)
+            return connection.pipeline(list(commands))
+        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+            self.drop(self._places[node])
+            raise
+
+    def all(self, node: str, commands: Sequence[Command]) -> list[Any]:
+        """As ``pipeline``; the first error reply is raised."""
+        return [raise_for(reply, self._places[node]) for reply in self.pipeline(node, commands)]
+
+    def place(self, node: str) -> Address:
+        """Where the member with this id listens."""
+        return self._places[node]
+
+    def knows(self, node: str) -> bool:
+        """Whether the member answered when ``look`` was called last."""
+        return node in self._places
+
+    def known_to(self, node: str) -> set[str]:
+        """The ids of the others that a member knows."""
+        place = self._places[node]
+        return {mention.id for mention in others(self.call(node, "CLUSTER", "NODES"), place)}
+
+    def keys(self, node: str, slot: int) -> list[bytes]:
+        """The keys of a slot that a member holds."""
+        count = self.call(node, "CLUSTER", "COUNTKEYSINSLOT", slot)
+        found: list[bytes] = self.call(node, "CLUSTER", "GETKEYSINSLOT", slot, count) if count else []
+        return found
+
+    def weights(self, node: str, keys: Sequence[bytes]) -> list[int]:
+        """The memory of each key in bytes; 0 for one that has expired meanwhile."""
+        replies = self.pipeline(node, [("MEMORY", "USAGE", key) for key in keys])
+        return [reply if isinstance(reply, int) else 0 for reply in replies]
+
+    def weigh(self, node: str, slots: Sequence[int]) -> int:
+        """The memory of all keys of some slots in bytes."""
+        counts = self.all(node, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
+        full = [slot for slot, count in zip(slots, counts, strict=True) if count]
+        return sum(sum(self.weights(node, self.keys(node, slot))) for slot in full)
+
+    def drop(self, address: Address) -> None:
+        """Close the connection to a member: what it has not answered yet will not be taken for something else."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def _connection(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = Connection(address, self.credentials, self._timeout)
+        return connection
+
+
+def own(text: bytes, asked: Address) -> Node:
+    """What the node at ``asked`` says about itself."""
+    for words in _lines(text):
+        if "myself" in words[2].split(","):
+            migrating: dict[int, str] = {}
+            importing: dict[int, str] = {}
+            slots: set[int] = set()
+            for word in words[8:]:
+                _take_slots(word, slots, migrating, importing)
+            return Node(words[0], asked, _id(words[3]), int(words[6]), frozenset(slots), migrating, importing)
+    raise ShardError(f"shard {asked} does not say which member it is")
+
+
+def others(text: bytes, asked: Address) -> list[Mention]:
+    """What the node at ``asked`` says about the other members."""
+    return [
+        Mention(words[0], _address(words[1], asked), frozenset(words[2].split(",")), _id(words[3]), len(words) > 8)
+        for words in _lines(text)
+        if not {"myself", "handshake", "noaddr"} & set(words[2].split(","))
+    ]
+
+
+def _lines(text: bytes) -> list[list[str]]:
+    return [words for line in text.decode().splitlines() if len(words := line.split()) >= 8]
+
+
+def _take_slots(word: str, slots: set[int], migrating: dict[int, str], importing: dict[int, str]) -> None:
+    if not word.startswith("["):
+        low, _, high = word.partition("-")
+        slots.update(range(int(low), int(high or low) + 1))
+        return
+    slot, out, target = word.strip("[]").partition("->-")
+    if out:
+        migrating[int(slot)] = target
+    else:
+        slot, _, source = word.strip("[]").partition("-<-")
+        importing[int(slot)] = source
+
+
+def _id(word: str) -> str:
+    return "" if word == "-" else word
+
+
+def _address(word: str, asked: Address) -> Address | None:
+    """``host:port@bus[,hostname]``; an empty host is the one that was asked."""
+    place = word.partition("@")[0]
+    try:
+        return Address(asked.host, int(place[1:])) if place.startswith(":") else parse_address(place)
+    except ValueError:
+        return None
