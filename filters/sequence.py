@@ -6,8 +6,8 @@ says by its floor that it no longer holds what is missing: only then is it lost.
 
 from __future__ import annotations
 
-from acquisition.wire.frame import KIND_SAMPLES, Frame
-from acquisition.wire.position import MOST_GAPS, Position
+from acquisition.wire.frame import KIND_SAMPLES, MARK_SHEDS, Frame
+from acquisition.wire.position import MOST_GAPS, SHEDS, Position
 
 APPLY = 0
 DUPLICATE = 1
@@ -19,7 +19,7 @@ class Track:
 
     __slots__ = (
         "applied", "before", "duplicates", "epoch", "flags", "frames", "gaps", "interval", "invalid",
-        "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "tick", "wall",
+        "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "sheds", "tick", "wall",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -27,7 +27,8 @@ class Track:
 
     def restore(self, position: Position) -> None:
         """Go on from a record."""
-        self.epoch, self.sequence, self.tick, self.wall, self.interval, self.flags = position[:6]
+        self.epoch, self.sequence, self.tick, self.wall, self.interval, flags = position[:6]
+        self.flags, self.sheds = flags & ~SHEDS, flags & SHEDS
         self.before, self.applied, self.invalid, self.lost = position[6:10]
         self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
         self.made, self.lost_tick, self.gaps = position[14:17]
@@ -40,7 +41,7 @@ class Track:
             self.tick,
             self.wall,
             self.interval,
-            self.flags,
+            self.flags | self.sheds,
             self.before,
             self.applied,
             self.invalid,
@@ -99,5 +100,6 @@ class Track:
             self.tick = frame.tick
             self.wall = frame.wall
             self.interval = frame.interval
+            self.sheds = SHEDS if frame.marks & MARK_SHEDS else 0
         self.applied += frame.samples
         self.made = frame.made + frame.samples

@@ -7,8 +7,10 @@ Layout (little-endian, no padding)::
     values   entities x metrics x float32, row-major; NaN where there is no value
     codes    entities x metrics x uint8, only with FLAG_CODES (something is invalid)
 
-A table frame (KIND_TABLE) has zero entities and metrics and a JSON payload
-(``acquisition.wire.table``). The CRC-32 covers everything after itself. Readers accept
+Frames of the other kinds have zero entities and metrics. A table frame (KIND_TABLE) has a JSON payload
+(``acquisition.wire.table``). A void frame (KIND_VOID) stands in the place of one that was given up, its
+payload says why in ASCII, and its ``made`` includes the samples of that one: they are lost. An end
+frame (KIND_END) says that the probe stopped in order: everything made in this epoch is before it. The CRC-32 covers everything after itself. Readers accept
 VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/test_frame.py``
 holds golden bytes and a round-trip property.
 """
@@ -26,8 +28,13 @@ VERSION = 1
 OLDEST_VERSION = 1
 KIND_SAMPLES = 1
 KIND_TABLE = 2
+KIND_VOID = 3
+KIND_END = 4
+KINDS = (KIND_SAMPLES, KIND_TABLE, KIND_VOID, KIND_END)
 FLAG_CODES = 1
 KNOWN_FLAGS = FLAG_CODES
+#: The probe sheds frames at this time: more is made than the pipeline takes.
+MARK_SHEDS = 1
 
 #: name, struct code. The filter builds its numpy dtype from the same rows.
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
@@ -40,7 +47,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("host", "Q"),  # acquisition.model.identity.host_id
     ("resource_set", "I"),  # acquisition.model.metric.resource_set_id
     ("metrics", "H"),
-    ("reserved", "H"),  # zero
+    ("marks", "H"),  # MARK_SHEDS; readers pass over bits that they do not know
     ("entities", "I"),
     ("interval", "f"),  # seconds between two ticks of this resource set
     ("epoch", "Q"),  # a new one whenever the numbering starts anew
@@ -56,6 +63,7 @@ HEADER_SIZE = HEADER.size
 _CRC_START = 8
 _CRC = struct.Struct("<I")
 _AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
+_MARKS_OFFSET = struct.calcsize("<4sIBBHIQIH")
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
 _MAX_CELLS = 1 << 24
 _INFINITY = float("inf")
@@ -85,11 +93,15 @@ class Frame(NamedTuple):
     values: bytes = b""
     codes: bytes = b""
     payload: bytes = b""
+    marks: int = 0  #: MARK_SHEDS
 
     @property
     def samples(self) -> int:
         """How many samples the frame carries: entities x metrics."""
         return self.entities * self.metrics
+
+
+_make = Frame._make  # half the cost of Frame(...) with keywords, and it is called for every frame
 
 
 def encode(frame: Frame) -> bytes:
@@ -106,7 +118,7 @@ def encode(frame: Frame) -> bytes:
         frame.host,
         frame.resource_set,
         frame.metrics,
-        0,
+        frame.marks,
         frame.entities,
         frame.interval,
         frame.epoch,
@@ -137,7 +149,7 @@ def decode(data: bytes) -> Frame:
         host,
         resource_set,
         metrics,
-        _reserved,
+        marks,
         entities,
         interval,
         epoch,
@@ -154,7 +166,7 @@ def decode(data: bytes) -> Frame:
         raise FrameError("version", f"version {version}, this reader knows {OLDEST_VERSION} to {VERSION}")
     if crc != zlib.crc32(memoryview(data)[_CRC_START:]):
         raise FrameError("crc", "the checksum does not match: torn or altered")
-    if kind not in (KIND_SAMPLES, KIND_TABLE):
+    if kind not in KINDS:
         raise FrameError("kind", f"unknown kind {kind}")
     if flags & ~KNOWN_FLAGS:
         raise FrameError("flags", f"unknown flags {flags:#x}")
@@ -163,10 +175,10 @@ def decode(data: bytes) -> Frame:
     if not (-_INFINITY < wall < _INFINITY and -_INFINITY < monotonic < _INFINITY):
         raise FrameError("shape", f"taken at {wall}, by the monotonic clock {monotonic}: no times")
     fields = (schema, host, resource_set, entities, metrics, interval, epoch, sequence, floor, made)
-    if kind == KIND_TABLE:
+    if kind != KIND_SAMPLES:
         if entities or metrics or flags:
-            raise FrameError("shape", "a table frame has no samples")
-        return Frame(kind, *fields, tick, wall, monotonic, payload=data[HEADER_SIZE:])
+            raise FrameError("shape", f"a frame of kind {kind} has no samples")
+        return Frame(kind, *fields, tick, wall, monotonic, payload=data[HEADER_SIZE:], marks=marks)
     cells = entities * metrics
     values_at = HEADER_SIZE + entities * 8
     codes_at = values_at + cells * 4
@@ -182,13 +194,20 @@ def decode(data: bytes) -> Frame:
         ids=data[HEADER_SIZE:values_at],
         values=data[values_at:codes_at],
         codes=data[codes_at:end],
+        marks=marks,
     )
 
 
-def with_floor(data: bytes, floor: int) -> bytes:
-    """The same frame with another ``floor``: what a probe sends when it sends again."""
+def is_whole(data: bytes) -> bool:
+    """Whether the checksum of an encoded frame still matches."""
+    return _CRC.unpack_from(data, 4)[0] == zlib.crc32(memoryview(data)[_CRC_START:])
+
+
+def with_floor(data: bytes, floor: int, marks: int = 0) -> bytes:
+    """The same frame with another ``floor`` and ``marks``: what a probe sends when it sends again."""
     copy = bytearray(data)
     struct.pack_into("<Q", copy, _FLOOR_OFFSET, floor)
+    struct.pack_into("<H", copy, _MARKS_OFFSET, marks)
     _seal(copy)
     return bytes(copy)
 

@@ -25,6 +25,8 @@ _POSITION_1 = struct.Struct("<BBHfQQqdQQQQQQQQ")
 
 #: The filter lacks names for this resource set: the probe sends its table again.
 WANT_TABLE = 1
+#: The newest applied frame says that its probe sheds others (``acquisition.outbox.shedding``).
+SHEDS = 2
 MOST_GAPS = 0xFFFF
 
 
@@ -36,7 +38,7 @@ class Position(NamedTuple):
     tick: int  #: its tick
     wall: float  #: its sampling time, seconds since 1970
     interval: float
-    flags: int = 0  #: WANT_TABLE
+    flags: int = 0  #: WANT_TABLE, SHEDS
     before: int = 0  #: samples made before the first frame that this record knows of
     applied: int = 0  #: samples applied, valid or not
     invalid: int = 0  #: of these, samples with a code other than VALID
