@@ -8,7 +8,7 @@ Cluster: its update is one transaction and Redis's own resharding moves it.
 key                                             type    written by; holds
 ==============================================  ======  =====================================
 ``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
-``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>``
+``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>[ <level>]``
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
