@@ -1,13 +1,14 @@
 """The rule by which frames are applied: strictly in order, each once, loss counted (pure).
 
 Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
-says by its floor that it no longer holds what is missing: only then is it lost.
+says by its floor that it no longer holds what is missing, or by a void frame that it has given one
+up: only then is it lost.
 """
 
 from __future__ import annotations
 
-from acquisition.wire.frame import KIND_SAMPLES, MARK_SHEDS, Frame
-from acquisition.wire.position import MOST_GAPS, SHEDS, Position
+from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_VOID, MARK_SHEDS, Frame
+from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, Position
 
 APPLY = 0
 DUPLICATE = 1
@@ -18,7 +19,7 @@ class Track:
     """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
 
     __slots__ = (
-        "applied", "before", "duplicates", "epoch", "flags", "frames", "gaps", "interval", "invalid",
+        "applied", "before", "duplicates", "ended", "epoch", "flags", "frames", "gaps", "interval", "invalid",
         "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "sheds", "tick", "wall",
     )  # fmt: skip
 
@@ -28,7 +29,7 @@ class Track:
     def restore(self, position: Position) -> None:
         """Go on from a record."""
         self.epoch, self.sequence, self.tick, self.wall, self.interval, flags = position[:6]
-        self.flags, self.sheds = flags & ~SHEDS, flags & SHEDS
+        self.flags, self.sheds, self.ended = flags & ~(SHEDS | ENDED), flags & SHEDS, flags & ENDED
         self.before, self.applied, self.invalid, self.lost = position[6:10]
         self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
         self.made, self.lost_tick, self.gaps = position[14:17]
@@ -41,7 +42,7 @@ class Track:
             self.tick,
             self.wall,
             self.interval,
-            self.flags | self.sheds,
+            self.flags | self.sheds | self.ended,
             self.before,
             self.applied,
             self.invalid,
@@ -60,6 +61,8 @@ class Track:
         if frame.epoch != self.epoch:
             return self._begin(frame)
         if frame.sequence == self.sequence + 1:
+            if frame.kind == KIND_VOID:
+                self._lose(1, frame)
             return APPLY
         if frame.sequence <= self.sequence:
             self.duplicates += 1
@@ -67,26 +70,33 @@ class Track:
         if frame.sequence > frame.floor:  # what is missing, or what follows it, will be sent again
             self.refused += 1
             return REFUSE
-        self.lost_frames += frame.floor - self.sequence - 1
-        self.lost += max(0, frame.made - self.made)  # a sender whose count went back lost nothing that we know of
-        self.lost_tick = frame.tick
+        self._lose(frame.floor - self.sequence - 1 + (frame.kind == KIND_VOID), frame)
         return APPLY
+
+    def _lose(self, frames: int, found: Frame) -> None:
+        """Count what is missing before the frame that says so."""
+        self.lost_frames += frames
+        self.lost += max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
+        self.lost_tick = found.tick
 
     def _begin(self, frame: Frame) -> int:
         """A new epoch: counting starts at the oldest frame that the probe still holds.
 
         Epochs are compared for equality only: which one is newer would be a question to a clock.
-        What the probe still held of the epoch before, nobody knows any more: a gap of unknown size.
+        What the probe still held of the epoch before, nobody knows any more: a gap of unknown size, unless
+        the probe had said that nothing was left.
         """
         if frame.sequence > frame.floor:
             self.refused += 1
             return REFUSE
-        if self.epoch:
+        if self.epoch and not self.ended:
             self.gaps = min(self.gaps + 1, MOST_GAPS)
         self.epoch = frame.epoch
-        self.before = frame.made
+        self.before = self.made = frame.made if frame.sequence > 1 else 0
         self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0
         self.duplicates = self.refused = self.lost_tick = 0
+        if frame.kind == KIND_VOID:
+            self._lose(1, frame)
         return APPLY
 
     def apply(self, frame: Frame) -> None:
@@ -96,6 +106,7 @@ class Track:
         """
         self.sequence = frame.sequence
         self.frames += 1
+        self.ended = ENDED if frame.kind == KIND_END else 0
         if frame.kind == KIND_SAMPLES:
             self.tick = frame.tick
             self.wall = frame.wall

@@ -8,9 +8,9 @@ Layout (little-endian, no padding)::
     codes    entities x metrics x uint8, only with FLAG_CODES (something is invalid)
 
 Frames of the other kinds have zero entities and metrics. A table frame (KIND_TABLE) has a JSON payload
-(``acquisition.wire.table``). A void frame (KIND_VOID) stands in the place of one that was given up, its
-payload says why in ASCII, and its ``made`` includes the samples of that one: they are lost. An end
-frame (KIND_END) says that the probe stopped in order: everything made in this epoch is before it. The CRC-32 covers everything after itself. Readers accept
+(``acquisition.wire.table``). A void frame (KIND_VOID) stands in the place of one that was given up: its
+payload says why, in ASCII, and its ``made`` includes the samples of that one, which are lost. An end
+frame (KIND_END) says that the probe stopped in order. The CRC-32 covers everything after itself. Readers accept
 VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/test_frame.py``
 holds golden bytes and a round-trip property.
 """
@@ -200,7 +200,8 @@ def decode(data: bytes) -> Frame:
 
 def is_whole(data: bytes) -> bool:
     """Whether the checksum of an encoded frame still matches."""
-    return _CRC.unpack_from(data, 4)[0] == zlib.crc32(memoryview(data)[_CRC_START:])
+    crc: int = _CRC.unpack_from(data, 4)[0]
+    return crc == zlib.crc32(memoryview(data)[_CRC_START:])
 
 
 def with_floor(data: bytes, floor: int, marks: int = 0) -> bytes:

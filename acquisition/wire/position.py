@@ -9,7 +9,8 @@ Readers accept VERSION and VERSION - 1.
 
 ``gaps`` counts what nobody can count in samples: an epoch ends without its probe having gone on with
 it when the ring is gone (power cut of the host, ring deleted or damaged while no probe ran). What
-that ring held and the filter had not applied is a gap of unknown size, never 0.
+that ring held and the filter had not applied is a gap of unknown size, never 0. An epoch that ENDED
+leaves none.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _POSITION_1 = struct.Struct("<BBHfQQqdQQQQQQQQ")
 WANT_TABLE = 1
 #: The newest applied frame says that its probe sheds others (``acquisition.outbox.shedding``).
 SHEDS = 2
+#: The probe stopped in order, and everything that it made in this epoch is accounted for.
+ENDED = 4
 MOST_GAPS = 0xFFFF
 
 
@@ -38,7 +41,7 @@ class Position(NamedTuple):
     tick: int  #: its tick
     wall: float  #: its sampling time, seconds since 1970
     interval: float
-    flags: int = 0  #: WANT_TABLE, SHEDS
+    flags: int = 0  #: WANT_TABLE, SHEDS, ENDED
     before: int = 0  #: samples made before the first frame that this record knows of
     applied: int = 0  #: samples applied, valid or not
     invalid: int = 0  #: of these, samples with a code other than VALID
@@ -49,7 +52,7 @@ class Position(NamedTuple):
     refused: int = 0  #: frames refused because an older one is missing
     made: int = 0  #: samples that the probe had made with the newest applied frame, as that frame says
     lost_tick: int = 0  #: tick of the first frame after the newest loss; 0: nothing was lost
-    gaps: int = 0  #: gaps of unknown size: epochs that were followed by another one (MOST_GAPS: or more)
+    gaps: int = 0  #: gaps of unknown size: epochs, not ENDED, that another one followed (MOST_GAPS: or more)
 
 
 def encode(position: Position) -> bytes:

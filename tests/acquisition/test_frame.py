@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from acquisition.errors import EXIT_DATA, FrameError
 from acquisition.wire import frame
-from acquisition.wire.frame import HEADER_FIELDS, HEADER_SIZE, KIND_SAMPLES, KIND_TABLE, Frame
+from acquisition.wire.frame import HEADER_FIELDS, HEADER_SIZE, KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_VOID, Frame
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "frames"
 
@@ -40,6 +40,8 @@ FRAMES = {
     "samples-with-codes": SAMPLES._replace(codes=bytes([0, 0, 0, 3, 0x80, 1])),
     "no-entities": SAMPLES._replace(entities=0, ids=b"", values=b""),
     "table": SAMPLES._replace(kind=KIND_TABLE, entities=0, metrics=0, ids=b"", values=b"", payload=b'{"host":"alpha"}'),
+    "void": SAMPLES._replace(kind=KIND_VOID, entities=0, metrics=0, ids=b"", values=b"", payload=b"shape"),
+    "end": SAMPLES._replace(kind=KIND_END, entities=0, metrics=0, ids=b"", values=b""),
 }
 DATA = frame.encode(SAMPLES)
 
@@ -153,7 +155,7 @@ def test_hostile_header_with_a_right_crc(rest: bytes) -> None:
         (changed("version", 0), "version"),
         (DATA[:-1], "crc"),
         (DATA + b"\0", "crc"),
-        (changed("kind", 3), "kind"),
+        (changed("kind", 5), "kind"),
         (changed("flags", 2), "flags"),
         (changed("entities", 3), "shape"),
         (changed("metrics", 2), "shape"),
@@ -168,6 +170,8 @@ def test_hostile_header_with_a_right_crc(rest: bytes) -> None:
         (changed("wall", math.nan), "shape"),
         (changed("monotonic", math.inf), "shape"),
         (changed("kind", KIND_TABLE), "shape"),
+        (changed("kind", KIND_VOID), "shape"),
+        (changed("kind", KIND_END), "shape"),
     ],
 )
 def test_every_broken_promise_has_its_reason(data: bytes, reason: str) -> None:

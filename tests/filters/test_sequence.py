@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.wire.frame import KIND_SAMPLES, KIND_TABLE, Frame
+from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_VOID, Frame
 from acquisition.wire.position import MOST_GAPS
 from filters.sequence import APPLY, DUPLICATE, REFUSE, Track
 
 
 def numbered(sequence: int, floor: int = 1, made: int | None = None, epoch: int = 9, kind: int = KIND_SAMPLES) -> Frame:
-    samples = 0 if kind == KIND_TABLE else 2
+    samples = 2 if kind == KIND_SAMPLES else 0
     return Frame(
         kind, 1, 1, 1, samples // 2, 2, 1.0, epoch, sequence, floor,
         (sequence - 1) * 2 if made is None else made, sequence, float(sequence), float(sequence),
@@ -82,6 +82,41 @@ def test_an_epoch_after_another_is_a_gap_of_unknown_size_and_the_first_is_none()
     again.gaps = MOST_GAPS
     offer(again, numbered(1, epoch=13))
     assert again.position().gaps == MOST_GAPS
+
+
+def test_a_void_frame_loses_exactly_the_one_in_whose_place_it_stands() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    void = numbered(2, made=4, kind=KIND_VOID)
+    assert offer(track, numbered(3)) == REFUSE
+    assert [offer(track, void), offer(track, void), offer(track, numbered(3))] == [APPLY, DUPLICATE, APPLY]
+    assert (track.applied, track.lost, track.lost_frames, track.frames, track.tick) == (4, 2, 1, 3, 3)
+    assert track.made == track.before + track.applied + track.lost == 6
+
+
+def test_a_void_frame_behind_a_gap_and_at_the_start_of_an_epoch() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    assert offer(track, numbered(5, floor=5, made=10, kind=KIND_VOID)) == APPLY  # 2 to 4 are gone as well
+    assert (track.lost, track.lost_frames) == (8, 4)
+    track = Track()
+    assert offer(track, numbered(1, made=2, kind=KIND_VOID)) == APPLY
+    assert offer(track, numbered(2)) == APPLY
+    assert (track.before, track.lost, track.lost_frames) == (0, 2, 1)
+    assert track.made == track.before + track.applied + track.lost == 4
+
+
+def test_an_epoch_that_ended_in_order_leaves_no_gap_unless_something_came_after_its_end() -> None:
+    track = Track()
+    offer(track, numbered(1))
+    offer(track, numbered(2, made=2, kind=KIND_END))
+    again = Track()
+    again.restore(track.position())
+    offer(again, numbered(1, epoch=10))
+    assert (again.gaps, again.epoch) == (0, 10)
+    offer(track, numbered(3, made=2))  # the probe went on
+    offer(track, numbered(1, epoch=10))
+    assert track.gaps == 1
 
 
 def test_a_table_counts_as_a_frame_and_leaves_the_tick() -> None:
