@@ -111,7 +111,7 @@ class Smoother:
         invalid = np.diff(unusable[bounds]).tolist()
         planes = result.planes.data.cast("B") if result.planes.size else memoryview(b"")
         total = result.planes.shape[1]
-        rows = [plane * total for plane in range(result.planes.shape[0])]
+        rows = [plane * total * 4 for plane in range(result.planes.shape[0])]
         size = len(exceptions) // max(1, bounds[-1])
         edges = starts.tolist()
         now = time.time()
@@ -125,7 +125,7 @@ class Smoother:
             pieces = self._encoder.set_command(
                 state.prefixes[slot],
                 frame,
-                [planes[(row + first) * 4 : (row + end) * 4] for row in rows],
+                [planes[row + first * 4 : row + end * 4] for row in rows],
                 exceptions[low * size : high * size],
                 high - low,
                 now,

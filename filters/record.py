@@ -57,7 +57,7 @@ class RecordEncoder:
         ``planes`` are the rows of the planes of this frame alone, as bytes.
         """
         head = self.header(frame, count, now)
-        size = len(head) + len(frame.ids) + sum(map(len, planes)) + len(exceptions)
+        size = smoothed.HEADER_SIZE + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
         return [prefix, b"%d\r\n" % size, head, frame.ids, *planes, exceptions, self._tail]
 
 

@@ -206,8 +206,8 @@ class Filter(Table, frozen=True):
     ] = field(default_factory=lambda: ["last", "mean", "variance", "trend"])
     keep_ticks: Annotated[int, Meta(ge=1, le=1000, description="ticks of smoothed state that stay readable")] = 3
     linger_seconds: Annotated[
-        float, Meta(ge=0, le=10, description="how long to gather frames before a commit: freshness against CPU")
-    ] = 0.05
+        float, Meta(ge=0, le=10, description="a busy worker gathers frames up to so long: freshness against CPU")
+    ] = 0.2
     retention_seconds: Annotated[float, Meta(ge=0, description="raw frames are kept so long at least")] = 30.0
     retention_bytes: Annotated[
         int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
