@@ -9,7 +9,7 @@ import selectors
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import IO, Any
 
 from acquisition import lifeline
 from acquisition.errors import ShardpulseError
@@ -23,14 +23,21 @@ class ChildFailed(ShardpulseError):
 
 
 class Child:
-    """A child program, tied to this one's life. Its stderr is ours."""
+    """A child program, tied to the life of the thread that starts it. Its stderr is ours unless ``stderr`` is given."""
 
-    def __init__(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        environment: dict[str, str] | None = None,
+        stderr: IO[bytes] | None = None,
+    ) -> None:
         self.name = name
         self._process = subprocess.Popen(
             lifeline.tied(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             env=dict(os.environ, **(environment or {})),
         )
         self._buffer = b""
@@ -42,6 +49,11 @@ class Child:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """True while it runs, or is stopped by a signal."""
+        return self._process.poll() is None
 
     def send(self, message: dict[str, Any]) -> None:
         """Tell it something. Raises ChildFailed when it is gone."""

@@ -31,6 +31,7 @@ from experiments.workload import host_number, resource_set
 STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent
 _POLL_SECONDS = 0.025
 _WRITE_SECONDS = 0.25
+_TAIL_BYTES = 1 << 16
 _WATCHED = 12  #: hosts whose records are read, for freshness
 
 
@@ -127,6 +128,17 @@ def read(path: Path) -> list[Seen]:
         except ValueError:
             continue  # being written
     return seen
+
+
+def newest(path: Path) -> Seen | None:
+    """The last whole line of an output file; None when there is none yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
+        return Seen(**json.loads(lines[-2]))
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def main(argv: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acquisition.snapshot.balance import Account
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Account
+from acquisition.snapshot.books import Books
 from experiments.chaos import reference
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load, entity
@@ -37,10 +38,12 @@ class Findings(NamedTuple):
     problems: tuple[str, ...]  #: examples of the mismatches, and everything else that is wrong
 
 
-def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], accounts: Iterable[Account]) -> list[str]:
+def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], books: Books) -> list[str]:
     """What the books say against the logs; empty when every sample is applied exactly once."""
-    known = {account.host: account for account in accounts if account.resource_set == load.set_id}
-    problems = []
+    known = {account.host: account for account in books.accounts if account.resource_set == load.set_id}
+    problems = list(books.faults)
+    if books.rejected:
+        problems.append(f"{books.rejected} entries were put aside")
     for host, notes in sorted(logs.items()):
         problems += [f"host {host}: {text}" for text in _account_problems(notes, known.get(host_number(host)))]
     return problems
@@ -59,7 +62,7 @@ def _account_problems(notes: Sequence[Note], account: Account | None) -> list[st
         found.append("its probe's own account is missing")
     if account.made != made or account.applied != made:
         found.append(f"{made} samples were made; the books say {account.made} made, {account.applied} applied")
-    for name in ("before", "lost", "duplicated", "pending"):
+    for name in ("before", "lost", "duplicated", "pending", "missing", "dropped"):
         if getattr(account, name):
             found.append(f"{getattr(account, name)} samples {name}")
     return found

@@ -38,7 +38,7 @@ class Scene(NamedTuple):
 
 class Fault(NamedTuple):
     """``target`` numbers a shard, a worker or a generator, by kind; ``size`` is in the kind's own unit:
-    seconds of delay or of a clock's step, share of lost packets, bits per second, slots."""
+    seconds of delay or of a clock's step, share of lost packets, bits per second, partitions."""
 
     at: float
     kind: str
@@ -68,6 +68,10 @@ def _between(low: float, high: float) -> Callable[[random.Random], float]:
     return lambda dice: round(dice.uniform(low, high), 4)
 
 
+def _partitions(dice: random.Random) -> float:
+    return float(dice.randint(2, 10))
+
+
 def _step(dice: random.Random) -> float:
     """Half a second to an hour, either way, small steps as often as large ones."""
     return round(dice.choice((-1, 1)) * 10 ** dice.uniform(-0.3, 3.55), 3)
@@ -83,7 +87,7 @@ LANES: dict[str, tuple[tuple[float, float], tuple[Kind, ...]]] = {
             Kind("kill_replica", "shard", 3.0, 8.0, 8.0),
             Kind("cut_replica", "shard", 3.0, 8.0, 8.0),
             Kind("lose_shard", "shard", 2.0, 6.0, 10.0),
-            Kind("reshard", "cluster", 6.0, 15.0, 2.0, _between(200, 2000)),
+            Kind("reshard", "cluster", 4.0, 12.0, 2.0, _partitions),
         ),
     ),
     "links": (

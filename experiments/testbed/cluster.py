@@ -160,9 +160,10 @@ def start_cluster(
         raise CannotCreateError(f"{replicas} replicas beside each master need more than {hosts} hosts")
     binary = redis or find()
     cores = machine.cores()
+    apart = masters if hosts >= masters * (replicas + 1) else 1  # with hosts enough, each node has one to itself
     places = [(f"master{number}", number % hosts) for number in range(masters)]
     for copy in range(1, replicas + 1):
-        places += [(f"replica{number}-{copy}", (number + copy) % hosts) for number in range(masters)]
+        places += [(f"replica{number}-{copy}", (number + copy * apart) % hosts) for number in range(masters)]
     nodes = []
     for number, (name, place) in enumerate(places):
         host = testbed.hosts[place]

@@ -1,0 +1,108 @@
+"""Carries the schedule out: one thread per lane, faults of a lane one after the other.
+
+The threads live until the run is over, because processes that a fault starts again die with the
+thread that started them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from experiments.chaos import faults
+from experiments.chaos.faults import Skipped
+from experiments.chaos.plant import Plant
+from experiments.chaos.schedule import KINDS, LANES, Fault
+
+_LOCK_SECONDS = 5.0
+
+
+@dataclass
+class Course:
+    """What became of a fault. Times of CLOCK_MONOTONIC, 0 when it did not come so far."""
+
+    fault: Fault
+    made: float = 0.0
+    healing: float = 0.0
+    healed: float = 0.0
+    skipped: str = ""
+    failed: str = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether it is being suffered now."""
+        return self.made > 0.0 and not self.healed and not self.failed
+
+
+class Lanes:
+    """The threads. ``courses`` is in the order of the schedule."""
+
+    def __init__(self, plant: Plant, schedule: Sequence[Fault]) -> None:
+        self.courses = [Course(fault) for fault in schedule]
+        self._plant = plant
+        self._over = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._count = threading.Lock()
+
+    def start(self, began: float) -> None:
+        """Let the lanes begin; the schedule's times count from ``began`` (monotonic)."""
+        for _, kinds in LANES.values():
+            names = {kind.name for kind in kinds}
+            lane = [course for course in self.courses if course.fault.kind in names]
+            thread = threading.Thread(target=self._run, args=(lane, began), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether every fault has been healed or skipped."""
+        return self._idle == len(self._threads)
+
+    def close(self) -> None:
+        """End the threads: only after everything that they have started was stopped."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join(10.0)
+
+    def _run(self, lane: Sequence[Course], began: float) -> None:
+        for course in lane:
+            self._over.wait(max(0.0, began + course.fault.at - time.monotonic()))
+            if self._over.is_set():
+                break
+            try:
+                with self._target(course.fault):
+                    self._suffer(course)
+            except Skipped as reason:
+                course.skipped, course.made = str(reason), 0.0
+            except Exception as error:  # the lane goes on, and the verdict tells it
+                course.failed = f"{type(error).__name__}: {error}"
+        with self._count:
+            self._idle += 1
+        self._over.wait()
+
+    def _suffer(self, course: Course) -> None:
+        course.made = time.monotonic()
+        with faults.REGISTRY[course.fault.kind](self._plant, course.fault):
+            self._over.wait(course.fault.seconds)
+            course.healing = time.monotonic()
+        course.healed = time.monotonic()
+
+    @contextlib.contextmanager
+    def _target(self, fault: Fault) -> Iterator[None]:
+        """Nothing else happens to the same target meanwhile."""
+        on = KINDS[fault.kind].on
+        if fault.kind == "step_clock":
+            yield
+            return
+        locks = self._plant.locks
+        wanted = [(on, fault.target)] if on != "cluster" else [key for key in sorted(locks) if key[0] == "shard"]
+        with contextlib.ExitStack() as stack:
+            for key in wanted:
+                if not locks[key].acquire(timeout=_LOCK_SECONDS):
+                    raise Skipped(f"{key[0]} {key[1]} has not settled")
+                stack.callback(locks[key].release)
+            yield

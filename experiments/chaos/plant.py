@@ -1,0 +1,175 @@
+"""Everything that runs during a chaos run: shards with replicas, filter workers, generators, observer.
+
+Every process is on a host of its own (a network namespace), so that every link can be broken by
+itself. ``Plant`` is what ``faults`` break.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import TemporaryError
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import books
+from acquisition.snapshot.books import Books
+from experiments.chaos import host_log
+from experiments.chaos.generators import GeneratorProcess
+from experiments.chaos.host_log import Note
+from experiments.chaos.options import Options
+from experiments.chaos.workers import FilterWorker
+from experiments.control import Child, python
+from experiments.testbed import Node, ReplicatedCluster, Testbed, start_cluster
+
+_FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well
+_RING_ROOT = Path("/dev/shm")
+
+
+class Plant:
+    """Running parts. Built by ``running``, which stops them. ``locks`` by (what, number) keep two faults
+    from the same target."""
+
+    def __init__(
+        self,
+        options: Options,
+        directory: Path,
+        cluster: ReplicatedCluster,
+        workers: list[FilterWorker],
+        generators: list[GeneratorProcess],
+    ) -> None:
+        self.options = options
+        self.directory = directory
+        self.cluster = cluster
+        self.workers = workers
+        self.generators = generators
+        counts = {"shard": options.shards, "worker": options.workers, "generator": options.generators}
+        self.locks = {(on, number): threading.Lock() for on, count in counts.items() for number in range(count)}
+
+    def nodes_of(self, shard: int) -> tuple[Node, Node]:
+        """The two nodes of a shard, whichever of them is master."""
+        return self.cluster.nodes[shard], self.cluster.nodes[shard + self.options.shards]
+
+    def roles(self, shard: int) -> tuple[Node, Node]:
+        """Master and replica of a shard now. Raises ShardpulseError when that cannot be told."""
+        masters = self.cluster.masters()
+        one, other = self.nodes_of(shard)
+        if (one in masters) == (other in masters):
+            raise TemporaryError(f"shard {shard} has not one master: {one}, {other}")
+        return (one, other) if one in masters else (other, one)
+
+    def connect(self, timeout: float = 1.0) -> Cluster:
+        """A Cluster of the caller's own."""
+        return self.cluster.connect(timeout)
+
+    def logs(self) -> dict[int, list[Note]]:
+        """What all hosts have made so far."""
+        return {host: host_log.read(log_path(self.directory, host)) for host in range(self.options.hosts)}
+
+    def books(self) -> Books:
+        """The books now. Raises ShardpulseError when no shard answers."""
+        cluster = self.connect(5.0)
+        try:
+            return books.read(cluster, read_layout(cluster))
+        finally:
+            cluster.close()
+
+
+def log_path(directory: Path, host: int) -> Path:
+    """The log of a host."""
+    return directory / "hosts" / f"host{host:05d}.log"
+
+
+@contextlib.contextmanager
+def running(options: Options, directory: Path) -> Iterator[Plant]:
+    """All parts, started. Their logs are in ``directory``; rings are on tmpfs and go when the run ends."""
+    for name in ("hosts", "workers", "generators", "shards"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        rings = Path(tempfile.mkdtemp(prefix="shardpulse-chaos-", dir=_RING_ROOT))
+        stack.callback(shutil.rmtree, rings, ignore_errors=True)
+        bed = stack.enter_context(Testbed(hosts=2 * options.shards))
+        shards = directory / "shards"
+        cluster = stack.enter_context(start_cluster(bed, shards, options.shards, 1, options.maxmemory_bytes))
+        stack.callback(_keep_shard_logs, directory)
+        addresses = ",".join(str(address) for address in cluster.addresses)
+        workers = _workers(options, directory, bed, addresses)
+        generators = _generators(options, directory, rings, bed, addresses)
+        parts: list[FilterWorker | GeneratorProcess] = [*workers, *generators]
+        for part in parts:
+            stack.callback(part.stop)
+            part.start()
+        stack.callback(_start_observer(options, directory, addresses).stop)
+        yield Plant(options, directory, cluster, workers, generators)
+
+
+def observations(directory: Path) -> Path:
+    """The observer's output."""
+    return directory / "observer.jsonl"
+
+
+def _workers(options: Options, directory: Path, bed: Testbed, addresses: str) -> list[FilterWorker]:
+    config = directory / "filter.toml"
+    config.write_text(f"[filter]\ntau_seconds = {options.tau}\n")
+    return [
+        FilterWorker(number, bed.add_host(), config, addresses, directory / "workers" / f"worker-{number}.log")
+        for number in range(options.workers)
+    ]
+
+
+def _generators(options: Options, directory: Path, rings: Path, bed: Testbed, addresses: str) -> list[GeneratorProcess]:
+    frames = options.held_seconds * _FRAMES_OF_ROOM
+    made = []
+    for number in range(options.generators):
+        task: dict[str, Any] = {
+            "load": options.load_arguments,
+            "shards": addresses.split(","),
+            "hosts": list(range(number, options.hosts, options.generators)),
+            "rings": str(rings),
+            "logs": str(directory / "hosts"),
+            "ring_bytes": int(frames * options.load.frame_bytes()),
+            "held_seconds": options.held_seconds,
+        }
+        log = directory / "generators" / f"generator-{number}.log"
+        made.append(GeneratorProcess(number, bed.add_host(), task, log))
+    return made
+
+
+def _start_observer(options: Options, directory: Path, addresses: str) -> Child:
+    arguments = [str(observations(directory)), str(options.hosts), addresses]
+    with (directory / "observer.log").open("ab") as log:
+        return Child("observer", python("experiments.chaos.observer", *arguments), stderr=log)
+
+
+def _keep_shard_logs(directory: Path) -> None:
+    """Copy the logs of all redis-servers to where they outlive them."""
+    (directory / "redis").mkdir(exist_ok=True)
+    for path in (directory / "shards").glob("*/redis.log"):
+        with contextlib.suppress(OSError):
+            shutil.copyfile(path, directory / "redis" / f"{path.parent.name}.log")
+
+
+def drain(plant: Plant, seconds: float) -> float:
+    """Wait until the books say that nothing is pending and all that was made is applied; answers how long
+    that took. Raises TemporaryError with what is missing when ``seconds`` are over."""
+    began = time.monotonic()
+    made = {host: sum(note.samples for note in notes) for host, notes in plant.logs().items()}
+    while True:
+        try:
+            found = plant.books()
+            accounts = found.accounts
+            missing = sum(made.values()) - sum(account.before + account.applied for account in accounts)
+            pending = sum(account.pending for account in accounts)
+            reason = f"{missing} samples are not applied, {pending} are pending"
+            if not missing and not pending and not found.unreadable:
+                return time.monotonic() - began
+        except Exception as error:  # whatever it is, it is told when the time is over
+            reason = str(error)
+        if time.monotonic() - began > seconds:
+            raise TemporaryError(f"not drained after {seconds:g} s: {reason}")
+        time.sleep(0.5)

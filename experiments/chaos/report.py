@@ -1,0 +1,126 @@
+"""The outcome of a chaos run as a JSON document and as text."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from experiments import machine
+from experiments.chaos.lanes import Course
+from experiments.chaos.observer import Seen
+from experiments.chaos.options import Options
+from experiments.chaos.run import Outcome
+from experiments.figures import percentiles
+
+
+def document(argv: list[str], options: Options, outcome: Outcome, directory: str) -> dict[str, Any]:
+    """Everything that was found."""
+    seconds = options.seconds
+    made = sum(note.samples for notes in outcome.logs.values() for note in notes)
+    frames = sum(map(len, outcome.logs.values()))
+    findings = outcome.findings
+    return {
+        **machine.provenance(argv, "experiments.chaos"),
+        "passed": not outcome.failures,
+        "failures": outcome.failures,
+        "seed": options.seed,
+        "seconds": seconds,
+        "samples_made": made,
+        "samples_made_per_second": round(made / seconds),
+        "frames_made": frames,
+        "ticks_missed": sum(report["missed"] for report in outcome.reports),
+        "balance": _balance(outcome),
+        "entities_compared": findings.entities if findings else 0,
+        "samples_compared": findings.samples if findings else 0,
+        "mismatches": findings.mismatches if findings else None,
+        "worst_difference": round(findings.worst, 4) if findings else None,
+        "freshness_ms": percentiles([value for seen in outcome.seen for value in seen.fresh_ms]),
+        "drain_seconds": round(outcome.drain_seconds, 2),
+        "faults": _by_kind(outcome),
+        "courses": [_course(course, outcome) for course in outcome.courses],
+        "machine": machine.describe(),
+        "logs": directory,
+    }
+
+
+def format_text(found: dict[str, Any]) -> str:
+    """The document for people."""
+    freshness, balance = found["freshness_ms"], found["balance"]
+    rows = [
+        f"{found['command']}",
+        f"commit {found['commit'] or 'unknown'}, {found['date']}",
+        f"made      {found['samples_made']:,} samples in {found['frames_made']:,} frames, "
+        f"{found['ticks_missed']} ticks missed by frozen generators",
+        "balance   " + ", ".join(f"{value:,} {name}" for name, value in balance.items()),
+        f"values    {found['samples_compared']:,} samples of {found['entities_compared']:,} entities compared, "
+        f"{found['mismatches']} differ, worst {found['worst_difference']} of what is allowed",
+        "freshness " + ", ".join(f"{name} {value} ms" for name, value in freshness.items()),
+        f"drained   in {found['drain_seconds']} s",
+        "",
+        f"{'fault':20} made skipped  recovered within, longest silence of any host (s)",
+    ]
+    rows += [
+        f"{kind:20} {row['made']:4} {row['skipped']:7}  {row['longest_recovery']:>8} {row['longest_silence']:>8}"
+        for kind, row in found["faults"].items()
+    ]
+    rows += ["", *(f"FAILED: {failure}" for failure in found["failures"])]
+    rows.append("everything held" if found["passed"] else f"logs are kept in {found['logs']}")
+    return "\n".join(rows)
+
+
+def _balance(outcome: Outcome) -> dict[str, int]:
+    rows = outcome.books.accounts if outcome.books else []
+    return {
+        "samples_made": sum(row.made for row in rows),
+        "samples_applied": sum(row.applied for row in rows),
+        "samples_invalid": sum(row.invalid for row in rows),
+        "samples_lost": sum(row.lost for row in rows),
+        "samples_pending": sum(row.pending for row in rows),
+        "frames_applied": sum(row.frames for row in rows),
+        "frames_resent": sum(row.resent_frames for row in rows),
+        "frames_duplicate": sum(row.duplicate_frames for row in rows),
+        "frames_refused": sum(row.refused_frames for row in rows),
+    }
+
+
+def _by_kind(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for kind, count in sorted(Counter(course.fault.kind for course in outcome.courses).items()):
+        rows = [_course(course, outcome) for course in outcome.courses if course.fault.kind == kind]
+        made = [row for row in rows if not row["skipped"]]
+        found[kind] = {
+            "made": len(made),
+            "skipped": count - len(made),
+            "longest_recovery": max((row["recovery"] for row in made if row["recovery"] is not None), default=None),
+            "longest_silence": max((row["silence"] for row in made if row["silence"] is not None), default=None),
+        }
+    return found
+
+
+def _course(course: Course, outcome: Outcome) -> dict[str, Any]:
+    """``recovery``: seconds from the beginning of the healing until no host is silent. ``silence``: seconds
+    with a silent host from the fault on until then. Faults overlap: others may have prolonged both."""
+    row: dict[str, Any] = {
+        **course.fault._asdict(),
+        "made_at": round(course.made - outcome.began, 2) if course.made else None,
+        "healed_after": round(course.healed - course.healing, 2) if course.healed else None,
+        "skipped": course.skipped,
+        "failed": course.failed,
+        "recovery": None,
+        "silence": None,
+    }
+    if course.healing:
+        well = _well_at(outcome.seen, course.healing)
+        row["recovery"] = round(well - course.healing, 2) if well is not None else None
+        row["silence"] = round(_silence(outcome.seen, course.made, well or course.healing), 2)
+    return row
+
+
+def _well_at(seen: Sequence[Seen], since: float) -> float | None:
+    return next((one.at for one in seen if one.at >= since and not one.silent), None)
+
+
+def _silence(seen: Sequence[Seen], since: float, until: float) -> float:
+    return sum(later.at - one.at for one, later in itertools.pairwise(seen) if since <= one.at <= until and one.silent)

@@ -1,0 +1,148 @@
+"""One chaos run from start to verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.books import Books
+from experiments.chaos import observer, plant, referee, schedule
+from experiments.chaos.host_log import Note
+from experiments.chaos.lanes import Course, Lanes
+from experiments.chaos.observer import Seen
+from experiments.chaos.options import Options
+from experiments.chaos.plant import Plant
+from experiments.chaos.referee import Findings
+from experiments.control import ChildFailed
+
+_HEAL_SECONDS = 90.0
+_PROGRESS_SECONDS = 1.0
+_MOST_SKIPPED = 0.25
+
+
+class Outcome(NamedTuple):
+    """What a run yielded; ``failures`` is empty when everything held."""
+
+    failures: list[str]
+    courses: list[Course]
+    began: float
+    seen: list[Seen]
+    logs: Mapping[int, Sequence[Note]]
+    books: Books | None
+    findings: Findings | None
+    reports: list[dict[str, Any]]
+    drain_seconds: float
+
+
+def measure(options: Options, directory: Path) -> Outcome:
+    """Run, judge, and leave all logs in ``directory``. Raises ShardpulseError when it cannot even start."""
+    faults = schedule.make(options.seed, options.seconds, options.scene, options.only)
+    (directory / "schedule.json").write_text(json.dumps([fault._asdict() for fault in faults], indent=1) + "\n")
+    with plant.running(options, directory) as parts:
+        lanes = Lanes(parts, faults)
+        began = time.monotonic()
+        lanes.start(began)
+        try:
+            failures = _suffer(parts, lanes, began)
+            return _judge(parts, lanes.courses, began, failures)
+        finally:
+            lanes.close()
+
+
+def _suffer(parts: Plant, lanes: Lanes, began: float) -> list[str]:
+    """Watch until the time is over and all faults are healed; what went wrong besides."""
+    end = began + parts.options.seconds
+    failures: list[str] = []
+    told = began
+    while time.monotonic() < end or not lanes.done:
+        time.sleep(0.1)
+        failures += _deaths(parts)
+        now = time.monotonic()
+        if now > end + _HEAL_SECONDS:
+            failures.append(f"faults were not healed {_HEAL_SECONDS:g} s after the end")
+            break
+        if now - told >= _PROGRESS_SECONDS:
+            told = now
+            _progress(parts, lanes.courses, now - began)
+    failures += [f"{course.fault}: {course.failed}" for course in lanes.courses if course.failed]
+    skipped = [course for course in lanes.courses if course.skipped]
+    if len(skipped) > _MOST_SKIPPED * len(lanes.courses):
+        failures.append(f"{len(skipped)} of {len(lanes.courses)} faults were skipped: {skipped[0].skipped}")
+    return failures
+
+
+def _deaths(parts: Plant) -> list[str]:
+    """Workers and generators that have ended by themselves; workers are started again."""
+    found = []
+    for worker in parts.workers:
+        code = worker.ended()
+        if code is not None:
+            found.append(f"{worker.name} ended by itself with exit code {code}")
+            worker.start()
+    for generator in parts.generators:
+        try:
+            generator.check()
+        except ChildFailed as error:
+            generator.away = True
+            found.append(str(error))
+    return found
+
+
+def _judge(parts: Plant, courses: list[Course], began: float, failures: list[str]) -> Outcome:
+    """Stop the making of frames, drain, compare."""
+    options = parts.options
+    for generator in parts.generators:
+        with _telling(failures):
+            generator.ask("finish")
+    drained = 0.0
+    with _telling(failures):
+        drained = plant.drain(parts, options.drain_seconds)
+    logs = parts.logs()
+    books: Books | None = None
+    findings = None
+    reports: list[dict[str, Any]] = []
+    load = options.load
+    with _telling(failures):
+        books = parts.books()
+        failures += referee.judge_books(load, logs, books)
+    with _telling(failures):
+        cluster = parts.connect(5.0)
+        try:
+            snapshot = SnapshotReader(cluster).latest()
+        finally:
+            cluster.close()
+        failures += snapshot.errors
+        findings = referee.judge_values(load, logs, snapshot.blocks, options.tau)
+        if findings.problems:
+            failures.append(f"{findings.mismatches} of {findings.samples} samples differ from the reference")
+            failures += findings.problems
+    for generator in parts.generators:
+        with _telling(failures):
+            reports.append(generator.ask("report"))
+    seen = observer.read(plant.observations(parts.directory))
+    return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained)
+
+
+@contextlib.contextmanager
+def _telling(failures: list[str]) -> Any:
+    try:
+        yield
+    except (ShardpulseError, TemporaryError) as error:
+        failures.append(str(error))
+
+
+def _progress(parts: Plant, courses: Sequence[Course], seconds: float) -> None:
+    seen = observer.newest(plant.observations(parts.directory))
+    active = [f"{course.fault.kind} {course.fault.target}" for course in courses if course.active]
+    flow = f"{seen.applied:,} applied, {seen.silent} hosts silent" if seen else "nothing seen yet"
+    line = f"{seconds:5.0f} of {parts.options.seconds:g} s  {flow:45} {', '.join(active) or 'no fault'}"
+    print(
+        f"\r{line:150.150}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr
+    )
