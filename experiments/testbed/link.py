@@ -15,9 +15,10 @@ that the shards announce to each other, and no proxy can lose packets.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
@@ -64,7 +65,8 @@ class Fault:
 
 class Link:
     """Between ``port``, in the namespace of the bridge, and eth0 of a host. Each kind of fault exists
-    at most once: making it again replaces it. Methods raise CannotCreateError when the kernel refuses."""
+    at most once (``block``: once per source): making it again replaces it. Threads may make different faults of
+    one link at the same time. Methods raise CannotCreateError when the kernel refuses."""
 
     def __init__(self, port: str, switch: Namespace, host: Namespace) -> None:
         self._port = port
@@ -73,6 +75,7 @@ class Link:
         self._conditions = Conditions()
         self._relay: RelayProcess | None = None
         self._cut = False
+        self._lock = threading.RLock()
 
     @property
     def is_cut(self) -> bool:
@@ -88,58 +91,63 @@ class Link:
         """At most this many bits per second in each direction; what does not fit within 0.4 s is lost."""
         if not capability.has_tbf():
             raise CannotCreateError("no rate limit: this kernel has no tc tbf (CONFIG_NET_SCH_TBF)")
-        self._become(self._conditions._replace(rate=bits_per_second))
-        return Fault("rate", lambda: self._become(self._conditions._replace(rate=0.0)))
+        self._change(rate=bits_per_second)
+        return Fault("rate", lambda: self._change(rate=0.0))
 
     def delay(self, seconds: float, jitter: float = 0.0) -> Fault:
         """Every packet takes ``seconds`` longer in each direction, up to ``jitter`` more at random, in order."""
-        self._become(self._conditions._replace(delay=seconds, jitter=jitter))
-        return Fault("delay", lambda: self._become(self._conditions._replace(delay=0.0, jitter=0.0)))
+        self._change(delay=seconds, jitter=jitter)
+        return Fault("delay", lambda: self._change(delay=0.0, jitter=0.0))
 
     def loss(self, probability: float) -> Fault:
         """Each packet is lost with this probability, in each direction."""
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"{probability} is no probability")
-        self._become(self._conditions._replace(loss=probability))
-        return Fault("loss", lambda: self._become(self._conditions._replace(loss=0.0)))
+        self._change(loss=probability)
+        return Fault("loss", lambda: self._change(loss=0.0))
 
     def block(self, source: Address) -> Fault:
         """TCP packets from ``source`` to this host vanish, without a trace for either side."""
-        self._become(self._conditions._replace(blocked=(*self._conditions.blocked, source)))
+        with self._lock:
+            self._change(blocked=(*self._conditions.blocked, source))
         return Fault("block", lambda: self._unblock(source))
 
     def heal(self) -> None:
         """End all faults."""
-        self._become(Conditions())
+        self._change(**Conditions()._asdict())
         self._set_cut(False)
 
     def close(self) -> None:
         """End the relay if there is one."""
-        if self._relay is not None:
-            self._relay.stop()
-            self._relay = None
+        with self._lock:
+            if self._relay is not None:
+                self._relay.stop()
+                self._relay = None
 
     def _set_cut(self, cut: bool) -> None:
-        if cut != self._cut:
-            with self._switch.inside():
-                run("ip", "link", "set", self._port, "down" if cut else "up")
-            self._cut = cut
+        with self._lock:
+            if cut != self._cut:
+                with self._switch.inside():
+                    run("ip", "link", "set", self._port, "down" if cut else "up")
+                self._cut = cut
 
     def _unblock(self, source: Address) -> None:
-        left = tuple(address for address in self._conditions.blocked if address != source)
-        self._become(self._conditions._replace(blocked=left))
+        with self._lock:
+            self._change(blocked=tuple(address for address in self._conditions.blocked if address != source))
 
-    def _become(self, wanted: Conditions) -> None:
+    def _change(self, **changes: Any) -> None:
         """From what the link does now to what it shall do."""
-        queues, relayed = _split(wanted)
-        if queues != _split(self._conditions)[0]:
-            self._set_queues(queues)
-        if relayed == Conditions():
-            self.close()
-        elif relayed != _split(self._conditions)[1]:
-            self._relay = self._relay or RelayProcess(self._port, self._switch)
-            self._relay.become(relayed._asdict())
-        self._conditions = wanted
+        with self._lock:
+            wanted = self._conditions._replace(**changes)
+            queues, relayed = _split(wanted)
+            if queues != _split(self._conditions)[0]:
+                self._set_queues(queues)
+            if relayed == Conditions():
+                self.close()
+            elif relayed != _split(self._conditions)[1]:
+                self._relay = self._relay or RelayProcess(self._port, self._switch)
+                self._relay.become(relayed._asdict())
+            self._conditions = wanted
 
     def _set_queues(self, wanted: Conditions) -> None:
         """Give both ends of the link the queueing disciplines that do this."""
