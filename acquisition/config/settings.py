@@ -46,6 +46,17 @@ class Shards(Table, frozen=True):
     maxmemory_bytes: Annotated[
         int, Meta(ge=0, description="limit of each local shard; 0: an equal part of half of the machine's memory")
     ] = 0
+    replicas: Annotated[
+        int, Meta(ge=0, le=8, description="replicas of each local shard, which take over when it dies")
+    ] = 0
+    min_replicas_to_write: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=8,
+            description="a local shard refuses writes with fewer replicas: it loses less when it is cut off; 0: never",
+        ),
+    ] = 0
     partitions: Annotated[
         int, Meta(ge=1, le=SLOTS, description="partitions of a new cluster: the units of order and of moving")
     ] = DEFAULT_PARTITIONS

@@ -1,4 +1,4 @@
-"""``shardpulse shards up|down|status``: the shards of this machine."""
+"""``shardpulse shards``: the shards of this machine."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ from acquisition.errors import (
     EXIT_OK,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
-    CannotCreateError,
 )
 from acquisition.link import endpoints, state_directory
-from acquisition.shards import machine
+from acquisition.shards import growth_command, machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
 
 _DESCRIPTION = """\
-Start, stop and show the shards of this machine.
+Start, stop and show the shards of this machine; add one or remove one under load.
 
 A shard is one redis-server (6.2 or newer) pinned to one core; together they form a
 Redis Cluster that listens on loopback. `up` returns when all are healthy and leaves
-them running in the background; they keep everything in memory, so `down` forgets it."""
+them running in the background; they keep everything in memory, so `down` forgets it.
+
+While a partition moves, its clients wait for a fraction of a second and go on at the new
+shard; what probes sample meanwhile stays in their outboxes, so nothing is lost."""
 
 _EXAMPLES = """
 shardpulse shards up                     one shard per core, on free ports
 shardpulse shards up --count 3 --base-port 7001
 shardpulse shards up --cores 2,3         only on these cores
 shardpulse shards status                 is each answering and pinned? how full is it?
+shardpulse shards up --replicas 1        each with a replica that takes over when it dies
+shardpulse shards up                     again: starts those that have died, at their places
+shardpulse shards add                    one more, with its part of the partitions, under load
+shardpulse shards remove shard-2         empty one (by name, HOST:PORT or port) and stop it
+shardpulse shards balance                finish an add or remove that was interrupted
 shardpulse shards down                   end them and remove their files
 """
 
@@ -61,12 +68,15 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
     with state_directory.locked(directory):
         shards = _already_running(directory)
         if shards is not None:
-            ignored = [name for name in ("count", "base_port", "cores") if getattr(options, name)]
+            ignored = [name for name in ("count", "base_port", "cores", "replicas") if getattr(options, name)]
             told = f"; {', '.join(_option(name) for name in ignored)} ignored" if ignored else ""
             print(f"already running in {directory}{told}", file=sys.stderr)
         else:
             count = options.count or settings.count
-            machine.check_count(count, len(options.cores or machine.cores()))
+            if options.replicas is not None:
+                settings = msgspec.structs.replace(settings, replicas=options.replicas)
+            replicas = settings.replicas
+            machine.check_count(count * (1 + replicas), len(options.cores or machine.cores()))
             shards = start_shards(
                 count,
                 directory,
@@ -75,7 +85,9 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
                 maxmemory_bytes=settings.maxmemory_bytes,
                 partitions=settings.partitions,
                 keep_ticks=options.keep_ticks,
+                directives=growth_command.directives(settings),
                 tied=False,
+                replicas=replicas,
             )
     return _show(shards, options.json)
 
@@ -108,19 +120,16 @@ def status(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def _already_running(directory: Path) -> Shards | None:
-    """The shards in ``directory`` if all of them live; none if none does. Raises CannotCreateError for some."""
+    """The shards in ``directory``, those that had died started again; None when there are none, or none lives."""
     shards = running(directory)
     if shards is None:
         return None
-    alive = len(shards.alive)
-    if alive == len(shards.shards):
-        return shards
-    if alive:
-        raise CannotCreateError(
-            f"only {alive} of {len(shards.shards)} shards in {directory} live: `shardpulse shards down` first"
-        )
-    shards.stop()  # all were killed: remove what they left
-    return None
+    if not shards.alive:
+        shards.stop()  # all were killed: remove what they left
+        return None
+    for shard in shards.revive():
+        print(f"started {shard.address} again, which had died", file=sys.stderr)
+    return shards
 
 
 def _show(shards: Shards, as_json: bool) -> int:
@@ -130,12 +139,16 @@ def _show(shards: Shards, as_json: bool) -> int:
             "directory": str(shards.directory),
             "redis": {"version": shards.redis.version, "source": shards.redis.source, "path": shards.redis.path},
             "shards": [row._asdict() for row in rows],
+            "begun": shards.intent._asdict() if shards.intent else None,
         }
         print(json.dumps(document, indent=2))
     else:
         print(f"redis-server {shards.redis.version} ({shards.redis.source}), state in {shards.directory}")
         for row in rows:
             print(_line(row))
+        if shards.intent is not None:
+            print(f"{shards.intent.action} {shards.intent.shard} is under way, or was interrupted: then finish it with "
+                  "`shardpulse shards balance`")  # fmt: skip
     return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
 
 
@@ -143,8 +156,14 @@ def _line(row: ShardStatus) -> str:
     place = f"{row.address}  pid {row.pid}  core {row.core} {'pinned' if row.pinned else 'NOT PINNED'}"
     if not row.answering:
         return f"{row.address}  pid {row.pid}  NOT ANSWERING: {row.problem}"
+    if row.role == "replica":
+        state = "in sync" if row.in_sync else "NOT IN SYNC"
+        return f"{place}  cluster {row.cluster_state}  replica of {row.replica_of}, {state}"
+    leaving = f" ({len(row.slots_leaving)} leaving)" if row.slots_leaving else ""
+    arriving = f" ({len(row.slots_arriving)} arriving)" if row.slots_arriving else ""
+    followed = f"  replicas {row.replicas}" if row.replicas else ""
     return (
-        f"{place}  cluster {row.cluster_state}  slots {row.slots}"
+        f"{place}  cluster {row.cluster_state}  slots {row.slots}{leaving}{arriving}{followed}"
         f"  memory {row.memory_bytes / 1e6:.1f} of {row.memory_limit_bytes / 1e6:.0f} MB"
         f"  {row.commands_per_second} commands/s  {row.clients} clients  {row.frames_kept} frames kept"
     )
@@ -153,8 +172,16 @@ def _line(row: ShardStatus) -> str:
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
-    actions = parser.add_subparsers(metavar="up|down|status", required=True)
-    for action, text in ((up, "start shards"), (down, "stop them"), (status, "show them")):
+    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance", required=True)
+    texts = {
+        up: "start shards, or those of them again that died",
+        down: "stop them",
+        status: "show them",
+        growth_command.add: "one more shard, under load",
+        growth_command.remove: "one shard less, under load",
+        growth_command.balance: "finish what was interrupted, even out",
+    }
+    for action, text in texts.items():
         sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
         sub.add_argument("--dir", metavar="DIR", help="where their state lives (default: [shards] directory)")
@@ -162,12 +189,25 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--json", action="store_true", help="print JSON")
         if action is up:
             _add_up_options(sub)
+        elif action is growth_command.add:
+            _add_add_options(sub)
+        elif action is growth_command.remove:
+            sub.add_argument("shard", metavar="SHARD", help="its name (shard-2), HOST:PORT or port")
     return parser
+
+
+def _add_add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
+    parser.add_argument("--port", type=_positive, metavar="P", help="its port (default: a free one)")
+    parser.add_argument("--maxmemory", type=_bytes, metavar="BYTES", help="its limit (default: that of the others)")
 
 
 def _add_up_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=_positive, default=0, metavar="N", help="shards to start (default: one per core)"
+    )
+    parser.add_argument(
+        "--replicas", type=_count, metavar="N", help="replicas of each shard (default: [shards] replicas, which is 0)"
     )
     parser.add_argument("--base-port", type=_positive, metavar="P", help="first port (default: free ports)")
     usable = ",".join(map(str, machine.cores()))
@@ -183,6 +223,18 @@ def _option(name: str) -> str:
 def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 8:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to 8")
+    return int(text)
+
+
+def _bytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1 << 20:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, 1048576 at least")
     return int(text)
 
 

@@ -32,13 +32,20 @@ def take_in(
 
     Raises UnavailableError when a master is down, TemporaryError when there is no room, ShardError, UsageError.
     """
+    check(newcomer, members, partitions, credentials)
+    join.introduce(newcomer, members)
+    return even_out([*members, newcomer], partitions, report, credentials)
+
+
+def check(
+    newcomer: Address, members: Sequence[Address], partitions: int, credentials: Credentials | None = None
+) -> None:
+    """Raises UnavailableError when a master is down, UsageError when there are not partitions enough for one more."""
     with Members(members, credentials) as known:
         masters = {node.address for node in known.look() if not node.master} | {newcomer}
         _check_all_up(known)
     if len(masters) > partitions:
         raise UsageError(f"the cluster has {partitions} partitions: {len(masters)} shards would have nothing to hold")
-    join.introduce(newcomer, members)
-    return even_out([*members, newcomer], partitions, report, credentials)
 
 
 def even_out(
@@ -92,18 +99,17 @@ def forget(leaving: Address, members: Sequence[Address], credentials: Credential
             nodes = known.look()
             gone = _ids_of(leaving, known, nodes)
             others = [node.id for node in nodes if node.address != leaving]
-            if not gone:
-                return
-            for node in nodes:
-                if node.id in gone and node.slots:
-                    raise UsageError(f"shard {leaving} still owns {len(node.slots)} slots")
-            for other in others:
-                known.pipeline(other, [("CLUSTER", "FORGET", name) for name in gone])
             if not any(name in gone for other in others for name in known.known_to(other)):
                 return
+            owning = {node.id for node in nodes if node.slots} | {one.id for one in known.mentions if one.owns_slots}
+            if not gone & owning:  # gossip may take a moment to tell the last of them
+                for other in others:
+                    known.pipeline(other, [("CLUSTER", "FORGET", name) for name in gone])
+            elif time.monotonic() > deadline:
+                raise UsageError(f"shard {leaving} still owns slots: empty it before it is removed")
             if time.monotonic() > deadline:
                 raise TemporaryError(f"shard {leaving} is not forgotten: try again")
-            time.sleep(0.1)
+            time.sleep(0.05)
 
 
 def _ids_of(address: Address, known: Members, nodes: Sequence[Node]) -> set[str]:

@@ -11,31 +11,24 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import redis as redis_py
-
-from acquisition.errors import CannotCreateError, ConfigError, ShardError, ShardpulseError
+from acquisition.errors import CannotCreateError, ConfigError
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.endpoints import STATE_FILE
 from acquisition.link.resp import Address
-from acquisition.shards import interrupts, machine
-from acquisition.shards import join as cluster_join
+from acquisition.shards import failover, interrupts, machine, readiness
 from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
+from acquisition.shards.readiness import PortTaken
 from acquisition.shards.redis_binary import RedisBinary, find
 from acquisition.wire.keys import DEFAULT_KEEP_TICKS, DEFAULT_PARTITIONS
 
 _ATTEMPTS = 5
 _START_SECONDS = 15.0
-
-
-class PortTaken(CannotCreateError):
-    """Another program took a port between our look and our start."""
 
 
 class Layout(NamedTuple):
@@ -45,8 +38,16 @@ class Layout(NamedTuple):
     keep_ticks: int = DEFAULT_KEEP_TICKS
 
 
+class Intent(NamedTuple):
+    """What was begun and is not finished: ``add`` or ``remove`` of ``shard`` (a directory name), with its replicas."""
+
+    action: str
+    shard: str
+    replicas: tuple[str, ...] = ()
+
+
 class Shards:
-    """Running shards and what is needed to stop them. A context manager that stops them."""
+    """Running shards, masters before replicas, and what is needed to stop them. A context manager that stops them."""
 
     def __init__(
         self,
@@ -54,13 +55,16 @@ class Shards:
         shards: Sequence[Shard],
         directory: Path,
         layout: Layout,
-        children: Sequence[subprocess.Popen[bytes]] = (),
+        tied: bool = False,
+        intent: Intent | None = None,
     ) -> None:
         self.redis = redis
         self.shards = tuple(shards)
         self.directory = directory
         self.layout = layout
-        self._children = tuple(children)
+        self.tied = tied  #: they die with the process that started them
+        self.intent = intent
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  #: of this process, by pid
         self._forming = False  #: some were started again and have not joined yet
 
     @property
@@ -82,37 +86,73 @@ class Shards:
         """A Cluster of the caller's own, which the caller closes."""
         return Cluster(self.addresses, timeout=timeout)
 
-    def add(self, shard: Shard, child: subprocess.Popen[bytes]) -> None:
-        """Take in one more that this process has started."""
-        self.shards += (shard,)
-        self._children += (child,)
+    def start(self, address: Address, core: int, home: Path) -> Shard:
+        """Start the server that is configured in ``home`` and keep it in the state file; it is not waited for.
+
+        One that was there before in the same directory is replaced.
+        """
+        with interrupts.deferred():  # or a shard could run that nobody knows of
+            shard, child = shard_process.launch(self.redis, address, core, home, self.tied)
+            places = [one.directory for one in self.shards]
+            place = places.index(str(home)) if str(home) in places else len(places)
+            self.shards = (*self.shards[:place], shard, *self.shards[place + 1 :])
+            self._children[shard.pid] = child
+            self.write_state()
+        return shard
+
+    def drop(self, gone: Iterable[Shard], seconds: float = shard_process.STOP_SECONDS) -> None:
+        """End some shards, remove their files and forget them."""
+        gone = list(gone)
+        with interrupts.deferred():
+            children = [self._children.pop(shard.pid) for shard in gone if shard.pid in self._children]
+            shard_process.stop(gone, children, seconds)
+            self.shards = tuple(shard for shard in self.shards if shard not in gone)
+            self.write_state()
+
+    def begin(self, intent: Intent | None) -> None:
+        """Write down what is begun, so that a later command can finish it; None when it is done."""
+        self.intent = intent
+        self.write_state()
 
     def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
-        """Start shards of this process that have died again, empty, at their old places; returns those.
+        """Start shards that have died again, empty, at their old places; returns those.
 
-        Each keeps its identity and slots, which its nodes.conf tells. Raises ShardError or
-        TemporaryError when one does not come up within ``seconds``; then calling it again goes on.
+        Each keeps its identity and slots, which its nodes.conf tells. One that has replicas is started
+        only after one of them has taken over, and becomes a replica. Raises ShardError or TemporaryError when one
+        does not come up within ``seconds``; then calling it again goes on.
         """
-        dead = [number for number, shard in enumerate(self.shards) if not shard.alive and self._children]
-        for number in dead:
-            shard = self.shards[number]
-            self._children[number].wait()
-            with interrupts.deferred():
-                started = shard_process.launch(self.redis, shard.address, shard.core, Path(shard.directory), tied=True)
-                self.shards = (*self.shards[:number], started[0], *self.shards[number + 1 :])
-                self._children = (*self._children[:number], started[1], *self._children[number + 1 :])
-                _write_state(self)
+        dead = [shard for shard in self.shards if not shard.alive]
+        replicated = False
+        for shard in dead:
+            child = self._children.pop(shard.pid, None)
+            if child is not None:
+                child.wait()
+            replicated |= failover.ensure_taken_over(shard.address, [one.address for one in self.alive])
+            self.start(shard.address, shard.core, Path(shard.directory))
         self._forming = self._forming or bool(dead)
         if self._forming:
-            _form(self, join=False, seconds=seconds)
+            readiness.wait_cluster(self.shards, seconds)
+            _write_layout(self)
             self._forming = False
-        return [self.shards[number] for number in dead]
+        return [shard for shard in self.shards if shard.directory in {one.directory for one in dead}]
+
+    def write_state(self) -> None:
+        """Tell the state file of the shards; a reader sees the old one or the new one."""
+        document = {
+            "redis": self.redis._asdict(),
+            "layout": self.layout._asdict(),
+            "shards": [shard._asdict() for shard in self.shards],
+            "intent": self.intent._asdict() if self.intent else None,
+        }
+        part = self.directory / f"{STATE_FILE}.part"
+        part.write_text(json.dumps(document, indent=1) + "\n")
+        part.replace(self.directory / STATE_FILE)
 
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
         """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their
         files. Calling it again is harmless."""
         with interrupts.deferred():  # a second Ctrl-C must not leave half of them
-            shard_process.stop(self.shards, self._children, seconds)
+            shard_process.stop(self.shards, self._children.values(), seconds)
             with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
                 (self.directory / STATE_FILE).unlink(missing_ok=True)
                 self.directory.rmdir()
@@ -138,9 +178,12 @@ def start_shards(
     redis: RedisBinary | None = None,
     directives: Mapping[str, str] | None = None,
     tied: bool = True,
+    replicas: int = 0,
 ) -> Shards:
     """Start ``count`` shards (0: one per core), each pinned to one of ``cores`` (none: all that this
     process may use) in turn, join them, write the layout; return when every shard is healthy.
+
+    Each gets ``replicas`` replicas, pinned to the cores after its own; they come last in ``shards``.
 
     ``directory`` holds one directory per shard and the state file; it is created.
     ``base_port`` 0 takes free ports. ``maxmemory_bytes`` 0 gives each an equal part of half of the
@@ -153,13 +196,15 @@ def start_shards(
     chosen = list(cores) or machine.cores()
     machine.check_cores(chosen)
     count = count or len(chosen)
-    memory = maxmemory_bytes or machine.memory_bytes() // 2 // count
+    processes = count * (1 + replicas)
+    memory = maxmemory_bytes or machine.memory_bytes() // 2 // processes
     home = Path(directory).absolute()
     for attempt in range(_ATTEMPTS):
-        ports = machine.fixed_ports(base_port, count, host) if base_port else machine.free_ports(count, host)
-        places = [(Address(host, port), chosen[i % len(chosen)]) for i, port in enumerate(ports)]
+        ports = machine.fixed_ports(base_port, processes, host) if base_port else machine.free_ports(processes, host)
+        places = [(Address(host, port), chosen[(i % count + i // count) % len(chosen)]) for i, port in enumerate(ports)]
         with contextlib.suppress(*([] if base_port or attempt == _ATTEMPTS - 1 else [PortTaken])):
-            return _start(binary, places, home, memory, directives or {}, Layout(partitions, keep_ticks), tied)
+            shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
+            return _start(shards, places, count, memory, directives or {})
     raise CannotCreateError("free ports were taken again and again")
 
 
@@ -172,7 +217,14 @@ def running(directory: Path) -> Shards | None:
     try:
         document = json.loads(path.read_text())
         shards = [Shard(**shard) for shard in document["shards"]]
-        return Shards(RedisBinary(**document["redis"]), shards, directory, Layout(**document["layout"]))
+        layout, intent = Layout(**document["layout"]), document.get("intent")
+        return Shards(
+            RedisBinary(**document["redis"]),
+            shards,
+            directory,
+            layout,
+            intent=Intent(**intent | {"replicas": tuple(intent["replicas"])}) if intent else None,
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -180,80 +232,28 @@ def running(directory: Path) -> Shards | None:
 
 
 def _start(
-    redis: RedisBinary,
+    shards: Shards,
     places: Sequence[tuple[Address, int]],
-    directory: Path,
+    masters: int,
     maxmemory: int,
     directives: Mapping[str, str],
-    layout: Layout,
-    tied: bool,
 ) -> Shards:
-    shards = Shards(redis, [], directory, layout)
     try:
         for number, (address, core) in enumerate(places):
-            home = directory / f"shard-{number}"
-            shard_process.configure(redis, address, core, home, maxmemory, directives)
-            with interrupts.deferred():  # or a shard could run that nobody knows of
-                shards.add(*shard_process.launch(redis, address, core, home, tied))
-                _write_state(shards)
-        _form(shards)
+            home = shards.directory / f"shard-{number}"
+            shard_process.configure(shards.redis, address, core, home, maxmemory, directives)
+            shards.start(address, core, home)
+        readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], shards.redis.release)
+        _write_layout(shards)
     except BaseException:
         shards.stop()
         raise
     return shards
 
 
-def _form(shards: Shards, join: bool = True, seconds: float = _START_SECONDS) -> None:
-    """Wait for each shard, ``join`` them unless they know each other, wait for the cluster, write the layout."""
-    deadline = time.monotonic() + seconds
-
-    def check() -> None:
-        for shard in shards.shards:
-            if not shard.alive:
-                words = shard_process.last_words(Path(shard.directory))
-                taken = "in use" in words or "Failed listening" in words
-                kind: type[ShardpulseError] = PortTaken if taken else ShardError
-                raise kind(f"shard {shard.address} ended while it started: {words}")
-
-    for shard in shards.shards:
-        _wait_answering(shard, deadline, check)
-    clients = [cluster_join.administer(address, min(5.0, seconds)) for address in shards.addresses]
-    try:
-        if join:
-            cluster_join.join(clients, shards.addresses, shards.redis.release)
-        cluster_join.wait_joined(clients, deadline, check)
-    except redis_py.RedisError as error:
-        raise ShardError(f"the shards cannot be joined: {error}") from error
-    finally:
-        for client in clients:
-            client.close()
+def _write_layout(shards: Shards) -> None:
     cluster = shards.connect()
     try:
         write_layout(cluster, *shards.layout)
     finally:
         cluster.close()
-
-
-def _wait_answering(shard: Shard, deadline: float, check: Callable[[], None]) -> None:
-    """Wait until the server at the shard's port answers and is the process that we started."""
-    with cluster_join.administer(shard.address, timeout=0.3) as client:  # another program there may stay silent
-        while True:
-            with contextlib.suppress(redis_py.RedisError):
-                if client.info("server")["process_id"] == shard.pid:
-                    return
-            check()
-            if time.monotonic() > deadline:
-                raise ShardError(f"shard {shard.address} does not answer")
-            time.sleep(0.01)
-
-
-def _write_state(shards: Shards) -> None:
-    """Tell the state file of the shards; a reader sees the old one or the new one."""
-    document = {
-        "redis": shards.redis._asdict(),
-        "layout": shards.layout._asdict(),
-        "shards": [shard._asdict() for shard in shards.shards],
-    }
-    part = shards.directory / f"{STATE_FILE}.part"
-    part.write_text(json.dumps(document, indent=1) + "\n")
-    part.replace(shards.directory / STATE_FILE)

@@ -144,7 +144,7 @@ class Mover:
 
     def _wait_or_fail(self, reply: ReplyError, source: str, target: str, slot: int, deadline: float) -> None:
         text = str(reply)
-        passing = text.startswith("IOERR") or any(word in text for word in ("OOM", "LOADING", "BUSY"))
+        passing = text.startswith("IOERR") or any(word in text for word in ("OOM", "LOADING", "BUSY", "NOREPLICAS"))
         where = f"slot {slot} from {self._members.place(source)} to {self._members.place(target)}"
         if not passing:
             raise ShardError(f"{where}: {text}")

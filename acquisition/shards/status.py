@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Connection, ReplyError, raise_for
+from acquisition.shards import nodes
 from acquisition.shards.process import Shard
 from acquisition.wire import keys
 
@@ -29,6 +30,12 @@ class ShardStatus(NamedTuple):
     frames: int = 0  #: stream entries that were written since its start
     frames_kept: int = 0  #: raw frames that lie in it now
     cluster_state: str = ""
+    role: str = ""  #: ``master`` or ``replica``
+    replica_of: str = ""  #: the address of its master
+    in_sync: bool = False  #: a replica that has its master's data and a link to it
+    replicas: int = 0  #: that follow it
+    slots_leaving: tuple[int, ...] = ()  #: on their way to another shard
+    slots_arriving: tuple[int, ...] = ()  #: on their way from another shard
 
 
 def read(shards: Iterable[Shard], partitions: int = keys.DEFAULT_PARTITIONS, timeout: float = 2.0) -> list[ShardStatus]:
@@ -53,27 +60,33 @@ def _read(shard: Shard, partitions: int, timeout: float) -> ShardStatus:
 
 
 def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardStatus:
-    replies = connection.pipeline([("INFO", "all"), ("CLUSTER", "INFO"), ("CLUSTER", "SLOTS")])
-    info, cluster, slots = (raise_for(reply, connection.address) for reply in replies)
+    replies = connection.pipeline([("INFO", "all"), ("CLUSTER", "INFO"), ("CLUSTER", "NODES")])
+    info, cluster, members = (raise_for(reply, connection.address) for reply in replies)
+    own = nodes.own(members, connection.address)
     figures = {**_pairs(info), **_pairs(cluster)}
-    owned = [(int(low), int(high)) for low, high, owner, *_ in slots if int(owner[1]) == connection.address.port]
     return blank._replace(
         answering=True,
-        slots=sum(high - low + 1 for low, high in owned),
+        slots=len(own.slots),
         memory_bytes=int(figures["used_memory"]),
         memory_limit_bytes=int(figures["maxmemory"]),
         commands_per_second=int(figures["instantaneous_ops_per_sec"]),
         clients=int(figures["connected_clients"]),
         cpu_seconds=float(figures["used_cpu_sys"]) + float(figures["used_cpu_user"]),
         frames=_entries_written(figures.get("cmdstat_xadd", "")),
-        frames_kept=_kept(connection, owned, partitions),
+        frames_kept=_kept(connection, own.slots, partitions),
         cluster_state=figures["cluster_state"],
+        role="replica" if figures["role"] == "slave" else "master",
+        replica_of=f"{figures['master_host']}:{figures['master_port']}" if figures["role"] == "slave" else "",
+        in_sync=figures.get("master_link_status") == "up",
+        replicas=int(figures["connected_slaves"]),
+        slots_leaving=tuple(sorted(own.migrating)),
+        slots_arriving=tuple(sorted(own.importing)),
     )
 
 
-def _kept(connection: Connection, owned: list[tuple[int, int]], partitions: int) -> int:
+def _kept(connection: Connection, owned: frozenset[int], partitions: int) -> int:
     streams = [keys.raw(tag) for tag in keys.tags(partitions)]
-    here = [stream for stream in streams if any(low <= keys.slot_of(stream) <= high for low, high in owned)]
+    here = [stream for stream in streams if keys.slot_of(stream) in owned]
     lengths: list[Any] = connection.pipeline([("XLEN", stream) for stream in here]) if here else []
     return sum(length for length in lengths if not isinstance(length, ReplyError))
 

@@ -1,0 +1,71 @@
+"""Before a master that has died is started again: one of its replicas takes its place.
+
+Nothing is on disk, so a master comes back empty. Started again at its place within the cluster's node timeout it
+would be taken for the one that it was, and its replicas would copy its emptiness (tried; design, decision 4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from acquisition.errors import ShardError, TemporaryError
+from acquisition.link.resp import Address, Credentials
+from acquisition.shards.nodes import Members, Node
+
+_QUORUM_MASTERS = 3  #: of so many masters two can vote a replica in by themselves
+_ELECTION_SECONDS = 12.0  #: node timeout, voting, and the replica's delay
+_LOOK_SECONDS = 0.1
+
+
+def ensure_taken_over(dead: Address, alive: Sequence[Address], credentials: Credentials | None = None) -> bool:
+    """Wait until a replica has taken over what the dead server at ``dead`` owned; false when it had none.
+
+    With three masters or more the replicas elect one; with fewer, or when they do not within their time, the one that
+    received most is told to (CLUSTER FAILOVER TAKEOVER: the caller knows that the master is dead).
+    Raises TemporaryError when the replica does not do it.
+    """
+    if not alive:
+        return False
+    with Members(alive, credentials) as members:
+        nodes = members.look()
+        if not _heirs(members, nodes, dead):
+            return False
+        masters = {node.master or node.id for node in nodes if node.slots or node.master}
+        election = time.monotonic() + (_ELECTION_SECONDS if len(masters) >= _QUORUM_MASTERS else 0.0)
+        end = time.monotonic() + 2 * _ELECTION_SECONDS
+        while _owns(members, dead):
+            if time.monotonic() > end:
+                raise TemporaryError(f"no replica of shard {dead} takes over: try again")
+            if time.monotonic() > election:
+                _take_over(members, _heirs(members, nodes, dead))
+            time.sleep(_LOOK_SECONDS)
+            nodes = members.look()
+        return True
+
+
+def _owns(members: Members, dead: Address) -> bool:
+    """Whether anybody still takes the dead server for the owner of slots."""
+    return any(mention.address == dead and mention.owns_slots for mention in members.mentions)
+
+
+def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]:
+    """Its replicas that have ever finished a synchronization, the one that received most first."""
+    ids = {mention.id for mention in members.mentions if mention.address == dead}
+    received = {node: _received(members, node) for node in nodes if node.master in ids}
+    return sorted((node for node, offset in received.items() if offset > 0), key=lambda node: -received[node])
+
+
+def _received(members: Members, node: Node) -> int:
+    text = members.call(node.id, "INFO", "replication").decode()
+    figures = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(figures.get("slave_repl_offset", 0)) if figures.get("master_sync_in_progress") == "0" else 0
+
+
+def _take_over(members: Members, heirs: Sequence[Node]) -> None:
+    for heir in heirs:
+        try:
+            members.call(heir.id, "CLUSTER", "FAILOVER", "TAKEOVER")
+            return
+        except ShardError:
+            continue
