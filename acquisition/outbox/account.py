@@ -36,6 +36,8 @@ def account(outbox: Outbox, sender: Sender, unreadable: int) -> dict[str, Any]:
         "resent_frames": sum(window.resent for window in windows),
         "dropped_frames": sum(window.dropped_frames for window in windows),
         "dropped_samples": sum(window.dropped_samples for window in windows),
+        "shed_frames": sum(window.shed_frames for window in windows),
+        "shed_samples": sum(window.shed_samples for window in windows),
         "unsent_frames": sum(window.last + 1 - window.next for window in windows),
         "problem": sender.problem,
         **condition(outbox, sender, unreadable),

@@ -20,3 +20,4 @@ class Entry(NamedTuple):
     size: int
     at: float
     serial: int
+    shed: bool = False  #: it will not be sent

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
+from acquisition.outbox.entry import Entry
+from acquisition.outbox.overload import Overload
+from acquisition.outbox.shedding import is_kept, is_stale
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys
@@ -24,10 +27,11 @@ SURPLUS: Expected = (None, -1, 0, 0)
 class Flight:
     """``expected`` is what has been asked and not answered, oldest first; ``bytes`` of it are frames."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, overload: Overload) -> None:
         self.expected: deque[Expected] = deque()
         self.bytes = 0
         self._outbox = outbox
+        self._overload = overload
         self._index = outbox.first  # of the next frame to look at
         self._head = b""
 
@@ -36,6 +40,11 @@ class Flight:
         """Whether there are frames that were not looked at yet."""
         return self._index < self._outbox.end
 
+    @property
+    def may_go(self) -> bool:
+        """Whether there are such frames, and none of them has to be held."""
+        return self._index < self._outbox.end and not self._overload.state.hold
+
     def begin(self, tag: str) -> None:
         """A new connection: what was in flight is forgotten."""
         key = keys.raw(tag)
@@ -43,20 +52,26 @@ class Flight:
         self.expected.clear()
         self.bytes = 0
 
-    def take(self, parts: list[bytes]) -> None:
-        """Add the commands of the next frames to ``parts``, as many as may be in flight."""
+    def take(self, parts: list[bytes], now: float) -> None:
+        """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
         outbox, head, expected = self._outbox, self._head, self.expected
+        sheds = self._overload.state.is_active
         index = max(self._index, outbox.first)
         size = 0
         while index < outbox.end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
-            if window is not None and sequence >= window.next:
+            if window is not None and sequence >= window.next and not entry.shed:
+                if sheds and sequence > window.highest and self._is_shed(entry, now):
+                    outbox.shed(index)
+                    index += 1
+                    continue
                 data = outbox.read(index)
-                if sequence > window.next:
-                    window.restamp = window.last  # the ring dropped what was to come next
-                if sequence <= window.restamp:
-                    data = frame.with_floor(data, window.floor)
+                if sequence > window.next:  # the ring dropped what was to come next, or it was shed
+                    window.restamp = window.last
+                    data = frame.with_floor(data, sequence, frame.MARK_SHEDS if sheds else 0)
+                elif sequence <= window.restamp or sheds:
+                    data = frame.with_floor(data, window.floor, frame.MARK_SHEDS if sheds else 0)
                 if sequence <= window.highest:
                     window.resent += 1
                 else:
@@ -69,6 +84,11 @@ class Flight:
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
         self._index = index
+
+    def _is_shed(self, entry: Entry, now: float) -> bool:
+        """Whether a frame that was never sent is one of those to go; tables have no samples and stay."""
+        share = self._overload.state.share
+        return entry.samples > 0 and (not is_kept(entry.sequence, share) or is_stale(now - entry.at))
 
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""

@@ -18,7 +18,8 @@ from acquisition.wire import keys, position, status
 from acquisition.wire.position import Position
 
 _CURSOR: Expected = (None, 1, 0, 0)
-_APPLIED: Expected = (None, 2, 0, 0)
+APPLIED = 2
+_APPLIED: Expected = (None, APPLIED, 0, 0)
 _STATUS: Expected = (None, 3, 0, 0)
 
 
@@ -38,7 +39,8 @@ class Positions:
         self._tag = ""
         self._status_key = ""
         self._asked: list[SendWindow] = []
-        self._cursor = b""
+        self.cursor = b""  #: of the filter in the stream
+        self.level = 0.0  #: its water level in samples/s; 0: none
         self._reading = b""
 
     def begin(self, tag: str) -> None:
@@ -76,9 +78,9 @@ class Positions:
         """Take a reply to something else than a frame of now: the windows that have gone back, None
         when the reply makes no sense."""
         if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
-            self._cursor = _cursor(reply)
+            self.cursor, self.level = _commit(reply)
             return []
-        if kind == _APPLIED[1] and type(reply) is list and len(reply) == len(self._asked):
+        if kind == APPLIED and type(reply) is list and len(reply) == len(self._asked):
             return self._compare(reply)
         return [] if kind in (_STATUS[1], STALE) else None
 
@@ -92,7 +94,7 @@ class Positions:
             elif self.synchronizing:
                 window.synchronize(applied)
                 went_back.append(window)
-            elif window.observe(applied, self._cursor):
+            elif window.observe(applied, self.cursor):
                 went_back.append(window)
         self.synchronizing = False
         return went_back
@@ -107,7 +109,8 @@ class Positions:
             return None
 
 
-def _cursor(data: bytes | None) -> bytes:
-    """The stream id in ``<commit id> <cursor> <rejected>``."""
+def _commit(data: bytes | None) -> tuple[bytes, float]:
+    """The stream id and the level in ``<commit id> <cursor> <rejected>[ <level>]``."""
     words = (data or b"").split(b" ")
-    return words[1] if len(words) > 1 else b""
+    cursor = words[1] if len(words) > 1 else b""
+    return cursor, float(words[3]) if len(words) > 3 and words[3].isdigit() else 0.0

@@ -104,6 +104,11 @@ def is_kept(sequence: int, share: float) -> bool:
     return int(sequence * share) != int((sequence - 1) * share)
 
 
+def is_stale(age: float) -> bool:
+    """Whether a frame of so many seconds is too old to be sent while others are shed: the newest go first."""
+    return age > SHED_AFTER
+
+
 def behind(acknowledged: bytes, cursor: bytes) -> float:
     """Seconds from one stream id to a later one; 0 when it is not later or one of them is none."""
     try:

@@ -59,6 +59,11 @@ class Outbox:
             self._ring = self._open(FileRing(path, capacity_bytes))
 
     @property
+    def host(self) -> int:
+        """Whose frames these are, 0 before ``bind``."""
+        return self._host
+
+    @property
     def path(self) -> str | None:
         """The ring file, None in memory."""
         return self._ring.path
@@ -68,7 +73,7 @@ class Outbox:
         if isinstance(self._ring, FileRing) and host != self._host:
             if self._host:
                 self._set_aside("host")
-                self._count("ring_host")
+                self.count("ring_host")
             self._ring.create(host)
         self._host = host
 
@@ -131,11 +136,20 @@ class Outbox:
         return self._ring.read(entry.offset, entry.size)
 
     def frames_after(self, window: SendWindow, sequence: int) -> list[bytes]:
-        """The held frames of a window that are newer than ``sequence``."""
-        entries = self._entries
-        return [
-            self.read(i) for i in range(self.first, self.end) if entries[i][0] is window and entries[i][1] > sequence
-        ]
+        """The held frames of a window that are newer than ``sequence`` and were not shed."""
+        held = [(index, self._entries[index]) for index in range(self.first, self.end)]
+        return [self.read(index) for index, e in held if e.window is window and e.sequence > sequence and not e.shed]
+
+    def shed(self, index: int) -> None:
+        """Never send this frame: the next one that is sent will say that it is gone."""
+        entry = self._entries[index]
+        window = entry.window
+        assert window is not None
+        self._entries[index] = entry._replace(shed=True)
+        window.shed_frames += 1
+        window.shed_samples += entry.samples
+        if index in self._fresh:
+            self._forget(index)
 
     def void(self, window: SendWindow) -> None:
         """Forget the frames of a window; their room is used again in turn."""
@@ -150,11 +164,11 @@ class Outbox:
         """Notice a ring file that was deleted and write it again; call it now and then."""
         ring = self._ring
         if isinstance(ring, FileRing) and not ring.is_linked():
-            self._count("ring_deleted")
+            self.count("ring_deleted")
             try:
                 ring.relink()
             except CannotCreateError:
-                self._count("ring_write")
+                self.count("ring_write")
 
     def close(self) -> None:
         """Close the ring; the file stays for the next start. Calling it again is harmless."""
@@ -165,7 +179,7 @@ class Outbox:
             recovery = ring.recover()
             self._host, self.found = recovery.host, recovery.found
             if not recovery.whole:
-                self._count("ring_damaged")
+                self.count("ring_damaged")
             try:
                 held = take_up(recovery, self._clock())
             except FrameError:
@@ -178,7 +192,7 @@ class Outbox:
                 self._head, self._serial = held.head, held.serial
             if self.found != "recovered":
                 if self.found != "created":
-                    self._count(f"ring_{self.found}")
+                    self.count(f"ring_{self.found}")
                 ring.create(0)
                 self._host = 0
         except BaseException:
@@ -227,7 +241,7 @@ class Outbox:
                 self._ring.write(offset, self._serial, oldest.serial if oldest else self._serial, at, data)
                 return offset
             except OSError:
-                self._count("ring_write")
+                self.count("ring_write")
             if offset < need:
                 break
             self.limit = offset
@@ -265,7 +279,7 @@ class Outbox:
         if window is not None:
             window.floor = entry.sequence + 1
             window.held -= entry.samples
-            if entry.sequence > window.confirmed:
+            if entry.sequence > window.confirmed and not entry.shed:
                 window.dropped_frames += 1
                 window.dropped_samples += entry.samples
             if window.floor > window.last:
@@ -273,7 +287,7 @@ class Outbox:
 
     def _give_up(self, window: SendWindow, samples: int) -> None:
         """A frame larger than the ring: skip it and what is before it, so that its loss is counted."""
-        self._count("ring_large")
+        self.count("ring_large")
         self.void(window)
         window.dropped_frames += 1
         window.dropped_samples += samples
@@ -283,10 +297,11 @@ class Outbox:
         try:
             self._ring.remember(Numbers(window.resource_set, window.epoch, window.last, window.made))
         except OSError:
-            self._count("ring_write")
+            self.count("ring_write")
 
     def _forget(self, index: int) -> None:
         self._fresh_bytes -= len(self._fresh.pop(index))
 
-    def _count(self, fault: str) -> None:
+    def count(self, fault: str) -> None:
+        """Count a fault of a kind."""
         self.faults[fault] = self.faults.get(fault, 0) + 1

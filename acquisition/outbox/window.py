@@ -32,12 +32,14 @@ class SendWindow:
     __slots__ = (
         "acked", "acked_id", "acked_made", "applied", "check", "check_id", "confirmed", "dropped_frames",
         "dropped_samples", "epoch", "floor", "go_backs", "held", "highest", "last", "made", "next", "patience",
-        "present", "recovered", "resent", "resource_set", "restamp", "stalls", "synchronized", "table", "wants_table",
+        "present", "recovered", "resent", "resource_set", "restamp", "shed_frames", "shed_samples", "stalls",
+        "synchronized", "table", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
         self.resource_set = resource_set
         self.dropped_frames = self.dropped_samples = self.resent = self.go_backs = 0
+        self.shed_frames = self.shed_samples = 0
         self.restart(epoch, last, made)
 
     def restart(self, epoch: int, last: int = 0, made: int = 0) -> None:

@@ -18,8 +18,10 @@ from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.outbox import account
 from acquisition.outbox.flight import SURPLUS, Flight
 from acquisition.outbox.numbering import append
-from acquisition.outbox.positions import Positions
+from acquisition.outbox.overload import Overload
+from acquisition.outbox.positions import APPLIED, Positions
 from acquisition.outbox.sender import Sender
+from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
@@ -43,6 +45,7 @@ class Writer:
         *,
         position_interval: float = 2.0,
         timeout: float = 1.0,
+        shed_after: float = SHED_AFTER,
         wall: Callable[[], float] = time.time,
     ) -> None:
         if not seeds:
@@ -52,7 +55,8 @@ class Writer:
         self._outbox = outbox
         self._timeout = timeout
         self._sender = Sender(host, seeds, credentials, timeout)
-        self._flight = Flight(outbox)
+        self._overload = Overload(outbox, shed_after)
+        self._flight = Flight(outbox, self._overload)
         self._positions = Positions(host, host_name, outbox, position_interval, wall)
         self._reply_due = 0.0
         self._extra: dict[str, Any] = {}
@@ -225,6 +229,7 @@ class Writer:
         """A new connection: what was in flight is forgotten, the positions come first."""
         self._flight.begin(self._sender.tag)
         self._positions.begin(self._sender.tag)
+        self._overload.doubt()
 
     def _transmit(self, now: float) -> bool:
         """Send what may be sent; False when there was nothing, or the socket takes no more."""
@@ -234,11 +239,11 @@ class Writer:
         positions, flight = self._positions, self._flight
         parts: list[bytes] = []
         was_idle = not flight.expected
-        frames_wait = not positions.synchronizing and flight.is_waiting
+        frames_wait = not positions.synchronizing and flight.may_go
         if now >= positions.due - (_EARLY * positions.interval if frames_wait else 0.0):
             parts.append(self._questions(now))
         if frames_wait:
-            flight.take(parts)
+            flight.take(parts, now)
         if not parts:
             return False
         if was_idle:
@@ -279,7 +284,17 @@ class Writer:
                 flight.bytes -= length
                 if went_back:
                     flight.go_back(went_back)
+                    self._overload.doubt()
+                elif number == APPLIED and window is None:
+                    self._observe(now)
         sender.succeed()
+
+    def _observe(self, now: float) -> None:
+        """After a reading of the positions; while frames are held, the next one comes sooner."""
+        positions, overload = self._positions, self._overload
+        overload.observe(now, positions.cursor, positions.level)
+        if overload.state.hold:
+            positions.due = min(positions.due, now + positions.interval / 2.0)
 
     def _is_settled(self) -> bool:
         return (

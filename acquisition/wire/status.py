@@ -40,6 +40,8 @@ class SetStatus(NamedTuple):
     dropped_samples: int
     go_backs: int
     held_samples: int = -1  #: in the ring, summed frame by frame; -1: a probe that does not say
+    shed_frames: int = 0  #: given up before they were sent: more is made than the pipeline takes
+    shed_samples: int = 0
 
 
 class Status(NamedTuple):
@@ -67,6 +69,8 @@ def row(window: SendWindow) -> SetStatus:
         window.dropped_samples,
         window.go_backs,
         window.held,
+        window.shed_frames,
+        window.shed_samples,
     )
 
 

@@ -1,0 +1,66 @@
+"""What a writer's readings of the positions say about overload; the rule is in ``acquisition.outbox.shedding``."""
+
+from __future__ import annotations
+
+from acquisition.outbox import shedding
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading
+from acquisition.outbox.store import Outbox
+
+#: Over so many seconds the rate at which a host makes samples is averaged.
+_RATE_SECONDS = 10.0
+
+
+class Overload:
+    """``state`` is that after the newest reading; ``after`` as for ``shedding.advance``."""
+
+    def __init__(self, outbox: Outbox, after: float = SHED_AFTER) -> None:
+        self.state = NORMAL
+        self._outbox = outbox
+        self._after = after
+        self._index = outbox.first  # everything before it is applied or shed
+        self._cursor = b""
+        self._applied = 0
+        self._rate = -1.0
+        self._made = 0
+        self._at = 0.0
+
+    def doubt(self) -> None:
+        """A new connection, or a position that went back: a fault, and what follows it is a catch-up."""
+        self.state = NORMAL
+        self._index = self._outbox.first
+
+    def observe(self, now: float, cursor: bytes, level: float) -> None:
+        """A reading that found nothing to doubt: the filter's cursor, its water level (0: none), and the
+        windows' applied positions."""
+        windows = self._outbox.windows.values()
+        behind = max([shedding.behind(window.acked_id, cursor) for window in windows], default=0.0)
+        applied = sum(window.applied for window in windows)
+        moved = cursor != self._cursor if behind else applied != self._applied
+        reading = Reading(now, self._age(now), behind, moved, self._measured(now), level)
+        self.state = shedding.advance(self.state, reading, self._after)
+        self._cursor, self._applied = cursor, applied
+
+    def _age(self, now: float) -> float:
+        """Seconds since the oldest frame that is neither applied nor shed was made; 0 without any."""
+        outbox = self._outbox
+        index = max(self._index, outbox.first)
+        age = 0.0
+        while index < outbox.end:
+            entry = outbox.entry(index)
+            if entry.window is not None and entry.sequence > entry.window.applied and not entry.shed:
+                age = max(0.0, now - entry.at)
+                break
+            index += 1
+        self._index = index
+        return age
+
+    def _measured(self, now: float) -> float:
+        """Samples per second that this host makes."""
+        made = sum(window.made for window in self._outbox.windows.values())
+        elapsed = now - self._at
+        if self._at and elapsed > 0.0 and made >= self._made:
+            rate = (made - self._made) / elapsed
+            weight = min(1.0, elapsed / _RATE_SECONDS) if self._rate >= 0.0 else 1.0
+            self._rate += weight * (rate - self._rate)
+        self._made, self._at = made, now
+        return max(0.0, self._rate)
