@@ -9,18 +9,16 @@ else has committed (or the shard came back empty), and state and cursor are load
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import deque
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import Argument, Connection, ReplyError, pack, raise_for
+from acquisition.link.resp import Argument, pack
 from acquisition.wire import frame as wire
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, position
 from acquisition.wire.frame import Frame
-from acquisition.wire.position import WANT_TABLE
-from filters.kernels.step import Kernel
+from filters import full_commit
 from filters.known_names import KnownNames, learn
 from filters.record import Piece
 from filters.sequence import APPLY
@@ -32,8 +30,8 @@ _REJECTED_KEPT = 1000
 _REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
 _MOST_COUNTED = 1 << 62
-_COMMIT = re.compile(rb"(\w*) (\d+-\d+) (\d+)")
-_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
+_MOST_ENTRIES = 512
+_MOST_BYTES = 1 << 20  #: of one read: while a worker is saturated, every partition gets its turn
 
 
 class Partition:
@@ -53,83 +51,14 @@ class Partition:
         self.rejected = 0
         self.told = 0  #: how many of these the worker has counted
         self.reasons: dict[str, str] = {}  #: why entries were put aside, the newest of each kind; the worker tells them
+        self.level = 0.0  #: the worker's water level in samples/s, 0: none
+        self.most_entries = _MOST_ENTRIES  #: of the next read
         self._dirty: dict[bytes, State] = {}
         self._records: dict[tuple[bytes, int], list[Piece]] = {}
         self._extra: list[bytes] = []
         self._kept: deque[tuple[bytes, int]] = deque()
         self._kept_bytes = 0
         self._expire_at = 0.0
-
-    # ---------------------------------------------------------------- loading
-
-    def load(self, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
-        """Read everything back from the shard; answers what was damaged, each with its key.
-
-        What is damaged starts anew and holds nothing else up. What another worker commits
-        meanwhile is noticed by the WATCH that precedes the next commit.
-        """
-        self._forget()
-        damage: list[str] = []
-        self._load_commit(_own(connection, ("GET", self.commit_key), damage), damage)
-        rows = _own(connection, ("HGETALL", self.applied_key), damage) or []
-        for member, data in zip(rows[::2], rows[1::2], strict=True):
-            self._restore(connection, member, data, kernels, damage)
-        return damage
-
-    def _load_commit(self, value: bytes | None, damage: list[str]) -> None:
-        if value is None:
-            return
-        found = _COMMIT.fullmatch(value)
-        if found is not None:
-            self.commit_id, self.cursor = found[1], found[2]
-            self.rejected = self.told = int(found[3])
-            return
-        self.commit_id = value.partition(b" ")[0]  # positions keep what is read again from counting twice
-        damage.append(f"{self.commit_key} is damaged ({value[:40]!r}): its stream is read from the start")
-
-    def _forget(self) -> None:
-        self.states.clear()
-        self.discard()
-        self._kept.clear()
-        self._kept_bytes = 0
-        self.commit_id, self.cursor = b"", START
-        self.rejected = self.told = 0
-
-    def _restore(
-        self, connection: Connection, member: bytes, data: bytes, kernels: tuple[Kernel, ...], damage: list[str]
-    ) -> None:
-        where = f"{self.applied_key} field {member[:40]!r}"
-        named = _MEMBER.fullmatch(member)
-        if named is None:
-            damage.append(f"{where} names no resource set: it is removed")
-            self._extra.append(pack(("HDEL", self.applied_key, member)))
-            return
-        host, resource_set = int(named[1], 16), int(named[2], 16)
-        state = State(self.tag, host, resource_set, self.settings.keep_ticks)
-        track = state.track
-        self.states[(host, resource_set)] = state
-        try:
-            track.restore(position.decode(data))
-        except FrameError as error:
-            damage.append(f"{where} is damaged: {error}; its probe sends again what it holds")
-            return
-        slot = track.tick % self.settings.keep_ticks
-        record_key = keys.smoothed(self.tag, host, resource_set, slot)
-        record, names = connection.pipeline([("GET", record_key), ("GET", state.names_key)])
-        try:
-            if isinstance(record, bytes):
-                decoded = smoothed.decode(record)
-                if decoded.epoch == track.epoch and decoded.tick == track.tick and decoded.sequence <= track.sequence:
-                    state.restore(decoded, kernels)
-        except FrameError as error:
-            damage.append(f"{record_key} is damaged: {error}; its averages start anew")
-        try:
-            if isinstance(names, bytes):
-                self._name(state, learn(None, names))
-        except FrameError as error:
-            damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
-        if state.names is None:
-            track.flags = WANT_TABLE
 
     # ---------------------------------------------------------------- applying
 
@@ -154,13 +83,14 @@ class Partition:
                 state.track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
                 if frame.kind == wire.KIND_TABLE:
                     self._apply_table(state, frame)
-                else:
+                elif frame.kind == wire.KIND_SAMPLES:
                     accepted.append((state, frame))
             except FrameError as error:
                 self._reject(entry_id, error, fields)
         self.cursor = entries[-1][0]
         self._kept.append((self.cursor, size))
         self._kept_bytes += size
+        self.most_entries = min(_MOST_ENTRIES, 1 + _MOST_BYTES * len(entries) // (size + 1))
         return accepted
 
     def _state(self, frame: Frame) -> State:
@@ -173,10 +103,11 @@ class Partition:
 
     def _apply_table(self, state: State, frame: Frame) -> None:
         names = learn(state.names, frame.payload)
-        self._name(state, names)
+        self.name(state, names)
         self._extra.append(pack(("SET", state.names_key, names.payload)))
 
-    def _name(self, state: State, names: KnownNames) -> None:
+    def name(self, state: State, names: KnownNames) -> None:
+        """Give a resource set its table."""
         state.names = names
         state.track.flags = 0
         state.tau = self.settings.tau_row(names.metrics)
@@ -194,15 +125,20 @@ class Partition:
             )
         )  # fmt: skip
 
+    def also(self, command: bytes) -> None:
+        """A packed command of one of the partition's keys that the next commit runs as well."""
+        self._extra.append(command)
+
     def keep_record(self, state: State, slot: int, pieces: list[Piece]) -> None:
         """A record to be written by the next commit; a newer one of the same slot replaces it."""
         self._records[(state.member, slot)] = pieces
 
     # ---------------------------------------------------------------- committing
 
-    def commit(self) -> tuple[list[Piece], int]:
-        """The pieces of the transaction and the number of replies that it will have."""
-        self.commit_id = os.urandom(8).hex().encode()
+    def commit(self, full: bool = False) -> tuple[list[Piece], int]:
+        """The pieces of the transaction and the number of replies that it will have; for a shard that
+        is ``full``, a script that gives the entries of this commit up first."""
+        held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         commands: list[Piece] = [b"*1\r\n$5\r\nMULTI\r\n"]
         for pieces in self._records.values():
             commands += pieces
@@ -215,10 +151,19 @@ class Partition:
             commands.append(pack(tuple(applied)))
             count += 1
         value = b"%s %s %d" % (self.commit_id, self.cursor, self.rejected)
+        if self.level:
+            value += b" %d" % max(1, self.level)
         commands.append(pack(("SET", self.commit_key, value)))
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()
+        if full:
+            return [self._commit_script(held, b"".join(commands[1:-1]))], 2
         return commands, count + 2
+
+    def _commit_script(self, held: bytes, commands: bytes) -> bytes:
+        self._kept.clear()
+        self._kept_bytes = 0
+        return full_commit.script(self.commit_key, self.raw_key, self.applied_key, held, _after(self.cursor), commands)
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
@@ -262,16 +207,6 @@ class Partition:
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
             self._extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
-
-
-def _own(connection: Connection, command: tuple[Any, ...], damage: list[str]) -> Any:
-    """The reply to a read of one of our own keys; a key of another type is none of ours and is removed."""
-    reply = connection.pipeline([command])[0]
-    if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
-        connection.call("DEL", command[1])
-        damage.append(f"{command[1]} was of another type: it is removed")
-        return None
-    return raise_for(reply, connection.address)
 
 
 def _payload(fields: Any) -> bytes:

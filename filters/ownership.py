@@ -1,0 +1,64 @@
+"""Which partitions a worker takes and which it gives up: a decision without a coordinator (pure).
+
+Every worker sees the same leases and decides for itself. Fair is that the counts of any two workers
+differ by one at most. Partitions stay where they are unless their worker has too many and another
+one that reaches them has too few, so a worker that joins or leaves moves only what must move.
+Where two workers take the same partition, its lease decides. Each worker prefers partitions
+in an order of its own (rendezvous hashing: Thaler and Ravishankar, "Using Name-Based Mappings to
+Increase Hit Rates", 1998), so that they seldom reach for the same one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+
+class View(NamedTuple):
+    """A partition as its shard last told: who holds the lease, b"" when nobody does, and which live
+    workers reach the shard."""
+
+    holder: bytes
+    workers: frozenset[bytes]
+
+
+class Plan(NamedTuple):
+    """Partition numbers; ``wanting`` says that this worker has fewer than its share, ``take`` included or not."""
+
+    take: list[int]
+    give: list[int]
+    wanting: bool
+
+
+def plan(me: bytes, views: Mapping[int, View], held: Collection[int], waiting: Collection[int]) -> Plan:
+    """What worker ``me`` does now.
+
+    ``held`` are partitions whose state it has in memory (it may have been late to renew them),
+    ``waiting`` those that have been free for so long that it takes them whatever its share is:
+    whoever lacks partitions does not reach these.
+    """
+    workers = {me}.union(*(view.workers for view in views.values()))
+    counts = Counter(dict.fromkeys(workers, 0))
+    counts.update(view.holder for view in views.values() if view.holder in workers)
+    shares = _shares(counts, len(views))
+    missing = shares[me] - counts[me]
+    free = sorted((n for n, view in views.items() if not view.holder), key=lambda n: (n not in held, rank(me, n)))
+    take = [n for i, n in enumerate(free) if i < missing or n in waiting]
+    poor = {worker for worker in workers if counts[worker] < shares[worker]} if missing < 0 else set()
+    mine = sorted((n for n, view in views.items() if view.holder == me), key=lambda n: rank(me, n), reverse=True)
+    give = [n for n in mine if not poor.isdisjoint(views[n].workers)][: max(0, -missing)]
+    return Plan(take, give, missing > 0)
+
+
+def rank(worker: bytes, number: int) -> int:
+    """The place of a partition in a worker's own order of preference; smaller is sooner."""
+    return zlib.crc32(b"%s %d" % (worker, number))
+
+
+def _shares(counts: Mapping[bytes, int], partitions: int) -> dict[bytes, int]:
+    """How many each worker should hold; those that hold most already get the odd ones."""
+    share, odd = divmod(partitions, len(counts))
+    order = sorted(counts, key=lambda worker: (-counts[worker], worker))
+    return {worker: share + (place < odd) for place, worker in enumerate(order)}
