@@ -19,14 +19,14 @@ from usage import Meter
 from acquisition.config import text as config_text
 from acquisition.config.settings import HostModule, Probe, ProcessesModule, Settings
 from acquisition.config.settings import Shards as ShardSettings
-from acquisition.errors import FrameError, ShardpulseError
+from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader, books
-from acquisition.snapshot.books import Totals
+from acquisition.snapshot.books import Books, Totals
 
 _SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
 _SETTLE_AT_MOST = 10.0  #: with progress
@@ -57,6 +57,7 @@ class Pipeline:
         self.snapshot: Snapshot | None = None
         self.shard_rows: list[ShardStatus] = []
         self.loads: dict[str, float] = {}
+        self.books: Books | None = None
         self.totals: Totals | None = None
         self.account: dict[str, Any] = {}
         self.lost_at_worst = self.frames_resent = 0
@@ -203,18 +204,18 @@ class Pipeline:
 
     def _read_books(self) -> None:
         cluster = self.reader.cluster
-        layout = read_layout(cluster)
-        accounts = books.read_books(cluster, layout)
-        self.totals = books.totals(accounts)
-        self.lost_at_worst = max(self.lost_at_worst, self.totals.lost)
-        self.frames_resent = max(self.frames_resent, sum(row.resent_frames for row in accounts))
+        found = books.read(cluster, read_layout(cluster))
+        if found.unreadable:
+            raise UnavailableError("; ".join(dict.fromkeys(found.unreadable.values())))
+        self.books, self.totals = found, books.totals(found.accounts)
+        self.lost_at_worst = max(self.lost_at_worst, self.totals.lost + self.totals.missing)
+        self.frames_resent = max(self.frames_resent, self.totals.resent_frames)
         now = time.monotonic()
         self._progress["probe"].note(self.totals.made, now)
         # a filter that has nothing to do is not stuck
         self._progress["filter"].note((self.totals.applied, now if not self.totals.pending else 0), now)
-        with contextlib.suppress(FrameError):  # damaged: the probe writes it anew
-            status = books.read_status(cluster, layout, host_id(socket.gethostname()))
-            self.account = status.rest if status is not None else self.account
+        status = found.statuses.get(host_id(socket.gethostname()))
+        self.account = status.rest if status is not None else self.account
 
     def _look_at_shards(self) -> None:
         now = time.monotonic()

@@ -6,7 +6,6 @@ from typing import Any
 
 from pipeline import Pipeline
 
-from acquisition.snapshot.books import Totals
 from filters.view import Books, ShardLine
 
 
@@ -17,6 +16,9 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
     are in the averages, ``samples_invalid`` were kept with a code, ``samples_pending`` were still
     on their way at the end. CPU is in percent of one core, from the first smoothed value
     on; memory is PSS; ``freshness_ms`` includes the reader's polling period of 5 ms.
+    ``samples_lost`` counts what nobody holds any more, and what is gone from the streams until the probe has
+    sent it again. ``books_balance`` says that made = before + smoothed + invalid + lost + pending and
+    that no two counts contradict each other.
     ``samples_lost_at_worst`` is the largest loss that any reading of the books showed, before
     ``frames_resent`` made it good. ``missed_ticks`` counts the ticks when no probe ran as well.
     """
@@ -31,10 +33,15 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         "samples_in": totals.made if totals else None,
         "samples_smoothed": totals.applied - totals.invalid if totals else None,
         "samples_invalid": totals.invalid if totals else None,
-        "samples_pending": totals.pending if totals else None,
-        "samples_lost": totals.lost if totals else None,
+        "samples_pending": totals.pending - totals.missing if totals else None,
+        "samples_lost": totals.lost + totals.missing if totals else None,
         "samples_lost_at_worst": pipeline.lost_at_worst if totals else None,
+        "samples_before": totals.before if totals else None,
+        "books_balance": pipeline.books.balanced if totals and pipeline.books else None,
         "frames_resent": pipeline.frames_resent if totals else None,
+        "frames_refused": totals.refused_frames if totals else None,
+        "frames_dropped_as_duplicates": totals.duplicate_frames if totals else None,
+        "gaps_of_unknown_size": totals.gaps if totals else None,
         "freshness_ms": {key: freshness[key] for key in ("p50", "p99")},
         "freshness_frames": freshness["frames"],
         "first_value_seconds": pipeline.first_value_seconds,
@@ -82,21 +89,15 @@ def failures(pipeline: Pipeline) -> list[str]:
     for name, verb in (("probe", "sampled"), ("filter", "applied")):
         if seconds := pipeline.stuck(name):
             found.append(f"the {name} had {verb} nothing for {seconds:.0f} s")
-    if totals.pending:
-        found.append(f"{totals.pending:,} samples are pending: the filter has not applied them")
+    if totals.pending > totals.missing:
+        found.append(f"{totals.pending - totals.missing:,} samples are pending: the filter has not applied them")
     if not _entities(pipeline):
         found.append("no smoothed value can be read")
-    return found + _imbalance(totals)
-
-
-def _imbalance(totals: Totals) -> list[str]:
-    found = [
-        f"{count:,} samples are {what}" for what, count in (("lost", totals.lost), ("duplicated", totals.duplicated))
-        if count
-    ]  # fmt: skip
+    if totals.lost + totals.missing:
+        found.append(f"{totals.lost + totals.missing:,} samples are lost")
     if totals.unreported:
         found.append(f"the probe has not said what it made of {totals.unreported} resource sets")
-    return found
+    return found + [f"the books do not balance: {fault}" for fault in (pipeline.books.faults if pipeline.books else ())]
 
 
 def _entities(pipeline: Pipeline) -> int:
@@ -145,7 +146,9 @@ def view_books(pipeline: Pipeline) -> Books:
     totals = pipeline.totals
     if totals is None:
         return Books(sources=tuple(sources(pipeline)))
-    return Books(totals.made, totals.applied, totals.invalid, totals.pending, totals.lost, tuple(sources(pipeline)))
+    lost = totals.lost + totals.missing
+    pending = totals.pending - totals.missing
+    return Books(totals.made, totals.applied, totals.invalid, pending, lost, tuple(sources(pipeline)))
 
 
 def loss_line(pipeline: Pipeline) -> str:

@@ -6,26 +6,29 @@ from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import books
-from experiments import shard_counts
+
+_MOST_FAULTS = 10
 
 
 def balance(cluster: Cluster, made: int) -> dict[str, Any]:
-    """The books after the drain. ``made`` samples were counted by the generator; what was neither
-    applied nor is pending is lost, and so is what is still pending now."""
-    final = shard_counts.read(cluster)
-    totals = books.totals(books.read_books(cluster, read_layout(cluster)))
+    """The books after the drain. ``made`` samples were counted by the generator; what was not applied
+    is lost, and so is what is still pending now."""
+    found = books.read(cluster, read_layout(cluster))
+    totals = books.totals(found.accounts)
     return {
         "samples_made": made,
         "samples_reported": totals.made,
-        "samples_applied": final.applied,
-        "samples_invalid": final.invalid,
+        "samples_applied": totals.applied,
+        "samples_invalid": totals.invalid,
         "samples_pending": totals.pending,
-        "samples_lost": max(totals.lost, final.lost, made - final.before - final.applied),
-        "samples_duplicated": max(totals.duplicated, final.before + final.applied + final.lost - made, 0),
+        "samples_lost": max(totals.lost, made - totals.before - totals.applied),
+        "samples_duplicated": max(totals.duplicated, totals.before + totals.applied + totals.lost - made, 0),
         "unbalanced_accounts": totals.unbalanced + totals.unreported,
-        "frames_applied": final.frames,
-        "frames_dropped_as_duplicates": final.duplicates,
-        "frames_refused": final.refused,
+        "faults": found.faults[:_MOST_FAULTS],
+        "frames_applied": totals.frames,
+        "frames_resent": totals.resent_frames,
+        "frames_dropped_as_duplicates": totals.duplicate_frames,
+        "frames_refused": totals.refused_frames,
     }
 
 
@@ -38,6 +41,6 @@ def problems(figures: dict[str, Any], overload: bool) -> list[str]:
         found.append(f"{figures['samples_made']} samples were made, the writers report {figures['samples_reported']}")
     if figures["samples_lost"] and not overload:
         found.append(f"{figures['samples_lost']} samples were lost")
-    if figures["unbalanced_accounts"] and not overload:
+    if figures["unbalanced_accounts"]:
         found.append(f"the books of {figures['unbalanced_accounts']} hosts do not balance")
-    return found
+    return [*found, *figures["faults"]]

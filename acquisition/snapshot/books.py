@@ -1,63 +1,65 @@
-"""The books: what was made against what was applied, from two counts made independently.
+"""The books: what all probes made against what became of it, read from the shards.
 
-The probe's status record says what it made and up to where the shard acknowledged it; the
-filter's position says what it applied, per (host, resource set, epoch):
-made = before + applied + lost + pending. As soon as the filter's cursor has passed the
-newest acknowledged entry, all samples up to it must be applied; what is not is lost, until
-the probe notices and sends it again. Before that it is pending, like what waits in the outbox.
+Of each partition everything is read in one transaction: the filter's cursor, its applied
+positions, the status records of the probes. A partition that moves between two shards or fails
+over meanwhile is read again, so none of its parts is older than another one. Only while the
+keys of a partition lie on two shards they are read one by one, cursor first; the balance
+holds then as well (``acquisition.snapshot.balance``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from acquisition.errors import FrameError
+from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster, Layout
-from acquisition.link.resp import raise_for
-from acquisition.outbox.window import is_before
+from acquisition.link.resp import ReplyError, error_for
+from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT, Account, Source, balance
 from acquisition.wire import keys, position, status
 from acquisition.wire.position import Position
-from acquisition.wire.status import SetStatus, Status
+from acquisition.wire.status import Status
 
-_MANY = 500
+__all__ = ["SILENT_SECONDS", "Account", "Books", "Totals", "name_of", "read", "read_books", "read_status", "totals"]
+
+#: A probe that has not written its account for so long is silent (it writes every two seconds).
+SILENT_SECONDS = 10.0
+_ATTEMPTS = 5
+_PAUSE = 0.02
+_STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
+_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
+_COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})\b.*", re.DOTALL)
 
 
-class Account(NamedTuple):
-    """One (host, resource set, epoch), in samples unless it says frames.
+class Books(NamedTuple):
+    """``problems`` are records in the shards that are none, each with its key: the accounts that they
+    belong to cannot be proven. ``unreadable`` are partitions that no shard answered for, by tag:
+    books with a part missing must not look balanced. ``rejected`` counts entries put aside."""
 
-    ``lost``: given up by the probe and known to the filter, or missing behind its cursor.
-    ``duplicated``: applied beyond what was made. ``pending``: in the outbox or in the stream.
-    ``reported`` tells whether the probe's own count was there; without it ``made`` is what the
-    filter knows of and nothing can be missing. ``host_name`` is "" then.
-    """
-
-    host: int
-    host_name: str
-    resource_set: int
-    epoch: int
-    made: int
-    before: int
-    applied: int
-    invalid: int
-    lost: int
-    missing: int  #: the part of ``lost`` that is missing behind the cursor now
-    duplicated: int
-    pending: int
-    frames: int
-    refused_frames: int
-    duplicate_frames: int  #: received again and dropped
-    resent_frames: int
-    reported: bool
+    accounts: list[Account]
+    cursors: dict[str, bytes]
+    rejected: int
+    problems: list[str]
+    unreadable: dict[str, str]
+    statuses: dict[int, Status]
 
     @property
     def balanced(self) -> bool:
-        """Nothing is lost and nothing is counted twice."""
-        return self.lost == 0 and self.duplicated == 0
+        """Every part could be read, and all counts agree."""
+        return not (self.problems or self.unreadable) and all(account.balanced for account in self.accounts)
+
+    @property
+    def faults(self) -> list[str]:
+        """Everything that keeps the books from balancing, in words."""
+        named = [f"{name_of(row)}: {fault}" for row in self.accounts for fault in row.faults]
+        return named + self.problems + [f"partition {tag}: {reason}" for tag, reason in self.unreadable.items()]
 
 
 class Totals(NamedTuple):
-    """Sums over accounts, in samples; ``unbalanced`` and ``unreported`` count accounts."""
+    """Sums over accounts, in samples unless it says frames. ``unbalanced``, ``unreported`` and ``silent`` count
+    accounts: what the last two made since they were heard of is unknown."""
 
     accounts: int
     made: int
@@ -65,71 +67,75 @@ class Totals(NamedTuple):
     applied: int
     invalid: int
     lost: int
-    duplicated: int
     pending: int
+    missing: int
+    unsent: int
+    duplicated: int
+    dropped: int
+    gaps: int
+    frames: int
+    resent_frames: int
+    refused_frames: int
+    duplicate_frames: int
     unbalanced: int
     unreported: int
+    silent: int
 
 
-def balance(
-    host: int, host_name: str, resource_set: int, sent: SetStatus | None, done: Position | None, cursor: bytes
-) -> Account:
-    """The account of one resource set (pure). ``sent`` was read before ``cursor``, and that before
-    ``done``. A position of another epoch than the status is one that was not applied yet."""
-    if sent is not None and done is not None and done.epoch != sent.epoch:
-        done = None
-    known = done or Position(sent.epoch if sent is not None else 0, 0, 0, 0.0, 0.0)
-    accounted = known.before + known.applied + known.lost
-    made = sent.made if sent is not None else accounted
-    missing = duplicated = 0
-    if sent is not None:
-        if sent.sent_id and not is_before(cursor, sent.sent_id.encode()):
-            missing = max(0, sent.sent_samples - accounted)
-        if known.sequence <= sent.frames:
-            duplicated = max(0, accounted - made)
-    made = max(made, accounted - duplicated)  # the filter may be ahead of the last status
-    return Account(
-        host=host,
-        host_name=host_name,
-        resource_set=resource_set,
-        epoch=known.epoch,
-        made=made,
-        before=known.before,
-        applied=known.applied,
-        invalid=known.invalid,
-        lost=known.lost + missing,
-        missing=missing,
-        duplicated=duplicated,
-        pending=max(0, made - accounted - missing),
-        frames=known.frames,
-        refused_frames=known.refused,
-        duplicate_frames=known.duplicates,
-        resent_frames=sent.resent_frames if sent is not None else 0,
-        reported=sent is not None,
-    )
+class _Partition(NamedTuple):
+    """What one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
+
+    commit: Any
+    applied: Any
+    statuses: dict[int, tuple[Any, Any]]
+
+
+def read(
+    cluster: Cluster, layout: Layout, silent_after: float = SILENT_SECONDS, wall: Callable[[], float] = time.time
+) -> Books:
+    """The books of all hosts that have a status record or an applied position.
+
+    Shards that do not answer and records that are none are named in the answer. Raises
+    PermissionRefused when credentials are refused, ShardError when no shard answers at all.
+    """
+    problems: list[str] = []
+    unreadable: dict[str, str] = {}
+    hosts = _hosts_with_status(cluster, layout, problems)
+    found = _read_partitions(cluster, hosts)
+    cursors: dict[str, bytes] = {}
+    positions: dict[tuple[int, int], Position] = {}
+    statuses: dict[int, tuple[Any, Any]] = {}
+    rejected = 0
+    for tag, partition in found.items():
+        try:
+            cursors[tag], aside = _cursor(tag, _checked(partition.commit), problems)
+            positions.update(_positions(tag, _checked(partition.applied), layout, problems))
+            statuses.update(partition.statuses)
+            rejected += aside
+        except ShardpulseError as error:
+            if isinstance(error, PermissionRefused):
+                raise
+            unreadable[tag] = str(error)
+    if unreadable and not cursors:
+        raise ShardError("; ".join(dict.fromkeys(unreadable.values())))
+    late = _statuses(cluster, layout, sorted({host for host, _ in positions} - set(statuses)))
+    unreadable.update((layout.tag_of(host), str(one)) for host, (one, _) in late.items() if _is_failure(one))
+    statuses.update((host, pair) for host, pair in late.items() if not _is_failure(pair[0]))
+    reports = {
+        host: _report(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
+    }
+    accounts = _accounts(layout, positions, reports, cursors)
+    records = {host: record for host, (_, record) in reports.items() if record is not None}
+    return Books(accounts, cursors, rejected, problems, unreadable, records)
 
 
 def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
-    """The accounts of all hosts that have a status record or an applied position.
-
-    Raises ShardError or TemporaryError when a shard does not answer: books with a part missing
-    would look balanced. A record that cannot be read counts as absent.
-    """
-    tags = layout.tags
-    hosts = _hosts_with_status(cluster)
-    for host, _ in _members(cluster, tags):
-        hosts.add(host)
-    reports = _statuses(cluster, layout, hosts)
-    cursors, positions = _positions(cluster, tags)
-    accounts = []
-    members = {(host, number) for host, report in reports.items() for number in report.sets} | set(positions)
-    for host, number in sorted(members):
-        report = reports.get(host)
-        sent = report.sets.get(number) if report is not None else None
-        cursor = cursors[layout.tag_of(host)]
-        name = report.host_name if report is not None else ""
-        accounts.append(balance(host, name, number, sent, positions.get((host, number)), cursor))
-    return accounts
+    """The accounts alone. Raises ShardError or TemporaryError when a shard does not answer, or
+    answers with something that is none of ours; single records that are none count as absent."""
+    books = read(cluster, layout)
+    if books.unreadable:
+        raise ShardError(next(iter(books.unreadable.values())))
+    return books.accounts
 
 
 def read_status(cluster: Cluster, layout: Layout, host: int) -> Status | None:
@@ -142,98 +148,200 @@ def read_status(cluster: Cluster, layout: Layout, host: int) -> Status | None:
 def totals(accounts: Iterable[Account]) -> Totals:
     """The sums of many accounts."""
     rows = list(accounts)
+    summed = {name: sum(getattr(row, name) for row in rows) for name in Totals._fields if hasattr(Account, name)}
     return Totals(
+        **summed,
         accounts=len(rows),
-        made=sum(row.made for row in rows),
-        before=sum(row.before for row in rows),
-        applied=sum(row.applied for row in rows),
-        invalid=sum(row.invalid for row in rows),
-        lost=sum(row.lost for row in rows),
-        duplicated=sum(row.duplicated for row in rows),
-        pending=sum(row.pending for row in rows),
         unbalanced=sum(not row.balanced for row in rows),
-        unreported=sum(not row.reported for row in rows),
+        unreported=sum(not row.known and row.report != SILENT for row in rows),
+        silent=sum(row.report == SILENT for row in rows),
     )
 
 
-def _hosts_with_status(cluster: Cluster) -> set[int]:
-    """The hosts with a status record, applied or not: SCAN on every shard that owns slots."""
-    hosts: set[int] = set()
-    for address in cluster.masters():
-        connection = cluster.connect(address)
-        try:
-            cursor: Any = b"0"
-            while True:
-                cursor, found = connection.call("SCAN", cursor, "MATCH", "status:{*", "COUNT", 1000)
-                hosts.update(host for key in found if (host := _hexadecimal(key.rpartition(b":")[2])) is not None)
-                if cursor == b"0":
-                    break
-        finally:
-            connection.close()
+def name_of(account: Account) -> str:
+    """Host and resource set of an account for people: ids in hexadecimal where names are unknown."""
+    return f"host {account.host_name or format(account.host, '016x')} set {account.resource_set:08x}"
+
+
+def _accounts(
+    layout: Layout,
+    positions: Mapping[tuple[int, int], Position],
+    reports: Mapping[int, tuple[Source, Status | None]],
+    cursors: Mapping[str, bytes],
+) -> list[Account]:
+    members = {(host, number) for host, (_, record) in reports.items() if record is not None for number in record.sets}
+    accounts = []
+    for host, number in sorted(members | set(positions)):
+        source, record = reports.get(host, (Source(host, "", 0, ABSENT, None), None))
+        sent = record.sets.get(number) if record is not None else None
+        if record is not None and sent is None:  # a resource set that this probe does not watch any more
+            source = source._replace(report=ABSENT)
+        tag = layout.tag_of(host)
+        if tag in cursors:
+            source = source._replace(resource_set=number)
+            accounts.append(balance(source, sent, positions.get((host, number)), cursors[tag]))
+    return accounts
+
+
+def _hosts_with_status(cluster: Cluster, layout: Layout, problems: list[str]) -> dict[str, set[int]]:
+    """The hosts that have a status record, applied or not, by tag: SCAN on every shard that owns slots.
+
+    A shard that does not answer is passed over: its partitions turn out to be unreadable later.
+    """
+    hosts: dict[str, set[int]] = {tag: set() for tag in layout.tags}
+    for key in sorted(_status_keys(cluster)):
+        match = _STATUS.fullmatch(key)
+        host = int(match[2], 16) if match is not None else 0
+        if match is None or layout.tag_of(host).encode() != match[1]:
+            problems.append(f"the key {_shown(key)} names no host of its partition")
+        else:
+            hosts[layout.tag_of(host)].add(host)
     return hosts
 
 
-def _members(cluster: Cluster, tags: Iterable[str]) -> Iterator[tuple[int, int]]:
-    names = [keys.applied(tag) for tag in tags]
-    for reply in cluster.gather([(name, ("HKEYS", name)) for name in names]):
-        for member in _checked(reply):
-            split = _split(member)
-            if split is not None:
-                yield split
+def _status_keys(cluster: Cluster) -> set[bytes]:
+    found: set[bytes] = set()
+    for address in cluster.masters():
+        try:
+            connection = cluster.connect(address)
+        except ShardError:
+            continue
+        try:
+            cursor: Any = b"0"
+            while True:
+                cursor, names = connection.call("SCAN", cursor, "MATCH", "status:{*", "COUNT", 1000)
+                found.update(names)
+                if cursor == b"0":
+                    break
+        except PermissionRefused:
+            raise
+        except ShardpulseError:
+            continue
+        finally:
+            connection.close()
+    return found
 
 
-def _statuses(cluster: Cluster, layout: Layout, hosts: Iterable[int]) -> dict[int, Status]:
-    reports = {}
-    ordered = sorted(hosts)
-    for start in range(0, len(ordered), _MANY):
-        batch = ordered[start : start + _MANY]
-        names = [keys.status(layout.tag_of(host), host) for host in batch]
-        for host, data in zip(batch, cluster.gather([(name, ("GET", name)) for name in names]), strict=True):
-            if _checked(data) is not None:
-                try:
-                    reports[host] = status.decode(data)
-                except FrameError:
-                    continue  # the probe writes it anew in seconds; until then the host is unreported
-    return reports
+def _read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str, _Partition]:
+    """Each partition in one transaction; those that are on the move again, and one by one in the end."""
+    found: dict[str, _Partition] = {}
+    waiting = dict(hosts)
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE * attempt)
+        commands = [
+            (keys.commit(tag), command)
+            for tag, members in waiting.items()
+            for command in (("MULTI",), *_questions(tag, members), ("EXEC",))
+        ]
+        replies = iter(cluster.gather(commands))
+        again = {}
+        for tag, members in waiting.items():
+            answer = [next(replies) for _ in range(len(_questions(tag, members)) + 2)][-1]
+            if isinstance(answer, list):
+                found[tag] = _partition(answer, sorted(members))
+            elif isinstance(answer, ReplyError) and not _is_refusal(answer):
+                again[tag] = members  # MOVED, ASK, TRYAGAIN in the middle, LOADING, READONLY
+            else:
+                found[tag] = _Partition(answer, answer, {})
+        waiting = again
+        if not waiting:
+            return found
+    for tag, members in waiting.items():
+        questions = _questions(tag, members)
+        found[tag] = _partition(cluster.gather([(str(one[1]), one) for one in questions]), sorted(members))
+    return found
 
 
-def _positions(cluster: Cluster, tags: Iterable[str]) -> tuple[dict[str, bytes], dict[tuple[int, int], Position]]:
-    """Cursor by tag, position by (host, resource set); of each partition the cursor first."""
-    cursors: dict[str, bytes] = {}
-    positions: dict[tuple[int, int], Position] = {}
-    commands: list[tuple[str, tuple[Any, ...]]] = []
-    for tag in (ordered := list(tags)):
-        commands += [(keys.commit(tag), ("GET", keys.commit(tag))), (keys.applied(tag), ("HGETALL", keys.applied(tag)))]
-    replies = cluster.gather(commands)
-    for tag, commit, rows in zip(ordered, replies[::2], replies[1::2], strict=True):
-        words = (_checked(commit) or b"").split(b" ")
-        cursors[tag] = words[1] if len(words) > 1 else b""
-        _checked(rows)
-        for member, data in zip(rows[::2], rows[1::2], strict=True):
-            split = _split(member)
-            try:
-                if split is not None:
-                    positions[split] = position.decode(data)
-            except FrameError:
-                continue  # then the filter cannot read it either and starts anew
-    return cursors, positions
+def _questions(tag: str, members: Iterable[int]) -> list[tuple[Any, ...]]:
+    """The cursor first: what a later reading finds applied is at least as new."""
+    questions: list[tuple[Any, ...]] = [("GET", keys.commit(tag)), ("HGETALL", keys.applied(tag))]
+    for host in sorted(members):
+        questions += [("GET", keys.status(tag, host)), ("PTTL", keys.status(tag, host))]
+    return questions
+
+
+def _partition(answers: Sequence[Any], members: Sequence[int]) -> _Partition:
+    commit, applied, *rest = answers
+    return _Partition(commit, applied, dict(zip(members, zip(rest[::2], rest[1::2], strict=True), strict=True)))
+
+
+def _statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[int, tuple[Any, Any]]:
+    """The status records of hosts that had none a moment ago."""
+    if not hosts:
+        return {}
+    names = [keys.status(layout.tag_of(host), host) for host in hosts]
+    replies = cluster.gather([(name, (word, name)) for name in names for word in ("GET", "PTTL")])
+    return dict(zip(hosts, zip(replies[::2], replies[1::2], strict=True), strict=True))
+
+
+def _cursor(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
+    """The filter's cursor and its count of entries put aside."""
+    if data is None:
+        return b"", 0
+    match = _COMMIT.fullmatch(data) if isinstance(data, bytes) else None
+    if match is None:
+        problems.append(f"{keys.commit(tag)} holds {_shown(data)}: no commit")
+        return b"", 0
+    return match[2], int(match[3])
+
+
+def _positions(tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
+    found: dict[tuple[int, int], Position] = {}
+    for member, data in zip(rows[::2], rows[1::2], strict=True):
+        match = _MEMBER.fullmatch(member)
+        where = f"{keys.applied(tag)} field {_shown(member)}"
+        if match is None or layout.tag_of(int(match[1], 16)) != tag:
+            problems.append(f"{where} names no resource set of its partition")
+            continue
+        try:
+            found[(int(match[1], 16), int(match[2], 16))] = position.decode(data)
+        except FrameError as error:
+            problems.append(f"{where}: {error}")
+    return found
+
+
+def _report(
+    host: int, layout: Layout, data: Any, left: Any, problems: list[str], silent_after: float, now: float
+) -> tuple[Source, Status | None]:
+    """What a probe says of itself, and how far that can be relied on. ``left`` is the milliseconds that the
+    record has to live: its age by the shard's clock, whatever the host's clock says."""
+    where = keys.status(layout.tag_of(host), host)
+    nothing = Source(host, "", 0, ABSENT, None)
+    if data is None:
+        return nothing, None
+    if not isinstance(data, bytes):
+        problems.append(f"{where}: {data}")
+        return nothing._replace(report=DAMAGED), None
+    try:
+        record = status.decode(data)
+    except FrameError as error:
+        problems.append(f"{where}: {error}")
+        return nothing._replace(report=DAMAGED), None
+    expires = isinstance(left, int) and left >= 0
+    age = max(0.0, status.EXPIRE_SECONDS - left / 1000.0 if expires else now - record.wall)
+    return Source(host, record.host_name, 0, SILENT if age > silent_after else REPORTED, age), record
 
 
 def _checked(reply: Any) -> Any:
+    if isinstance(reply, ReplyError):
+        raise error_for(reply)
     if isinstance(reply, Exception):
-        raise_for(reply)
         raise reply
     return reply
 
 
-def _split(member: bytes) -> tuple[int, int] | None:
-    host, _, number = member.partition(b":")
-    numbers = _hexadecimal(host), _hexadecimal(number)
-    return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
+def _is_failure(reply: Any) -> bool:
+    """Whether a shard did not answer, or cannot now."""
+    return isinstance(reply, ShardpulseError) or (
+        isinstance(reply, ReplyError) and not isinstance(error_for(reply), ShardError)
+    )
 
 
-def _hexadecimal(text: bytes) -> int | None:
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
+def _is_refusal(reply: ReplyError) -> bool:
+    return isinstance(error_for(reply), PermissionRefused)
+
+
+def _shown(data: object) -> str:
+    """Bytes that may be anything, for a message: short and without control characters."""
+    return repr(data[:60] if isinstance(data, bytes) else data)[:80]

@@ -151,7 +151,7 @@ def test_frame_that_does_not_fit_its_parts_is_refused_and_takes_no_number(make_p
 # ------------------------------------------------------------------ what is lost in the shard
 
 
-def test_deleted_entry_is_lost_in_the_books_until_it_is_sent_again(make_pipeline: MakePipeline) -> None:
+def test_deleted_entry_is_missing_in_the_books_until_it_is_sent_again(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(position_interval=0.4)
     key = keys.raw(pipeline.tag)
     pipeline.offer(10)
@@ -162,13 +162,13 @@ def test_deleted_entry_is_lost_in_the_books_until_it_is_sent_again(make_pipeline
     worker = pipeline.worker
     assert worker is not None
     deadline = time.monotonic() + 5
-    while pipeline.account().lost == 0:  # the writer is not serviced: nothing is sent again yet
+    while pipeline.account().missing == 0:  # the writer is not serviced: nothing is sent again yet
         worker.turn(0.01)
         assert time.monotonic() < deadline
     account = pipeline.account()
     # the table, frames 2 to 5 are applied; frame 6 is gone, 7 to 11 are refused
-    assert (account.applied, account.lost, account.pending) == (8, 12, 0)
-    assert (account.refused_frames, account.balanced) == (5, False)
+    assert (account.applied, account.lost, account.pending, account.missing) == (8, 0, 12, 12)
+    assert (account.refused_frames, account.balanced) == (5, True)
     pipeline.turn_until(pipeline.is_applied)
     pipeline.assert_everything_applied_once()
     assert pipeline.writer.account()["resent_frames"] == 6

@@ -1,0 +1,231 @@
+"""The balance of one (host, resource set, epoch), from counts made independently (pure).
+
+::
+
+    made = before + applied + lost + pending          in samples, at every moment
+
+    made      the probe's count of what it made: its status record, or the newest applied frame,
+              whichever is newer
+    before    made before the first frame that the filter's record knows of
+    applied   the filter's count of what it applied
+    lost      the filter's count of what the probe had given up when it was missed, and what the probe
+              has given up since and the filter has read past
+    pending   made - what the probe had made with the applied frame: in the probe's ring, or in the stream
+
+Status and position are read at different moments while data flows. No reading order is needed:
+a probe's count in an epoch only grows with its sequence numbers, so every (sequence, made) that
+any record mentions is a point of one curve that never falls. What lies off that curve
+contradicts the rest, whenever it was read. And made = before + applied + lost must hold within
+each position by itself, since there ``made`` is the probe's count and the others are the filter's.
+
+What is gone from the stream and still held in the ring is pending, for it will be sent again;
+``missing`` says how much that is. A host whose probe is silent may have made more than is known.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from acquisition.outbox.window import is_before
+from acquisition.wire import position
+from acquisition.wire.position import Position
+from acquisition.wire.status import SetStatus
+
+REPORTED = "reported"  #: the probe's own account is here and of now
+SILENT = "silent"  #: it is here, and too old: what was made since is unknown
+ABSENT = "absent"  #: it is not here: ``made`` is what the filter knows of, what is pending is unknown
+DAMAGED = "damaged"  #: there is something in its place that is none
+ENDED = "ended"  #: the probe stopped in order, and all that it made has been read by the filter
+RENUMBERED = "renumbered"  #: it is of another epoch than what the filter has read since: as if absent
+
+
+class Account(NamedTuple):
+    """One (host, resource set, epoch), in samples unless it says frames.
+
+    ``missing``, ``unsent`` are parts of ``pending``: read past by the filter without being applied,
+    and not yet acknowledged by a shard. ``dropped`` is the probe's own count of what its ring gave up
+    before it knew it applied. ``gaps`` counts gaps of unknown size (power cuts of the host, rings
+    that were deleted). ``wall``, ``interval`` are those of the newest applied samples. ``faults`` are
+    contradictions between the counts, in words.
+    """
+
+    host: int
+    host_name: str  #: "" while the probe's own account is not here
+    resource_set: int
+    report: str  #: REPORTED, SILENT, ABSENT, DAMAGED, ENDED, RENUMBERED
+    report_age: float | None  #: seconds
+    epoch: int
+    made: int
+    before: int
+    applied: int
+    invalid: int
+    lost: int
+    pending: int
+    missing: int
+    unsent: int
+    dropped: int
+    gaps: int
+    frames: int
+    lost_frames: int
+    refused_frames: int
+    duplicate_frames: int
+    resent_frames: int
+    go_backs: int
+    sheds: bool  #: its probe sheds frames at this time
+    wall: float
+    interval: float
+    faults: tuple[str, ...]
+
+    @property
+    def difference(self) -> int:
+        """Made less what became of it: above 0 samples that vanished uncounted, below 0 samples counted twice."""
+        return self.made - self.before - self.applied - self.lost - self.pending
+
+    @property
+    def duplicated(self) -> int:
+        """Samples counted more often than they were made."""
+        return max(0, -self.difference)
+
+    @property
+    def balanced(self) -> bool:
+        """The counts agree. Loss that is counted does not disturb the balance."""
+        return not self.faults
+
+    @property
+    def known(self) -> bool:
+        """Whether everything that was made is known, and with it what is pending."""
+        return self.report in (REPORTED, ENDED)
+
+
+class Source(NamedTuple):
+    """Whose account it is, and what is known of the probe's status record."""
+
+    host: int
+    host_name: str
+    resource_set: int
+    report: str
+    report_age: float | None
+
+
+#: A point of the curve: what it is, sequence number, samples made with it and all before it.
+_Point = tuple[str, int, int]
+
+
+def balance(source: Source, sent: SetStatus | None, done: Position | None, cursor: bytes) -> Account:
+    """The account of one resource set. ``cursor`` was read before ``done``, or with it.
+
+    Of two epochs the newer is the one that was seen later in the stream: when the filter has read past
+    all of the status, its own; else the status's, of which nothing was applied yet.
+    """
+    gaps = done.gaps if done is not None else 0
+    if sent is not None and done is not None and done.epoch != sent.epoch:
+        if _has_passed(cursor, sent):
+            sent, source = None, source._replace(report=RENUMBERED)
+        else:
+            done = None
+    known = done or Position(sent.epoch if sent is not None else 0, 0, 0, 0.0, 0.0)
+    made = max(known.made, sent.made) if sent is not None else known.made
+    given_up = 0 if sent is None else _given_up(sent, known, cursor)
+    lost_before = 0 if sent is None else _lost_before(sent, known)
+    outstanding = max(0, made - known.made)
+    if known.flags & position.ENDED and not outstanding:
+        source = source._replace(report=ENDED)
+    account = Account(
+        *source,
+        epoch=known.epoch,
+        made=made,
+        before=known.before - lost_before,
+        applied=known.applied,
+        invalid=known.invalid,
+        lost=known.lost + given_up + lost_before,
+        pending=outstanding - given_up,
+        missing=0 if sent is None else _missing(sent, known, cursor),
+        unsent=0 if sent is None else max(0, min(sent.made - sent.sent_samples, outstanding - given_up)),
+        dropped=0 if sent is None else sent.dropped_samples,
+        gaps=gaps,
+        frames=known.frames,
+        lost_frames=known.lost_frames,
+        refused_frames=known.refused,
+        duplicate_frames=known.duplicates,
+        resent_frames=0 if sent is None else sent.resent_frames,
+        go_backs=0 if sent is None else sent.go_backs,
+        sheds=bool(known.flags & position.SHEDS),
+        wall=known.wall,
+        interval=known.interval,
+        faults=(),
+    )
+    return account._replace(faults=(*_impossible(known), *_uncounted(account), *_off_the_curve(sent, known)))
+
+
+def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:
+    """Samples that are neither in the ring nor in the stream and that the filter has not been told of.
+
+    Whatever the probe dropped had been sent before it dropped it, or never was; so when the filter has read past
+    its newest acknowledged entry, and that is newer than all that it dropped, nothing of it can come any more.
+    """
+    if sent.sent < sent.floor - 1 or not _has_passed(cursor, sent):
+        return 0
+    return _adrift(sent, known)
+
+
+def _adrift(sent: SetStatus, known: Position) -> int:
+    """Samples that the ring no longer holds and the filter has not applied: in the stream, or nowhere."""
+    return max(0, sent.made - sent.held_samples - known.made) if sent.held_samples >= 0 else 0
+
+
+def _lost_before(sent: SetStatus, known: Position) -> int:
+    """The part of ``before`` that the ring gave up without knowing it applied: a filter that hears of an
+    epoch late (its shard was down for longer than the ring holds) cannot tell it from what was applied."""
+    return max(0, min(known.before, sent.dropped_samples - known.lost - _adrift(sent, known)))
+
+
+def _missing(sent: SetStatus, known: Position, cursor: bytes) -> int:
+    """Samples that the filter has read past without applying them, and that the ring still holds."""
+    if not _has_passed(cursor, sent):
+        return 0
+    dropped = sent.made - sent.held_samples if sent.held_samples >= 0 else 0
+    return max(0, sent.sent_samples - max(known.made, dropped))
+
+
+def _has_passed(cursor: bytes, sent: SetStatus) -> bool:
+    return bool(sent.sent_id) and not is_before(cursor, sent.sent_id.encode())
+
+
+def _impossible(known: Position) -> list[str]:
+    found = []
+    if known.invalid > known.applied:
+        found.append(f"of {known.applied} applied samples {known.invalid} are said to be invalid")
+    if max(known.frames, known.lost_frames) > known.sequence:
+        found.append(f"{known.frames} frames applied, {known.lost_frames} lost of {known.sequence} in the epoch")
+    return found
+
+
+def _uncounted(account: Account) -> list[str]:
+    difference = account.difference
+    if not difference:
+        return []
+    verdict = "are not accounted for" if difference > 0 else "are counted more than once"
+    return [
+        f"{abs(difference)} samples {verdict}: made {account.made}, before {account.before}, "
+        f"applied {account.applied}, lost {account.lost}, pending {account.pending}"
+    ]
+
+
+def _off_the_curve(sent: SetStatus | None, known: Position) -> list[str]:
+    """Pairs of counts that no probe can have had, one after the other."""
+    points: list[_Point] = [("the start of the epoch", 0, 0), ("the newest applied frame", known.sequence, known.made)]
+    if sent is not None:
+        points += [
+            ("the newest frame by the probe's status", sent.frames, sent.made),
+            ("the newest acknowledged frame by the probe's status", sent.sent, sent.sent_samples),
+        ]
+        if sent.held_samples >= 0:
+            points.append(("what the probe's ring no longer holds", sent.floor - 1, sent.made - sent.held_samples))
+    points.sort(key=lambda point: point[1:])
+    return [
+        f"{later[0]} (number {later[1]}, {later[2]} samples made) contradicts"
+        f" {earlier[0]} (number {earlier[1]}, {earlier[2]} samples made)"
+        for earlier, later in pairwise(points)
+        if later[2] < earlier[2] or (later[1] == earlier[1] and later[2] != earlier[2])
+    ]
