@@ -9,6 +9,7 @@ from acquisition.outbox.entry import Entry
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.shedding import is_kept, is_stale
 from acquisition.outbox.store import Outbox
+from acquisition.outbox.void import DAMAGED, give_up
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys
 
@@ -67,6 +68,9 @@ class Flight:
                     index += 1
                     continue
                 data = outbox.read(index)
+                if sequence <= window.restamp and not frame.is_whole(data):  # a right checksum would hide that
+                    give_up(outbox, window, sequence, DAMAGED)
+                    data = outbox.read(index)
                 if sequence > window.next:  # the ring dropped what was to come next, or it was shed
                     window.restamp = window.last
                     data = frame.with_floor(data, sequence, frame.MARK_SHEDS if sheds else 0)

@@ -5,6 +5,7 @@ All of it is one pipeline, every ``interval`` seconds, together with frames.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from acquisition.link.resp import pack
 from acquisition.outbox.flight import STALE, Expected
 from acquisition.outbox.numbering import renumber
 from acquisition.outbox.store import Outbox
+from acquisition.outbox.void import HOPELESS, give_up, reason_of
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import keys, position, status
 from acquisition.wire.position import Position
@@ -21,6 +23,8 @@ _CURSOR: Expected = (None, 1, 0, 0)
 APPLIED = 2
 _APPLIED: Expected = (None, APPLIED, 0, 0)
 _STATUS: Expected = (None, 3, 0, 0)
+_REJECTED: Expected = (None, 4, 0, 0)
+_MOST_REJECTED = 100  #: entries looked at for one frame, of up to 4 kB each
 
 
 class Positions:
@@ -42,12 +46,14 @@ class Positions:
         self.cursor = b""  #: of the filter in the stream
         self.level = 0.0  #: its water level in samples/s; 0: none
         self._reading = b""
+        self._doubted: deque[SendWindow] = deque()
 
     def begin(self, tag: str) -> None:
         """A new connection: the positions come before everything else."""
         self._tag = tag
         self._status_key = keys.status(tag, self._host)
         self._reading = b""
+        self._doubted.clear()
         self.synchronizing = True
         self.due = 0.0
 
@@ -70,9 +76,25 @@ class Positions:
                 self._reading += pack(("HMGET", keys.applied(self._tag), *members))
         if not self._asked:
             self.synchronizing = False
+        expected = [_CURSOR, _APPLIED] if self._asked else [_CURSOR]
+        commands = self._reading + self._ask_why(expected)
         record = status.encode(self._host_name, self._wall(), self._asked, rest)
-        commands = self._reading + pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS))
-        return commands, [_CURSOR, _APPLIED, _STATUS] if self._asked else [_CURSOR, _STATUS]
+        return commands + pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)), [*expected, _STATUS]
+
+    def _ask_why(self, expected: list[Expected]) -> bytes:
+        """Look for the frames in doubt among the entries that the filter has put aside since they came."""
+        commands = b""
+        for window in self._asked:
+            if window.in_doubt:
+                name = keys.rejected(self._tag)
+                commands += pack(("XRANGE", name, window.suspect_id, "+", "COUNT", _MOST_REJECTED))
+                expected.append(_REJECTED)
+                self._doubted.append(window)
+        return commands
+
+    def forgives(self, kind: int) -> bool:
+        """Whether an error in the place of this reply changes nothing: then nothing is given up."""
+        return kind == _REJECTED[1]
 
     def take(self, kind: int, reply: Any) -> list[SendWindow] | None:
         """Take a reply to something else than a frame of now: the windows that have gone back, None
@@ -82,7 +104,21 @@ class Positions:
             return []
         if kind == APPLIED and type(reply) is list and len(reply) == len(self._asked):
             return self._compare(reply)
+        if kind == _REJECTED[1]:
+            return self._decide(self._doubted.popleft(), reply)
         return [] if kind in (_STATUS[1], STALE) else None
+
+    def _decide(self, window: SendWindow, entries: Any) -> list[SendWindow]:
+        """Give up the frame in doubt if the filter will never take it; send again in any case."""
+        if not window.in_doubt:
+            return []
+        reason = reason_of(entries, window.suspect_id)
+        if reason in HOPELESS and give_up(self._outbox, window, window.suspect, reason):
+            window.stalls = window.patience = 0
+            window.go_back(window.suspect)
+        else:
+            window.resend(window.suspect)
+        return [window]
 
     def _compare(self, replies: list[bytes | None]) -> list[SendWindow]:
         went_back = []

@@ -151,6 +151,30 @@ class Outbox:
         if index in self._fresh:
             self._forget(index)
 
+    def replace(self, index: int, data: bytes) -> None:
+        """Put a frame without samples, no longer than the old one, in the place of a held one: it keeps its
+        number, its samples count as dropped."""
+        old = self._entries[index]
+        self._entries[index] = old._replace(samples=0, size=len(data))
+        self.bytes += space(len(data)) - space(old.size)
+        if index in self._fresh:
+            self._forget(index)
+        if old.offset == IN_MEMORY:
+            self._memory_bytes += len(data) - len(self._memory[index])
+            self._memory[index] = data
+        else:
+            oldest = self._oldest_on_disk() or old
+            try:
+                self._ring.write(old.offset, old.serial, oldest.serial, old.at, data)
+            except OSError:  # this process sends what it has here, a later one gives up again
+                self.count("ring_write")
+                self._fresh[index] = data
+                self._fresh_bytes += len(data)
+        if old.window is not None:
+            old.window.held -= old.samples
+            old.window.dropped_frames += 1
+            old.window.dropped_samples += old.samples
+
     def void(self, window: SendWindow) -> None:
         """Forget the frames of a window; their room is used again in turn."""
         for index in range(self.first, self.end):

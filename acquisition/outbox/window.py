@@ -13,6 +13,11 @@ back empty, or as an older replica, after it acknowledged.
 A stall is found exactly: the filter's cursor has passed the stream entry of an
 acknowledged frame, and yet the frame is not applied. Then something before it is missing.
 A filter that is down or slow does not move its cursor and is never taken for a stall.
+
+A frame that no filter will ever take stalls the window each time. After RESENDS resendings the window is
+``in_doubt``: the writer then looks for the frame among the entries that the filter has put aside, and
+gives it up only when it is there (``acquisition.outbox.void``). What a filter, shard or stream
+in trouble has not seen is never there.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from acquisition.wire.position import WANT_TABLE, Position
 
 #: After the k-th go-back in a row without progress, 2**k - 2 readings are skipped, at most this many.
 _MOST_PATIENCE = 31
+#: Resendings in vain of a frame that the filter has read, before the probe asks why it is not applied.
+RESENDS = 2
 
 
 class SendWindow:
@@ -31,9 +38,9 @@ class SendWindow:
 
     __slots__ = (
         "acked", "acked_id", "acked_made", "applied", "check", "check_id", "confirmed", "dropped_frames",
-        "dropped_samples", "epoch", "floor", "go_backs", "held", "highest", "last", "made", "next", "patience",
-        "present", "recovered", "resent", "resource_set", "restamp", "shed_frames", "shed_samples", "stalls",
-        "synchronized", "table", "wants_table",
+        "dropped_samples", "epoch", "floor", "go_backs", "held", "highest", "in_doubt", "last", "made", "next",
+        "patience", "present", "recovered", "resent", "resource_set", "restamp", "shed_frames", "shed_samples",
+        "stalls", "suspect", "suspect_id", "synchronized", "table", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
@@ -59,6 +66,9 @@ class SendWindow:
         self.check_id = b""
         self.restamp = 0
         self.stalls = self.patience = 0
+        self.suspect = 0  # the frame that was sent again because it is not applied; its newest stream id
+        self.suspect_id = b""
+        self.in_doubt = False  # it will never be, perhaps: nothing is sent again before that is known
         self.table = 0  # sequence of the newest complete table
         self.wants_table = True
 
@@ -68,7 +78,8 @@ class SendWindow:
         self.go_backs += target < self.next
         self.next = target
         self.restamp = self.last  # what was encoded until now carries an old floor
-        self.acked_id = self.check_id = b""
+        self.acked_id = self.check_id = self.suspect_id = b""
+        self.in_doubt = False
 
     def is_ahead(self, position: Position | None) -> bool:
         """Whether the filter has applied numbers that this probe does not know of: the end of
@@ -99,6 +110,7 @@ class SendWindow:
             return True
         if position.sequence > self.applied or not self.present:
             self.stalls = self.patience = 0
+            self.in_doubt = False
         self._go_on(position)
         return self._stalled(cursor) and self._retry(position.sequence + 1)
 
@@ -125,10 +137,18 @@ class SendWindow:
         if self.patience:
             self.patience -= 1
             return False
+        if self.stalls >= RESENDS and self.suspect_id and self.suspect == max(self.floor, sequence):
+            self.in_doubt = True
+            return False
+        self.resend(sequence)
+        return True
+
+    def resend(self, sequence: int) -> None:
+        """Go back to the frame that is not applied; the more often in a row, the more readings pass then."""
         self.stalls += 1
         self.patience = min(2**self.stalls - 2, _MOST_PATIENCE)
         self.go_back(sequence)
-        return True
+        self.suspect = self.next
 
 
 def is_before(left: bytes, right: bytes) -> bool:

@@ -272,8 +272,10 @@ class Writer:
                 window.acked = number
                 window.acked_made = made
                 window.acked_id = reply
+                if number == window.suspect:
+                    window.suspect_id = reply
                 flight.bytes -= length
-            elif isinstance(reply, ReplyError):
+            elif isinstance(reply, ReplyError) and not (window is None and self._positions.forgives(number)):
                 sender.refuse(reply, now)
                 return
             else:

@@ -200,6 +200,8 @@ def decode(data: bytes) -> Frame:
 
 def is_whole(data: bytes) -> bool:
     """Whether the checksum of an encoded frame still matches."""
+    if len(data) < HEADER_SIZE:
+        return False
     crc: int = _CRC.unpack_from(data, 4)[0]
     return crc == zlib.crc32(memoryview(data)[_CRC_START:])
 

@@ -1,0 +1,85 @@
+"""Giving up one frame: a void frame takes its place and its number, so that it alone is lost.
+
+Raising the floor past it would lose all that is held before it as well, whenever a shard that came
+back empty or as an older replica needs that again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from acquisition.outbox.entry import Entry
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.window import SendWindow
+from acquisition.wire import frame
+from acquisition.wire.frame import Frame
+
+#: Why the filter puts a frame aside that no filter will ever take (reasons of ``acquisition.errors.FrameError``).
+#: Others, such as ``version`` and ``partition``, pass when a filter or a layout is replaced.
+HOPELESS = frozenset({"short", "magic", "crc", "shape"})
+#: The frame was damaged in the ring: the probe has seen that itself.
+DAMAGED = "ring"
+_SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1e-3, 86400.0
+_INTERVAL_AT = [name for name, _ in frame.HEADER_FIELDS].index("interval")
+
+
+def reason_of(entries: Any, entry: bytes) -> str:
+    """Why the filter has put stream entry ``entry`` aside, "" when it has not.
+
+    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``filters.partition`` writes it).
+    """
+    for row in entries if isinstance(entries, list) else ():
+        try:
+            fields = dict(zip(row[1][::2], row[1][1::2], strict=True))
+            if fields[b"entry"] == entry:
+                return str(fields[b"reason"], "ascii", "replace")
+        except (TypeError, IndexError, ValueError, KeyError):
+            continue  # whoever wrote that was no filter
+    return ""
+
+
+def give_up(outbox: Outbox, window: SendWindow, sequence: int, reason: str) -> bool:
+    """Replace a held frame by a void one; it is counted as dropped, and as an error ``retired_<reason>``.
+    False when it is not held any more."""
+    for index in range(outbox.first, outbox.end):
+        entry = outbox.entry(index)
+        if entry.window is window and entry.sequence == sequence:
+            outbox.replace(index, _stand_in(outbox.host, window, entry, reason, outbox.read(index)))
+            outbox.count(f"retired_{reason}")
+            return True
+    return False
+
+
+def _stand_in(host: int, window: SendWindow, entry: Entry, reason: str, old: bytes) -> bytes:
+    """The void frame, no longer than the old one. Nothing in that can be trusted but what the outbox
+    knows by itself: the time is when it was stored, its interval is taken if it makes sense."""
+    interval = _interval(old)
+    monotonic = entry.at
+    wall = time.time() - (time.monotonic() - monotonic)
+    return frame.encode(
+        Frame(
+            frame.KIND_VOID,
+            0,
+            host,
+            window.resource_set,
+            0,
+            0,
+            interval,
+            window.epoch,
+            entry.sequence,
+            min(window.floor, entry.sequence),
+            entry.made,
+            int(wall // interval),
+            wall,
+            monotonic,
+            payload=reason.encode()[: entry.size - frame.HEADER_SIZE],
+        )
+    )
+
+
+def _interval(data: bytes) -> float:
+    if len(data) < frame.HEADER_SIZE:
+        return 1.0
+    found: float = frame.HEADER.unpack_from(data)[_INTERVAL_AT]
+    return found if _SHORTEST_INTERVAL <= found <= _LONGEST_INTERVAL else 1.0
