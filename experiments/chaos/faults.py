@@ -27,8 +27,8 @@ from experiments.testbed import Node
 
 _HEALTHY_SECONDS = 10.0
 _HEAL_SECONDS = 45.0
-_JUNK_BYTES = 1 << 20
-_MOST_JUNK = 1024
+_JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: smaller and smaller values, until not even these fit
+_MOST_JUNK = 2000
 
 Make = Callable[[Plant, Fault], AbstractContextManager[None]]
 
@@ -235,10 +235,10 @@ def fill_memory(plant: Plant, fault: Fault) -> Iterator[None]:
         layout = read_layout(cluster)
         tag = next(tag for tag in layout.tags if cluster.owner(keys.raw(tag)) == master.address)
         junk = [f"junk:{{{tag}}}:{number}" for number in range(_MOST_JUNK)]
-        value = bytes(_JUNK_BYTES)
-        for key in junk:
-            if isinstance(cluster.gather([(key, ("SET", key, value))])[0], Exception):
-                break
+        free = iter(junk)
+        for size in _JUNK_BYTES:
+            while not _failed(cluster.gather([((key := next(free)), ("SET", key, bytes(size)))])):
+                pass
         yield
         _until(lambda: not _failed(cluster.gather([(key, ("UNLINK", key)) for key in junk])), "junk stays")
     finally:

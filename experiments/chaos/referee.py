@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.snapshot.balance import Account
+from acquisition.snapshot.balance import REPORTED, Account
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.books import Books
 from experiments.chaos import reference
@@ -58,7 +58,7 @@ def _account_problems(notes: Sequence[Note], account: Account | None) -> list[st
     found = []
     if len({note.epoch for note in notes}) > 1 or account.epoch != notes[-1].epoch:
         found.append(f"epochs {sorted({note.epoch for note in notes})} in the log, {account.epoch} in the books")
-    if not account.reported:
+    if account.report != REPORTED:
         found.append("its probe's own account is missing")
     if account.made != made or account.applied != made:
         found.append(f"{made} samples were made; the books say {account.made} made, {account.applied} applied")

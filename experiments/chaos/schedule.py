@@ -81,12 +81,12 @@ LANES: dict[str, tuple[tuple[float, float], tuple[Kind, ...]]] = {
     "cluster": (
         (1.0, 5.0),
         (
-            Kind("kill_master", "shard", 6.0, 10.0, 8.0),
-            Kind("cut_master", "shard", 6.0, 12.0, 8.0),
-            Kind("freeze_master", "shard", 1.0, 9.0, 8.0),
-            Kind("kill_replica", "shard", 3.0, 8.0, 8.0),
-            Kind("cut_replica", "shard", 3.0, 8.0, 8.0),
-            Kind("lose_shard", "shard", 2.0, 6.0, 10.0),
+            Kind("kill_master", "shard", 6.0, 10.0, 4.0),
+            Kind("cut_master", "shard", 6.0, 12.0, 4.0),
+            Kind("freeze_master", "shard", 1.0, 9.0, 4.0),
+            Kind("kill_replica", "shard", 3.0, 8.0, 4.0),
+            Kind("cut_replica", "shard", 3.0, 8.0, 4.0),
+            Kind("lose_shard", "shard", 2.0, 6.0, 6.0),
             Kind("reshard", "cluster", 4.0, 12.0, 2.0, _partitions),
         ),
     ),
