@@ -61,7 +61,8 @@ def form(masters: Sequence[Address], release: tuple[int, ...] = (7,), seconds: f
 
 
 def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0) -> None:
-    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
+    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``,
+    and calls the cluster ok, which takes it two seconds by itself (before that it would refuse what is moved to it).
 
     Its configuration epoch will be the highest, so that nobody has to resolve a collision.
     Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
@@ -75,7 +76,11 @@ def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15
         own = _text(_call(client, "CLUSTER", "MYID"))
         ids = [_text(_call(other, "CLUSTER", "MYID")) for other in others]
         _wait(
-            lambda: all(name in _nodes(client) for name in ids) and all(own in _nodes(other) for other in others),
+            lambda: (
+                all(name in _nodes(client) for name in ids)
+                and all(own in _nodes(other) for other in others)
+                and _info(client)["cluster_state"] == "ok"
+            ),
             deadline,
             f"shard {newcomer} does not get to know the cluster",
         )

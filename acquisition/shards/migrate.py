@@ -11,12 +11,14 @@ REPLACE is safe. SETSLOT NODE is refused while the source still holds keys.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from acquisition.errors import ShardError, TemporaryError, UnavailableError
+from acquisition.errors import ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.resp import ReplyError, raise_for
+from acquisition.shards import interrupts
 from acquisition.shards.nodes import Members, Node
 from acquisition.shards.reshard import Move
 from acquisition.wire import keys
@@ -90,17 +92,38 @@ class Mover:
             self._make_room(source, target, slot)
         readers = self._waiting_readers(source)
         began = time.monotonic()
+        try:
+            with interrupts.deferred():  # Ctrl-C comes between two groups
+                moved = self._move_open(source, target, slots)
+        except ShardpulseError:
+            self._take_back(source, target, slots)
+            raise
+        seconds = time.monotonic() - began
+        if moved:
+            self._members.pipeline(source, readers)
+            self.moved = self.moved._replace(longest=max(self.moved.longest, seconds))
+        return seconds if moved else 0.0
+
+    def _move_open(self, source: str, target: str, slots: Sequence[int]) -> bool:
+        """Answers whether there were any keys."""
         self._open(source, target, slots)
         counts = self._members.all(source, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
         for slot, count in zip(slots, counts, strict=True):
             if count:
                 self._migrate(source, target, slot)
         self.declare(target, slots, first=source)
-        seconds = time.monotonic() - began
-        if any(counts):
-            self._members.pipeline(source, readers)
-            self.moved = self.moved._replace(longest=max(self.moved.longest, seconds))
-        return seconds if any(counts) else 0.0
+        return any(counts)
+
+    def _take_back(self, source: str, target: str, slots: Sequence[int]) -> None:
+        """After a failure, close the slots of which nothing has reached the target; the others stay open, for
+        ``mend``. While a slot is open the source creates no key in it, so that its filter waits."""
+        with contextlib.suppress(ShardpulseError):
+            for slot in slots:
+                self._members.call(source, "CLUSTER", "SETSLOT", slot, "STABLE")
+                if self._members.call(target, "CLUSTER", "COUNTKEYSINSLOT", slot):
+                    self._members.call(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+                else:
+                    self._members.call(target, "CLUSTER", "SETSLOT", slot, "STABLE")
 
     def _open(self, source: str, target: str, slots: Sequence[int]) -> None:
         commands = [("CLUSTER", "SETSLOT", slot, "IMPORTING", source) for slot in slots]
@@ -144,7 +167,9 @@ class Mover:
 
     def _wait_or_fail(self, reply: ReplyError, source: str, target: str, slot: int, deadline: float) -> None:
         text = str(reply)
-        passing = text.startswith("IOERR") or any(word in text for word in ("OOM", "LOADING", "BUSY", "NOREPLICAS"))
+        passing = text.startswith("IOERR") or any(
+            word in text for word in ("OOM", "LOADING", "BUSY", "NOREPLICAS", "CLUSTERDOWN")
+        )
         where = f"slot {slot} from {self._members.place(source)} to {self._members.place(target)}"
         if not passing:
             raise ShardError(f"{where}: {text}")
@@ -190,7 +215,7 @@ class Mover:
                 tag = name.decode()[len("commit:{") : -1]
                 value = self._members.pipeline(node, [*first, ("GET", keys.commit(tag))])[-1]
                 words = value.split() if isinstance(value, bytes) else []
-                if len(words) == 3:
+                if len(words) >= 2:  # commit id, cursor, …
                     self._members.pipeline(node, [*first, ("XTRIM", keys.raw(tag), "MINID", words[1])])
 
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
