@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.table import Table
@@ -59,6 +60,7 @@ class EmulatedHost:
         held_seconds: float,
         position_interval: float,
         logged: bool,
+        shed_after: float = SHED_AFTER,
     ) -> None:
         self.index = index
         self.number = host_number(index)
@@ -71,7 +73,13 @@ class EmulatedHost:
         self._start = common.strip.start(index)
         self._outbox = Outbox(None, max(held_frames * common.frame_bytes(), 1 << 16), held_seconds)
         self.writer = Writer(
-            self.number, host_name(index), seeds, Credentials(), self._outbox, position_interval=position_interval
+            self.number,
+            host_name(index),
+            seeds,
+            Credentials(),
+            self._outbox,
+            position_interval=position_interval,
+            shed_after=shed_after,
         )
 
     def waiting(self) -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
-from acquisition.outbox.entry import Entry
 from acquisition.outbox.overload import Overload
-from acquisition.outbox.shedding import is_kept, is_stale
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.void import DAMAGED, give_up
 from acquisition.outbox.window import SendWindow
@@ -56,14 +54,15 @@ class Flight:
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
         outbox, head, expected = self._outbox, self._head, self.expected
-        sheds = self._overload.state.is_active
+        overload = self._overload
+        marks = frame.MARK_SHEDS if overload.state.is_active else 0
         index = max(self._index, outbox.first)
         size = 0
         while index < outbox.end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
-                if sheds and sequence > window.highest and self._is_shed(entry, now):
+                if sequence > window.highest and overload.sheds(entry, now):
                     outbox.shed(index)
                     index += 1
                     continue
@@ -73,9 +72,9 @@ class Flight:
                     data = outbox.read(index)
                 if sequence > window.next:  # the ring dropped what was to come next, or it was shed
                     window.restamp = window.last
-                    data = frame.with_floor(data, sequence, frame.MARK_SHEDS if sheds else 0)
-                elif sequence <= window.restamp or sheds:
-                    data = frame.with_floor(data, window.floor, frame.MARK_SHEDS if sheds else 0)
+                    data = frame.with_floor(data, sequence, marks)
+                elif sequence <= window.restamp or marks:
+                    data = frame.with_floor(data, window.floor, marks)
                 if sequence <= window.highest:
                     window.resent += 1
                 else:
@@ -88,11 +87,6 @@ class Flight:
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
         self._index = index
-
-    def _is_shed(self, entry: Entry, now: float) -> bool:
-        """Whether a frame that was never sent is one of those to go; tables have no samples and stay."""
-        share = self._overload.state.share
-        return entry.samples > 0 and (not is_kept(entry.sequence, share) or is_stale(now - entry.at))
 
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""

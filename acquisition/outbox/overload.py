@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from acquisition.outbox import shedding
-from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading
+from acquisition.outbox.entry import Entry
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading, is_kept
 from acquisition.outbox.store import Outbox
 
 #: Over so many seconds the rate at which a host makes samples is averaged.
@@ -39,6 +40,14 @@ class Overload:
         reading = Reading(now, self._age(now), behind, moved, self._measured(now), level)
         self.state = shedding.advance(self.state, reading, self._after)
         self._cursor, self._applied = cursor, applied
+
+    def sheds(self, entry: Entry, now: float) -> bool:
+        """Whether a frame that was never sent is one of those to go: all that are too old, as the newest come
+        first, and the others but for their share. Tables have no samples and stay."""
+        share = self.state.share
+        return (
+            share < 1.0 and entry.samples > 0 and (now - entry.at > self._after or not is_kept(entry.sequence, share))
+        )
 
     def _age(self, now: float) -> float:
         """Seconds since the oldest frame that is neither applied nor shed was made; 0 without any."""

@@ -15,21 +15,20 @@ still grows and rises by a twentieth per second while data are fresh (additive i
 multiplicative decrease: Chiu and Jain 1989), until everything is sent again.
 
 A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, while
-the filter is more than ``_HOLD`` seconds behind what the shard already has of this probe.
+the filter is ``_HOLD`` behind what the shard already has of this probe.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-#: Seconds of excess age after which a probe above the water level sheds; one below waits twice as long.
+#: Seconds of excess age after which a probe above the water level sheds; one below waits ``_PATIENCE`` times as long.
 SHED_AFTER = 5.0
+_PATIENCE = 2.0
 #: Where the filter is not behind, the way to the shard is slow: a fault, unless it lasts so many times as long.
 _WAY = 12.0
-_BEHIND = 1.0
-_HOLD = 2.0
-#: Without a move for so long, the filter stands still.
-_STILL = 5.0
+#: Parts of that time: the filter is behind, frames are held, the filter stands still, data are stale, they are fresh.
+_BEHIND, _HOLD, _STILL, _STALE, _FRESH = 0.2, 0.4, 1.0, 0.5, 0.25
 _CUT = 0.8
 _RISE = 0.05
 _UNLEVELLED = 0.7
@@ -77,10 +76,10 @@ def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> She
     if not reading.moved and reading.age > state.age:
         base += reading.age - state.age
     base = min(base, reading.age)
-    if reading.now - moved_at > _STILL:
+    if reading.now - moved_at > _STILL * after:
         state, base = NORMAL, reading.age
     share = _share(state, reading, reading.age - base, after)
-    hold = reading.behind > _HOLD and (reading.moved or share < 1.0)
+    hold = reading.behind > _HOLD * after and (reading.moved or share < 1.0)
     return Shedding(share, hold, base, reading.age, reading.now, moved_at)
 
 
@@ -88,13 +87,13 @@ def _share(state: Shedding, reading: Reading, excess: float, after: float) -> fl
     talkative = 0.0 < reading.level < reading.rate
     levelled = reading.level / reading.rate if talkative else _UNLEVELLED
     if state.share == 1.0:
-        patience = _WAY if reading.behind < _BEHIND else 1.0 if talkative else 2.0
+        patience = _WAY if reading.behind < _BEHIND * after else 1.0 if talkative else _PATIENCE
         return max(_LEAST, levelled) if reading.moved and excess > patience * after else 1.0
-    if reading.age > after / 2.0:
+    if reading.age > _STALE * after:
         if reading.age < state.age or not reading.moved:
             return state.share  # the last cut is at work, or nothing is
         return max(_LEAST, min(levelled, state.share * _CUT))
-    if reading.age < after / 4.0 and reading.behind < _BEHIND:
+    if reading.age < _FRESH * after and reading.behind < _BEHIND * after:
         return min(1.0, state.share + _RISE * (reading.now - state.at))
     return state.share
 
@@ -102,11 +101,6 @@ def _share(state: Shedding, reading: Reading, excess: float, after: float) -> fl
 def is_kept(sequence: int, share: float) -> bool:
     """Whether a frame is among the ``share`` that is sent: evenly spaced numbers are."""
     return int(sequence * share) != int((sequence - 1) * share)
-
-
-def is_stale(age: float) -> bool:
-    """Whether a frame of so many seconds is too old to be sent while others are shed: the newest go first."""
-    return age > SHED_AFTER
 
 
 def behind(acknowledged: bytes, cursor: bytes) -> float:
