@@ -19,6 +19,8 @@ from filters.state import State
 
 #: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
 _MOST_SAMPLES = 48 * 1024
+#: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
+_SHORTEST = 1e-9
 
 
 class Item(NamedTuple):
@@ -87,7 +89,7 @@ class Smoother:
         if frame.ids != state.ids or frame.schema != state.schema or frame.metrics != state.metrics:
             state.align(frame.ids, frame.schema, frame.metrics, self.kernels)
         dt = frame.monotonic - state.monotonic
-        if not dt > 0.0:
+        if not dt >= _SHORTEST:
             state.start_anew()
             dt = 1.0
         state.monotonic = frame.monotonic
@@ -120,7 +122,8 @@ class Smoother:
             state.planes = result.planes[:, first:end]
             state.aged = result.marked[low:high] - first
             state.ages = result.ages[low:high]
-            state.track.invalid += invalid[i]
+            if frame.epoch == state.track.epoch:  # else a newer epoch began in the same read, with counts of its own
+                state.track.invalid += invalid[i]
             slot = frame.tick % len(state.prefixes)
             pieces = self._encoder.set_command(
                 state.prefixes[slot],

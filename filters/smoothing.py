@@ -22,6 +22,10 @@ Doubles = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 
 
+#: No metric reaches it (probes.metrics: 2^57), and squares of differences stay finite in float32.
+LARGEST = np.float32(1e18)
+
+
 class Batch(NamedTuple):
     """New samples of F frames and the state before them.
 
@@ -61,11 +65,11 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
         step = Step(x, elapsed, alpha, x - old["mean"] if "mean" in old else x, old, new)
         for kernel in kernels:
             kernel.update(step, new[kernel.name])
+        codes = _trusted(x, batch.codes)
     first = batch.aged[np.isinf(batch.ages)]
     if first.size:
         for i, kernel in enumerate(kernels):
             planes[i, first] = kernel.prime(x[first])
-    codes = _trusted(x, batch.codes)
     if codes is None:
         nothing = np.empty(0, np.intp)
         return Smoothed(planes, nothing, np.empty(0, np.uint8), np.empty(0, np.float32))
@@ -88,7 +92,7 @@ def _alpha(batch: Batch, elapsed: Floats) -> Floats:
     once per frame, in float64 as 1 - exp(-small) in float32 would lose digits, and singly only
     for the few that were not.
     """
-    if batch.tau.size > 1:
+    if batch.tau.size != 1:  # by sample; none where nothing but empty frames came
         if batch.aged.size:
             elapsed[batch.aged] += batch.ages
         return (-np.expm1(-elapsed.astype(np.float64) / batch.tau)).astype(np.float32)
@@ -101,10 +105,11 @@ def _alpha(batch: Batch, elapsed: Floats) -> Floats:
 
 
 def _trusted(x: Floats, codes: Codes | None) -> Codes | None:
-    """The codes, with RANGE where a sample is said to be valid but is no finite number."""
-    finite = np.isfinite(x)
-    if finite.all():
+    """The codes, with RANGE where a sample is said to be valid but is no number that can be smoothed:
+    not finite, or so large that a square of it is not."""
+    usable = np.abs(x) <= LARGEST
+    if usable.all():
         return codes
     checked = np.zeros(x.shape, np.uint8) if codes is None else codes.copy()
-    checked[~finite & ((checked & validity.CODE_MASK) == validity.VALID)] = validity.RANGE
+    checked[~usable & ((checked & validity.CODE_MASK) == validity.VALID)] = validity.RANGE
     return checked

@@ -41,6 +41,7 @@ from probes.sources.pidstat_header import (
     fits,
     has_digit,
     identity_at,
+    names_process,
     split_row,
     unknown_names,
     without_pid,
@@ -145,7 +146,7 @@ class PidstatParser:
             return tick
         tokens = line.split()
         at = identity_at(tokens)
-        if at >= 0 and (b"PID" in tokens[at:] or {b"TGID", b"TID"}.issubset(tokens[at:])):
+        if at >= 0 and names_process(tokens[at:]):
             return self._read_header(tokens[at:], b" ".join(tokens[:at]))
         if at >= 0 or without_pid(tokens):
             self.rejected.add(self.lines, "a header without PID")

@@ -89,6 +89,11 @@ def identity_at(tokens: Sequence[bytes]) -> int:
     return at if plausible and not any(name.replace(b".", b"").isdigit() for name in names) else -1
 
 
+def names_process(names: Sequence[bytes]) -> bool:
+    """Whether the identity columns of a header tell the process: PID, with -t TGID beside TID."""
+    return (b"TGID" if b"TID" in names else b"PID") in names
+
+
 def without_pid(tokens: Sequence[bytes]) -> bool:
     """Whether the tokens are a header that lacks the process id: at least two names that we know, no number."""
     known = sum(token in COLUMNS for token in tokens) + (bool(tokens) and tokens[-1] == b"Command")

@@ -56,9 +56,21 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
         for record in records(b"".join(bytes(piece) for piece in pieces)):
             assert record.codes().shape == next(iter(record.planes.values())).shape
     for state in partition.states.values():
-        assert state.track.made >= state.track.applied
         position = state.track.position()
         assert min(position._replace(tick=0, wall=0.0, lost_tick=0)) >= 0  # every count
+
+
+def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> None:
+    partition = Partition(0, "0", 1, FilterSettings())
+    smoother = Smoother(ALL, RecordEncoder(ALL, 600), 5.0)
+    values = bytes(4 * 3)
+    old = Frame(frame.KIND_SAMPLES, 1, 1, 1, 1, 3, 1.0, 7, 1, 1, 0, 1, 1.0, 1.0, bytes(8), values, b"\3\3\3")
+    new = old._replace(epoch=8, codes=b"\0\3\0", tick=2, wall=2.0, monotonic=2.0)
+    taken = partition.take([(b"1-0", [b"f", frame.encode(old)]), (b"2-0", [b"f", frame.encode(new)])])
+    for batch in batches([Item(partition, state, found) for state, found in taken]):
+        smoother.smooth(batch)
+    (state,) = partition.states.values()
+    assert (state.track.applied, state.track.invalid) == (3, 1)
 
 
 def records(data: bytes) -> list[smoothed.SmoothedRecord]:

@@ -186,6 +186,28 @@ def test_a_metric_can_have_its_own_time_constant() -> None:
     bench.compare()
 
 
+def test_nothing_but_frames_without_entities_where_metrics_have_their_own_time_constants() -> None:
+    bench = Bench(taus={"slow": 50.0})
+    bench.state(1).tau = bench.state(2).tau = np.array([50.0, 5.0])
+    bench.feed(bench.frame(1, 1.0, [], np.empty((0, 2))), bench.frame(2, 1.0, [], np.empty((0, 2))))
+    assert bench.states[1].planes.shape == bench.states[2].planes.shape == (4, 0)
+
+
+def test_what_float32_cannot_square_is_out_of_range() -> None:
+    bench = Bench()
+    for at, value in enumerate((1.0, 3.4e38, -3.4e38, 2.0, 2e18), 1):
+        bench.feed(bench.frame(1, float(at), [1], [[value]]))
+    assert np.isfinite(bench.states[1].planes[1:]).all()
+    assert bench.states[1].aged.tolist() == [0]  # the newest one was not used
+
+
+def test_an_interval_that_float32_takes_for_none_starts_anew() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1e-60, [1], [[1.0]]))
+    bench.feed(bench.frame(1, 2e-60, [1], [[3.0]]))
+    assert bench.states[1].planes[1:].ravel().tolist() == [3.0, 0.0, 0.0]
+
+
 def test_frames_without_entities_are_no_trouble() -> None:
     bench = Bench()
     bench.feed(bench.frame(1, 1.0, [], np.empty((0, 3))), bench.frame(2, 1.0, [1], [[1.0, 2.0, 3.0]]))

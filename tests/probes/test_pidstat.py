@@ -315,3 +315,10 @@ def test_well_formed_lines_give_their_numbers(
         assert row.values == pytest.approx(
             [number / 100 * scale for number, scale in zip(numbers, scales, strict=True)], rel=1e-14
         )
+
+
+def test_a_header_of_threads_without_their_process_is_no_header() -> None:
+    text = "12:00:01  UID  PID  TID  %usr  %system  %guest  %wait  %CPU  CPU  Command"
+    row = "12:00:02    0   12   12  1.00     2.00    0.00   0.00  3.00    1  init"
+    parser, ticks = parse(f"{text}\n{row}\n".encode())
+    assert (ticks, parser.rejected.count, parser.parsed) == ([], 2, 0)
