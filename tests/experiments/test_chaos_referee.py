@@ -1,0 +1,92 @@
+"""The referee finds what differs: the real pipeline fed by hand, then logs that say something else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards.launch import Shards
+from acquisition.snapshot import SnapshotReader, books
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.books import Books
+from experiments.chaos import host_log, referee
+from experiments.chaos.host_log import Note
+from experiments.chaos.load import Load
+from experiments.chaos.logged_host import LoggedHost
+from filters.settings import FilterSettings
+from filters.worker import Worker
+
+LOAD = Load(hosts=2, entities=4, metrics=5, interval=1.0, seed=5, invalid=0.05)
+TAU = 5.0
+
+
+class Played(NamedTuple):
+    logs: dict[int, list[Note]]
+    books: Books
+    blocks: tuple[Block, ...]
+
+
+@pytest.fixture
+def played(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Played]:
+    """Two hosts made 40 frames each; one of them was started anew in the middle."""
+    worker = Worker(cluster, read_layout(cluster), FilterSettings(tau_seconds=TAU))
+
+    def start(index: int) -> LoggedHost:
+        ring, log = tmp_path / f"{index}.ring", tmp_path / f"{index}.log"
+        return LoggedHost(LOAD, index, shards.addresses, ring, log, 1 << 20, 600.0)
+
+    hosts = [start(0), start(1)]
+    began, wall = time.monotonic() - 40.0, time.time() - 40.0
+    for number in range(40):
+        if number == 20:
+            hosts[1].close()
+            hosts[1] = start(1)
+        for host in hosts:
+            host.sample(wall + number, began + number * 1.001)
+    deadline = time.monotonic() + 10.0
+    found = Played({}, books.read(cluster, read_layout(cluster)), ())
+    made = {host.index: host_log.read(tmp_path / f"{host.index}.log") for host in hosts}
+    while True:
+        for host in hosts:
+            host.writer.service(time.monotonic())
+        worker.turn(0.01)
+        read = books.read(cluster, read_layout(cluster))
+        if not referee.judge_books(LOAD, made, read):
+            found = Played(made, read, SnapshotReader(cluster).latest().blocks)
+            break
+        assert time.monotonic() < deadline, referee.judge_books(LOAD, made, read)
+    yield found
+    worker.close()
+    for host in hosts:
+        host.close()
+
+
+def test_what_is_equal_is_found_equal_and_every_difference_is_found(played: Played) -> None:
+    logs, read, blocks = played
+    found = referee.judge_values(LOAD, logs, blocks, TAU)
+    assert found.problems == ()
+    assert found.mismatches == 0
+    assert found.entities >= 8
+    assert 0.0 < found.worst < 1.0
+
+    assert referee.judge_values(LOAD, logs, blocks, TAU * 1.001).mismatches  # another smoothing
+    one_host = referee.judge_values(LOAD, logs, blocks[:1], TAU)
+    assert one_host.mismatches in (logs[0][-1].samples, logs[1][-1].samples)  # all of the other one
+    for place in (5, 30, 39):
+        late = list(logs[0])
+        late[place] = late[place]._replace(monotonic=late[place].monotonic + 0.4)
+        assert referee.judge_values(LOAD, {0: late}, blocks, TAU).mismatches, place  # another time
+    missed = [note for note in logs[0] if note.number != 35]
+    assert referee.judge_values(LOAD, {0: missed}, blocks, TAU).mismatches  # a frame was applied that was never made
+    more = [*logs[0], logs[0][-1]._replace(number=40, sequence=logs[0][-1].sequence + 1)]
+    assert referee.judge_values(LOAD, {0: more}, blocks, TAU).mismatches  # a frame that was made is not applied
+
+    assert referee.judge_books(LOAD, {0: missed, 1: logs[1]}, read)
+    assert referee.judge_books(LOAD, {0: more, 1: logs[1]}, read)
+    other_epoch = [note._replace(epoch=note.epoch + 1) for note in logs[0]]
+    assert referee.judge_books(LOAD, {0: other_epoch, 1: logs[1]}, read)
