@@ -140,3 +140,46 @@ def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_
     window.synchronize(at(10))
     assert not window.is_ahead(at(13))
     assert window.is_ahead(at(14))
+
+
+def stall(window: SendWindow, reading: int) -> bool:
+    """The frames from 5 on were sent again and acknowledged; the cursor has passed them, 4 stays applied."""
+    if window.suspect == 5:
+        window.suspect_id = b"%d-0" % (100 * reading)
+    window.next, window.acked, window.acked_id = 11, 10, b"%d-9" % (100 * reading)
+    return window.observe(at(4), b"%d-9" % (100 * reading))
+
+
+def test_frame_that_was_sent_again_in_vain_is_doubted_before_it_is_sent_once_more() -> None:
+    window = sent(10)
+    readings = [(stall(window, reading), window.in_doubt) for reading in range(1, 7)]
+    assert readings == [(True, False), (True, False), *[(False, False)] * 2, (False, True), (False, True)]
+    assert (window.suspect, window.suspect_id, window.go_backs) == (5, b"600-0", 2)
+    window.resend(5)
+    assert (window.next, window.in_doubt) == (5, False)
+
+
+def test_progress_new_connections_and_lost_positions_end_the_doubt() -> None:
+    def doubting() -> SendWindow:
+        window = sent(10)
+        for reading in range(1, 6):
+            stall(window, reading)
+        assert window.in_doubt
+        return window
+
+    window = doubting()
+    assert not window.observe(at(5), b"1-0")
+    assert not window.in_doubt
+    for end in (lambda w: w.synchronize(at(4)), lambda w: w.observe(None, b""), lambda w: w.observe(at(2), b"")):
+        window = doubting()
+        end(window)
+        assert not window.in_doubt
+
+
+def test_another_frame_than_the_one_that_was_sent_again_is_not_doubted() -> None:
+    window = sent(10)
+    for reading in range(1, 5):
+        stall(window, reading)
+    window.floor = 7  # the ring has dropped it meanwhile
+    assert stall(window, 5)
+    assert (window.in_doubt, window.next) == (False, 7)

@@ -29,21 +29,6 @@ OwnCluster = Callable[..., Pipeline]
 
 
 @pytest.fixture
-def make_pipeline(cluster: Cluster, shards: Shards) -> Iterator[MakePipeline]:
-    made: list[Pipeline] = []
-
-    def make(**options: object) -> Pipeline:
-        options.setdefault("cluster", cluster)
-        options.setdefault("seeds", shards.addresses)
-        made.append(Pipeline(**options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for pipeline in made:
-        pipeline.close()
-
-
-@pytest.fixture
 def own_cluster(start_cluster: Callable[..., Shards], make_pipeline: MakePipeline) -> Iterator[OwnCluster]:
     """``own_cluster(count, directives=..., **options of Pipeline)``: a pipeline on a cluster of its own."""
 
