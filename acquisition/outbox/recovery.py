@@ -47,9 +47,10 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
         if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
             _void(window, entries)
         window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
+        if held.kind == frame.KIND_VOID:  # the samples that it stands for are in its ``made``
+            window.floor_made = -1
     window.last = held.sequence
     window.made = held.made + held.samples
-    window.held += held.samples
     at = min(record.at, now)
     entries.append(
         Entry(window, held.sequence, window.made, held.samples, record.offset, len(record.data), at, record.serial)
@@ -61,4 +62,4 @@ def _void(window: SendWindow, entries: list[Entry]) -> None:
         if entry.window is window:
             entries[index] = entry._replace(window=None)
     window.floor = window.last + 1
-    window.held = 0
+    window.floor_made = window.made

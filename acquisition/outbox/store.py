@@ -105,7 +105,6 @@ class Outbox:
             self._give_up(window, samples)
             return
         offset = self._write(window, need, at, data)
-        window.held += samples
         serial = 0
         if offset >= 0:
             serial = self._serial
@@ -171,7 +170,6 @@ class Outbox:
                 self._fresh[index] = data
                 self._fresh_bytes += len(data)
         if old.window is not None:
-            old.window.held -= old.samples
             old.window.dropped_frames += 1
             old.window.dropped_samples += old.samples
 
@@ -182,7 +180,7 @@ class Outbox:
             if entry.window is window:
                 self._entries[index] = Entry(None, *entry[1:])
         window.floor = window.last + 1
-        window.held = 0
+        window.floor_made = window.made
 
     def check(self) -> None:
         """Notice a ring file that was deleted and write it again; call it now and then."""
@@ -302,7 +300,7 @@ class Outbox:
         window = entry.window
         if window is not None:
             window.floor = entry.sequence + 1
-            window.held -= entry.samples
+            window.floor_made = entry.made
             if entry.sequence > window.confirmed and not entry.shed:
                 window.dropped_frames += 1
                 window.dropped_samples += entry.samples

@@ -38,7 +38,7 @@ class SendWindow:
 
     __slots__ = (
         "acked", "acked_id", "acked_made", "applied", "check", "check_id", "confirmed", "dropped_frames",
-        "dropped_samples", "epoch", "floor", "go_backs", "held", "highest", "in_doubt", "last", "made", "next",
+        "dropped_samples", "epoch", "floor", "floor_made", "go_backs", "highest", "in_doubt", "last", "made", "next",
         "patience", "present", "recovered", "resent", "resource_set", "restamp", "shed_frames", "shed_samples",
         "stalls", "suspect", "suspect_id", "synchronized", "table", "wants_table",
     )  # fmt: skip
@@ -55,7 +55,7 @@ class SendWindow:
         self.last = self.recovered = last
         self.made = made
         self.floor = self.next = last + 1
-        self.held = 0  # samples of the frames from floor on, counted one by one: the books compare it
+        self.floor_made = made  # samples made before the frame at floor, for the books; -1: unknown
         self.highest = last  # the highest sequence ever sent: below it, sending is sending again
         self.acked = self.acked_made = 0
         self.acked_id = b""

@@ -44,10 +44,11 @@ class Account(NamedTuple):
     """One (host, resource set, epoch), in samples unless it says frames.
 
     ``missing``, ``unsent`` are parts of ``pending``: read past by the filter without being applied,
-    and not yet acknowledged by a shard. ``dropped`` is the probe's own count of what its ring gave up
-    before it knew it applied. ``gaps`` counts gaps of unknown size (power cuts of the host, rings
-    that were deleted). ``wall``, ``interval`` are those of the newest applied samples. ``faults`` are
-    contradictions between the counts, in words.
+    and not yet acknowledged by a shard. ``dropped`` and ``shed`` are the probe's own counts, since its
+    start, of what it gave up before it knew it applied (its ring was full, or no filter could read
+    the frame), and of what it did not send because more is made than the pipeline takes. ``gaps``
+    counts gaps of unknown size (power cuts of the host, rings that were deleted). ``wall``, ``interval``
+    are those of the newest applied samples. ``faults`` are contradictions between the counts, in words.
     """
 
     host: int
@@ -65,6 +66,7 @@ class Account(NamedTuple):
     missing: int
     unsent: int
     dropped: int
+    shed: int
     gaps: int
     frames: int
     lost_frames: int
@@ -143,6 +145,7 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
         missing=0 if sent is None else _missing(sent, known, cursor),
         unsent=0 if sent is None else max(0, min(sent.made - sent.sent_samples, outstanding - given_up)),
         dropped=0 if sent is None else sent.dropped_samples,
+        shed=0 if sent is None else sent.shed_samples,
         gaps=gaps,
         frames=known.frames,
         lost_frames=known.lost_frames,
@@ -171,21 +174,21 @@ def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:
 
 def _adrift(sent: SetStatus, known: Position) -> int:
     """Samples that the ring no longer holds and the filter has not applied: in the stream, or nowhere."""
-    return max(0, sent.made - sent.held_samples - known.made) if sent.held_samples >= 0 else 0
+    return max(0, sent.floor_samples - known.made)
 
 
 def _lost_before(sent: SetStatus, known: Position) -> int:
     """The part of ``before`` that the ring gave up without knowing it applied: a filter that hears of an
     epoch late (its shard was down for longer than the ring holds) cannot tell it from what was applied."""
-    return max(0, min(known.before, sent.dropped_samples - known.lost - _adrift(sent, known)))
+    on_its_way = max(0, sent.made - known.made)
+    return max(0, min(known.before, sent.dropped_samples + sent.shed_samples - known.lost - on_its_way))
 
 
 def _missing(sent: SetStatus, known: Position, cursor: bytes) -> int:
     """Samples that the filter has read past without applying them, and that the ring still holds."""
     if not _has_passed(cursor, sent):
         return 0
-    dropped = sent.made - sent.held_samples if sent.held_samples >= 0 else 0
-    return max(0, sent.sent_samples - max(known.made, dropped))
+    return max(0, sent.sent_samples - max(known.made, sent.floor_samples))
 
 
 def _has_passed(cursor: bytes, sent: SetStatus) -> bool:
@@ -220,8 +223,8 @@ def _off_the_curve(sent: SetStatus | None, known: Position) -> list[str]:
             ("the newest frame by the probe's status", sent.frames, sent.made),
             ("the newest acknowledged frame by the probe's status", sent.sent, sent.sent_samples),
         ]
-        if sent.held_samples >= 0:
-            points.append(("what the probe's ring no longer holds", sent.floor - 1, sent.made - sent.held_samples))
+        if sent.floor_samples >= 0:
+            points.append(("what the probe's ring no longer holds", sent.floor - 1, sent.floor_samples))
     points.sort(key=lambda point: point[1:])
     return [
         f"{later[0]} (number {later[1]}, {later[2]} samples made) contradicts"

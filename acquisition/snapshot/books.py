@@ -72,6 +72,7 @@ class Totals(NamedTuple):
     unsent: int
     duplicated: int
     dropped: int
+    shed: int
     gaps: int
     frames: int
     resent_frames: int

@@ -39,7 +39,7 @@ class SetStatus(NamedTuple):
     dropped_frames: int  #: dropped by the ring before the probe knew them applied
     dropped_samples: int
     go_backs: int
-    held_samples: int = -1  #: in the ring, summed frame by frame; -1: a probe that does not say
+    floor_samples: int = -1  #: samples made before the frame at floor; -1: the probe does not say
     shed_frames: int = 0  #: given up before they were sent: more is made than the pipeline takes
     shed_samples: int = 0
 
@@ -68,7 +68,7 @@ def row(window: SendWindow) -> SetStatus:
         window.dropped_frames,
         window.dropped_samples,
         window.go_backs,
-        window.held,
+        window.floor_made,
         window.shed_frames,
         window.shed_samples,
     )

@@ -20,8 +20,9 @@ def sent(
     made: int = 100, sent_samples: int = 80, sent_id: str = "8-0", epoch: int = EPOCH, floor: int = 1, dropped: int = 0
 ) -> SetStatus:
     """Frames of one sample each: 100 made, 80 acknowledged, all from ``floor`` on in the ring."""
-    held = made - floor + 1
-    return SetStatus(epoch, made, made, floor, sent_samples, sent_id, sent_samples, 0, 3, dropped, dropped, 0, held)
+    return SetStatus(
+        epoch, made, made, floor, sent_samples, sent_id, sent_samples, 0, 3, dropped, dropped, 0, floor - 1
+    )
 
 
 def done(applied: int, lost: int = 0, before: int = 0, epoch: int = EPOCH, flags: int = 0) -> Position:
@@ -51,7 +52,7 @@ def account(
         (sent(sent_id=""), done(60), b"9-0", (100, 0, 0, 40, 0)),  # it went back: all of it is on its way
         (sent(), done(50, lost=30), b"9-0", (100, 0, 30, 20, 0)),
         (sent(), done(20, before=60), b"9-0", (100, 60, 0, 20, 0)),
-        (sent(floor=61, dropped=25), done(20, before=60), b"9-0", (100, 35, 25, 20, 0)),  # dropped, never applied
+        (sent(floor=61, dropped=45), done(20, before=60), b"9-0", (100, 35, 25, 20, 0)),  # dropped, never applied
         (sent(), done(100), b"9-0", (100, 0, 0, 0, 0)),
         (sent(), done(120), b"9-0", (120, 0, 0, 0, 0)),  # the status is older than the position
         (sent(), None, b"", (100, 0, 0, 100, 0)),
@@ -94,11 +95,11 @@ def test_a_probe_that_stopped_in_order_has_nothing_pending() -> None:
         (sent(), done(90)._replace(frames=91), "91 frames applied"),
         (sent(), done(120)._replace(sequence=100), "number 100, 120 samples made"),
         (sent(), done(80)._replace(applied=85, made=85), "number 80, 85 samples made"),
-        (sent()._replace(made=70, held_samples=70), done(80), "number 100, 70 samples made"),
-        (sent()._replace(made=200), done(80), "ring no longer holds (number 0, 100 samples"),
-        (sent()._replace(made=90, held_samples=90), done(100), "number 100, 90 samples made"),
+        (sent()._replace(made=70), done(80), "number 100, 70 samples made"),
+        (sent()._replace(made=200), done(100), "number 100, 200 samples made"),
+        (sent()._replace(made=90), done(100), "number 100, 90 samples made"),
         (sent()._replace(sent_samples=79), done(80), "number 80, 79 samples made"),
-        (sent()._replace(held_samples=99), done(80), "ring no longer holds (number 0, 1 samples"),
+        (sent()._replace(floor_samples=1), done(80), "ring no longer holds (number 0, 1 samples"),
         (sent()._replace(frames=0), done(80), "number 0, 100 samples made"),
     ],
 )
@@ -118,7 +119,7 @@ def test_readings_of_any_age_never_contradict_each_other(choice: random.Random, 
     floor = choice.randint(1, frames + 1)
     status = SetStatus(
         EPOCH, before[frames], frames, floor, acked, f"{acked}-1" if acked else "", before[acked], 0, 0, 0, 0, 0,
-        before[frames] - before[floor - 1],
+        before[floor - 1],
     )  # fmt: skip
     sequence, start = choice.randint(0, len(sizes)), 0
     lost = sum(size for size in sizes[:sequence] if choice.random() < 0.1)

@@ -16,7 +16,7 @@ from acquisition.wire import status
 def window() -> SendWindow:
     made = SendWindow(0xFFFFFFFF, 2**63, 12, 300)
     made.acked, made.acked_id, made.acked_made, made.applied = 11, b"1700-3", 290, 9
-    made.held = 250
+    made.floor_made = 50
     made.dropped_frames, made.dropped_samples, made.resent, made.go_backs = 1, 20, 3, 2
     return made
 
@@ -44,9 +44,9 @@ def test_columns_are_found_by_name() -> None:
 
 def test_a_probe_that_does_not_say_what_it_holds() -> None:
     document = json.loads(DATA)
-    place = document["fields"].index("held_samples")
+    place = document["fields"].index("floor_samples")
     del document["fields"][place], document["sets"]["ffffffff"][place]
-    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF].held_samples == -1
+    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF].floor_samples == -1
 
 
 def test_what_json_does_not_know_is_written_as_text() -> None:
