@@ -171,7 +171,7 @@ class Agent:
         self._probe.close()
         if self._writer is not None:
             self._writer.set_extra_status(self._probe.account())
-            if not self._writer.drain(_DRAIN_SECONDS):
+            if not self._writer.finish(_DRAIN_SECONDS):
                 unsent = self._writer.account()["unsent_frames"]
                 report(f"stopped with {unsent} frames unsent; the next start sends them")
             self._writer.close()

@@ -19,6 +19,16 @@ def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
     return numbered.sequence
 
 
+def append_ends(outbox: Outbox) -> None:
+    """Say in every resource set that the probe stops in order: if its ring is gone when it starts again, as
+    after a reboot of the host, nothing is missing."""
+    for window in list(outbox.windows.values()):
+        content = Frame(
+            frame.KIND_END, 0, outbox.host, window.resource_set, 0, 0, 1.0, 0, 0, 0, 0, 0, time.time(), time.monotonic()
+        )
+        append(outbox, window, content)
+
+
 def renumber(outbox: Outbox, window: SendWindow) -> None:
     """Start a new epoch with the frames that the filter cannot have seen: see ``SendWindow.is_ahead``."""
     unseen = [frame.decode(data) for data in outbox.frames_after(window, window.recovered)]

@@ -17,7 +17,7 @@ from acquisition.link.resp import Address, Credentials, ReplyError
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.outbox import account
 from acquisition.outbox.flight import SURPLUS, Flight
-from acquisition.outbox.numbering import append
+from acquisition.outbox.numbering import append, append_ends
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.positions import APPLIED, Positions
 from acquisition.outbox.sender import Sender
@@ -187,6 +187,11 @@ class Writer:
         if not expected:
             return positions.due
         return min(self._reply_due, positions.due) if not positions.synchronizing else self._reply_due
+
+    def finish(self, seconds: float) -> bool:
+        """Say that no more frames will come, then ``drain``. A later process may go on all the same."""
+        append_ends(self._outbox)
+        return self.drain(seconds)
 
     def drain(self, seconds: float) -> bool:
         """Wait at most ``seconds`` until the shard has acknowledged every frame and the status."""
