@@ -103,6 +103,12 @@ def session(seed: int, number: int) -> Session:
     return Session(tuple(reads), mutated)
 
 
+def dump(case: Session) -> bytes:
+    """The input, to be saved: a line per entry, a blank line between two reads."""
+    reads = ["".join(f"{entry.fields!r}\n" for entry in read) for read in case.reads]
+    return "\n".join(reads).encode()
+
+
 def run(case: Session) -> Outcome:
     """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
     with bounded(_CPU_SECONDS):

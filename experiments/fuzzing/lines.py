@@ -68,6 +68,11 @@ def session(seed: int, number: int) -> Session:
     return Session(tool, b"\n".join(lines) + end, mutated)
 
 
+def dump(case: Session) -> bytes:
+    """The input, to be saved: ``shardpulse replay`` takes it as it is."""
+    return case.data
+
+
 def run(case: Session) -> Outcome:
     """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
     lines = case.data.split(b"\n")
