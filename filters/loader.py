@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster, Layout, layout_command
 from acquisition.link.resp import Address, Connection
 from filters.background import Background, Outcome
 from filters.channel import Channel
@@ -65,7 +65,10 @@ class Loader:
         partition = self.empty(number)
         connection = self._cluster.connect(address)
         try:
-            return Loaded(partition, connection, load(partition, connection, self._kernels))
+            damage = load(partition, connection, self._kernels)
+            if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
+                connection.pipeline([layout_command(self._layout.partitions, self._layout.keep_ticks)])  # or MOVED
+            return Loaded(partition, connection, damage)
         except BaseException:
             connection.close()
             raise

@@ -193,8 +193,13 @@ class Layout:
 
 def write_layout(cluster: Cluster, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
     """Store the layout of a new cluster; an existing one is never changed."""
+    cluster.call(keys.LAYOUT, *layout_command(partitions, keep_ticks))
+
+
+def layout_command(partitions: int, keep_ticks: int) -> tuple[str, ...]:
+    """The command that stores the layout where there is none."""
     value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions, "keep_ticks": keep_ticks})
-    cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value, "NX")
+    return ("SET", keys.LAYOUT, value, "NX")
 
 
 def read_layout(cluster: Cluster) -> Layout:

@@ -81,6 +81,8 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
         "cluster-node-timeout": "5000",
         "cluster-require-full-coverage": "no",
         "repl-diskless-sync-delay": "0",  # a replica that has not synchronized does not take over
+        "repl-diskless-load": "on-empty-db",
+        "rdb-del-sync-files": "yes",  # else a replica keeps its first copy on disk, and starts again with that
         "slowlog-log-slower-than": "-1",
         "latency-monitor-threshold": "0",
         "jemalloc-bg-thread": "no",  # this thread alone would not be covered by the CPU lists
