@@ -31,7 +31,7 @@ _REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
 _MOST_COUNTED = 1 << 62
 _MOST_ENTRIES = 512
-_MOST_BYTES = 1 << 20  #: of one read: while a worker is saturated, every partition gets its turn
+_MOST_BYTES = 1 << 20
 
 
 class Partition:
@@ -52,7 +52,8 @@ class Partition:
         self.told = 0  #: how many of these the worker has counted
         self.reasons: dict[str, str] = {}  #: why entries were put aside, the newest of each kind; the worker tells them
         self.level = 0.0  #: the worker's water level in samples/s, 0: none
-        self.most_entries = _MOST_ENTRIES  #: of the next read
+        self.most_bytes = _MOST_BYTES  #: of one read: while a worker is saturated, every partition gets its turn
+        self.most_entries = _MOST_ENTRIES  #: the same, by the frames of the last read
         self._dirty: dict[bytes, State] = {}
         self._records: dict[tuple[bytes, int], list[Piece]] = {}
         self._extra: list[bytes] = []
@@ -90,7 +91,7 @@ class Partition:
         self.cursor = entries[-1][0]
         self._kept.append((self.cursor, size))
         self._kept_bytes += size
-        self.most_entries = min(_MOST_ENTRIES, 1 + _MOST_BYTES * len(entries) // (size + 1))
+        self.most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, self.most_bytes) * len(entries) // (size + 1))
         return accepted
 
     def _state(self, frame: Frame) -> State:
