@@ -102,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=10.0, metavar="S", help="length of the measured window (default 10)")
     add("--warmup", type=float, default=3.0, metavar="S", help="time before the window (default 3)")
     add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
-    add("--filters", type=int, default=1, metavar="K", help="filter processes, each with its partitions (default 1)")
+    add("--filters", type=int, default=1, metavar="K", help="filter processes that share the partitions (default 1)")
     add("--generators", type=int, default=0, metavar="N", help="generator processes (default: one per 15,000 hosts)")
     add("--invalid", type=float, default=0.01, metavar="SHARE", help="share of invalid samples (default 0.01)")
     add("--churn", type=float, default=0.1, metavar="SHARE", help="share of the VMs replaced in an hour (default 0.1)")

@@ -154,7 +154,7 @@ def _write_config(options: Options, directory: Path) -> str:
 
 
 def _filter_command(options: Options, directory: Path, config: str, addresses: Sequence[str], part: int) -> list[str]:
-    arguments = [config, ",".join(addresses), str(part), str(options.filters)]
+    arguments = [config, ",".join(addresses)]
     if options.profile:
         output = str(directory / f"filter-{part}.json")
         return python("experiments.profiler", output, "experiments.filter_process", *arguments)

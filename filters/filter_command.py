@@ -20,15 +20,18 @@ from acquisition.link.cluster import Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
 from filters.allocator import keep_freed_memory
 from filters.kernels import REGISTRY
+from filters.leases import Leases, new_holder
 from filters.settings import FilterSettings
 from filters.worker import Worker
 
 _DESCRIPTION = """\
 Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
 trend of every sample that knows time, and commits state and cursor in one transaction, so that it
-can be killed and started again at any moment. Entries that are no frames are put aside in the
-streams rejected:{PARTITION}, with their reason. SIGHUP reads the configuration again (a bad file
-leaves the old one running); SIGTERM and Ctrl-C stop it in order."""
+can be killed and started again at any moment. Any number of workers, on any machines, share the
+partitions between themselves; when one dies the others take over ([filter] lease_seconds).
+Entries that are no frames are put aside in the streams rejected:{PARTITION}, with their reason.
+SIGHUP reads the configuration again (a bad file leaves the old one running); SIGTERM and Ctrl-C
+stop it in order."""
 
 _EXAMPLES = """\
 shardpulse filter                            shards and settings from the configuration
@@ -88,18 +91,26 @@ class _Service:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
         self._settings = self._read()
+        self._me = new_holder(self._settings.filter.lease_seconds)
         self._cluster = connect(self._settings.shards)
 
     def run(self) -> None:
         """Until SIGTERM, SIGINT or the time is over."""
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
-            worker = Worker(self._cluster, layout, filter_settings(self._settings, layout.keep_ticks))
-            worker.run(lambda: self._over() or self._reload)
+            worker = Worker(self._cluster, layout, filter_settings(self._settings, layout.keep_ticks), ())
+            leases = Leases(worker, self._cluster, layout, self._me, _say)
+            worker.run(lambda: self._over() or self._reload, leases.turn)
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
+            before = self._settings
             if self._reload and not self._over():
                 layout = self._load_again(layout)
+            if self._over() or _other_leases(before, self._settings):
+                leases.leave()
+                self._me = new_holder(self._settings.filter.lease_seconds)
+            else:
+                leases.close()
 
     def _over(self) -> bool:
         return self._stopped or time.monotonic() >= self._deadline
@@ -145,6 +156,11 @@ class _Service:
             self._reload = True
         else:
             self._stopped = True
+
+
+def _other_leases(before: Settings, now: Settings) -> bool:
+    """Whether what this worker holds is worth nothing under the new settings."""
+    return before.shards != now.shards or before.filter.lease_seconds != now.filter.lease_seconds
 
 
 def _with_shards(settings: Settings, addresses: list[str]) -> Settings:

@@ -32,17 +32,20 @@ class Plan(NamedTuple):
     wanting: bool
 
 
-def plan(me: bytes, views: Mapping[int, View], held: Collection[int], waiting: Collection[int]) -> Plan:
+def plan(
+    me: bytes, partitions: int, views: Mapping[int, View], held: Collection[int], waiting: Collection[int]
+) -> Plan:
     """What worker ``me`` does now.
 
-    ``held`` are partitions whose state it has in memory (it may have been late to renew them),
-    ``waiting`` those that have been free for so long that it takes them whatever its share is:
-    whoever lacks partitions does not reach these.
+    ``views`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
+    state it has in memory (it may have been late to renew them), ``waiting`` those that have been
+    free for so long that it takes them whatever its share is: whoever lacks partitions does not
+    reach these.
     """
     workers = {me}.union(*(view.workers for view in views.values()))
     counts = Counter(dict.fromkeys(workers, 0))
     counts.update(view.holder for view in views.values() if view.holder in workers)
-    shares = _shares(counts, len(views))
+    shares = _shares(counts, partitions)
     missing = shares[me] - counts[me]
     free = sorted((n for n, view in views.items() if not view.holder), key=lambda n: (n not in held, rank(me, n)))
     take = [n for i, n in enumerate(free) if i < missing or n in waiting]

@@ -21,18 +21,19 @@ from filters.batching import Item, Smoother, batches
 from filters.channel import BLOCK_MS, COMMIT, READ, TRIM, Channel, Overtaken
 from filters.garbage import Sweeper
 from filters.loader import Loader
+from filters.pace import Pace, together
 from filters.partition import Partition
 from filters.readiness import Readiness
-from filters.record import Piece, RecordEncoder
+from filters.record import RecordEncoder
 from filters.settings import FilterSettings
 from filters.shard_map import ShardMap
+from filters.speed import Speed
 from filters.trouble import Trouble
 from filters.water_level import WaterLevel
 
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
 _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
-_MOST_SAMPLES = 2_000_000
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -51,7 +52,6 @@ class Worker:
         numbers: Iterable[int] | None = None,
         report: Callable[[str], None] = lambda text: print(f"shardpulse filter: {text}", file=sys.stderr, flush=True),
     ) -> None:
-        self._settings = settings
         self._trouble = trouble = Trouble(report)
         self._kernels = kernels.select(settings.kernels)
         self._smoother = Smoother(
@@ -61,7 +61,8 @@ class Worker:
         self.readiness = Readiness()
         self._turned = time.monotonic()
         self._next_check = 0.0
-        self._busy = 0.0
+        self._pace = Pace(settings.linger_seconds)
+        self._speed = Speed()
         self._water_level = WaterLevel()
         self._counters = dict.fromkeys(("frames", "samples", "commits", "loads", "rejected", "overtaken"), 0)
         self.background = Background()
@@ -75,6 +76,11 @@ class Worker:
     def counters(self) -> dict[str, int]:
         """What was done since the start, by name."""
         return {**self._counters, "errors": self._trouble.count}
+
+    @property
+    def overtaken(self) -> int:
+        """How often somebody else had committed."""
+        return self._counters["overtaken"]
 
     # ---------------------------------------------------------------- partitions
 
@@ -104,11 +110,12 @@ class Worker:
 
     # ---------------------------------------------------------------- the loop
 
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Work until ``stopped()``; it is asked at least once a second."""
+    def run(self, stopped: Callable[[], bool], between: Callable[[], float] = lambda: 1.0) -> None:
+        """Work until ``stopped()``; it and ``between`` are called before every turn of the loop, which
+        waits at most as long as ``between`` says, in seconds."""
         sweeper = Sweeper()
         while not stopped():
-            self.turn(1.0)
+            self.turn(between())
             sweeper.turn(time.monotonic())
         self.close()
 
@@ -132,6 +139,7 @@ class Worker:
         slept = time.monotonic()
         ready = self.readiness.wait(wake - slept)
         woke = time.monotonic()
+        before = self._counters["samples"]
         worked: list[Channel] = []
         items = self._receive_all(ready.channels, worked)
         self._smooth(items)
@@ -141,11 +149,10 @@ class Worker:
             action()
         ended = time.monotonic()
         self._notice_silence(ended)
-        share = 1.0 - (woke - slept) / max(1e-6, ended - began)
-        weight = min(1.0, (ended - began) / 0.5)
-        self._busy += weight * (share - self._busy)
+        self._pace.note(ended - began, woke - slept)
+        self._speed.note(self._counters["samples"] - before, ended - woke)
         states = (state for channel in self._channels.values() for state in channel.partition.states.values())
-        self._water_level.measure(ended, self._busy, self._counters["samples"], states)
+        self._water_level.measure(ended, self._pace.busy, self._counters["samples"], states)
 
     def _receive_all(self, channels: list[Channel], worked: list[Channel]) -> list[Item]:
         """What came, until it is enough for one turn: the rest stays readable."""
@@ -155,7 +162,7 @@ class Worker:
             self._guard(channel, self._receive, items, worked)
             samples += sum(item.frame.samples for item in items[seen:])
             seen = len(items)
-            if seen >= _MOST_FRAMES or samples >= _MOST_SAMPLES:
+            if seen >= _MOST_FRAMES or samples >= self._speed.turn_samples:
                 break
         return items
 
@@ -240,23 +247,20 @@ class Worker:
     def _commit(self, channel: Channel) -> None:
         assert channel.connection is not None
         channel.partition.level = self._water_level.value
+        channel.partition.most_bytes = self._speed.read_bytes
         pieces, replies = channel.partition.commit(channel.full(time.monotonic()))
         channel.expected.append((COMMIT, replies))
         trim = channel.partition.trim_command(time.time())
         if trim is not None:
             pieces.append(trim)
             channel.expected.append((TRIM, 1))
-        linger = self._linger()
+        linger = self._pace.linger()
         if not linger:
             pieces.append(channel.partition.read_command(BLOCK_MS, channel.partition.most_entries))
             channel.expected.append((READ, 3))
-        channel.due = _together(time.monotonic(), linger) if linger else None
-        channel.connection.send(_joined(pieces))
+        channel.due = together(time.monotonic(), linger) if linger else None
+        channel.connection.send(b"".join(pieces))
         self._counters["commits"] += 1
-
-    def _linger(self) -> float:
-        """How long to let frames gather: nothing while there is CPU to spare, the more the less there is."""
-        return self._settings.linger_seconds * min(1.0, max(0.0, (self._busy - 0.2) / 0.6))
 
     # ---------------------------------------------------------------- trouble
 
@@ -289,13 +293,3 @@ class Worker:
         partition.reasons.clear()
         self._counters["rejected"] += partition.rejected - partition.told
         partition.told = partition.rejected
-
-
-def _together(now: float, linger: float) -> float:
-    """The next multiple of ``linger``: partitions that linger are read at the same moment, so that
-    their frames share one batch."""
-    return (now // linger + 1.0) * linger
-
-
-def _joined(pieces: list[Piece]) -> bytes:
-    return b"".join(pieces)
