@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from acquisition.errors import ShardError, UnavailableError
+from acquisition.errors import ShardError, TemporaryError, UnavailableError
 from acquisition.link.resp import Address, Connection, Credentials, parse_address, raise_for
 
 Command = tuple[Any, ...]
@@ -43,13 +43,15 @@ class Mention(NamedTuple):
 class Members:
     """Connections to the members of a cluster, found through ``seeds``. A context manager.
 
-    ``down`` tells of masters with slots that do not answer, with the reason; ``mentions`` is what
+    ``silent`` tells of members that do not answer, with the reason, ``down`` of those among them that
+    are masters with slots; ``mentions`` is what
     members say about each other, answering or not.
     """
 
     def __init__(self, seeds: Iterable[Address], credentials: Credentials | None = None, timeout: float = 5.0) -> None:
         self.credentials = credentials
         self.down: dict[Address, str] = {}
+        self.silent: dict[Address, str] = {}
         self.mentions: list[Mention] = []
         self._seeds = tuple(seeds)
         self._timeout = timeout
@@ -82,7 +84,7 @@ class Members:
         for address in waiting:  # grows while members mention others
             try:
                 text = self._connection(address).call("CLUSTER", "NODES")
-            except ShardError as error:
+            except (ShardError, TemporaryError) as error:  # gone, or loading what it got from its master
                 self.drop(address)
                 silent[address] = str(error)
                 continue
@@ -94,6 +96,7 @@ class Members:
             raise UnavailableError("no shard answers: " + "; ".join(silent.values()))
         with_slots = {mention.address for mention in mentions if mention.owns_slots}
         self.down = {address: reason for address, reason in silent.items() if address in with_slots}
+        self.silent = silent
         self.mentions = mentions
         self._places = {node.id: node.address for node in found.values()}
         return list(found.values())
