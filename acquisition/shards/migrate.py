@@ -27,7 +27,8 @@ _MIGRATE_BYTES = 64 << 20  #: that one MIGRATE carries: bounds how long two shar
 _TRIM_BYTES = 32 << 20  #: of a partition, above which frames that are smoothed already are left behind
 _IDLE_MS = 5000  #: that MIGRATE waits for its target
 _COMMAND_SECONDS = 60.0
-_RETRY_SECONDS = 20.0
+_RETRY_SECONDS = 20.0  #: that a full target may take to free memory
+_GONE_SECONDS = 3.0  #: that a target may be away
 _FULL = 0.95  #: of maxmemory, the most that a move may fill
 _REFRESH_READERS = 8
 
@@ -147,14 +148,14 @@ class Mover:
 
     def _migrate(self, source: str, target: str, slot: int) -> None:
         """MIGRATE until the source holds no key of the slot; waits for a target that is full or slow."""
-        deadline = time.monotonic() + _RETRY_SECONDS
+        began = time.monotonic()
         while True:
             batch, size = self._batch(source, slot)
             if not batch:
                 return
             reply = self._members.pipeline(source, [self._migrate_command(target, batch)], _COMMAND_SECONDS)[0]
             if isinstance(reply, ReplyError):
-                self._wait_or_fail(reply, source, target, slot, deadline)
+                self._wait_or_fail(reply, source, target, slot, time.monotonic() - began)
                 continue
             self.moved = self.moved._replace(keys=self.moved.keys + len(batch), bytes=self.moved.bytes + size)
 
@@ -165,7 +166,7 @@ class Mover:
             command += ("AUTH2", credentials.username, credentials.password)
         return (*command, "KEYS", *batch)
 
-    def _wait_or_fail(self, reply: ReplyError, source: str, target: str, slot: int, deadline: float) -> None:
+    def _wait_or_fail(self, reply: ReplyError, source: str, target: str, slot: int, waited: float) -> None:
         text = str(reply)
         passing = text.startswith("IOERR") or any(
             word in text for word in ("OOM", "LOADING", "BUSY", "NOREPLICAS", "CLUSTERDOWN")
@@ -173,7 +174,7 @@ class Mover:
         where = f"slot {slot} from {self._members.place(source)} to {self._members.place(target)}"
         if not passing:
             raise ShardError(f"{where}: {text}")
-        if time.monotonic() > deadline:
+        if waited > (_GONE_SECONDS if text.startswith("IOERR") else _RETRY_SECONDS):
             raise TemporaryError(f"{where} is half moved: {text}; nothing is lost, `shardpulse shards balance` goes on")
         if "OOM" in text:
             self._trim_smoothed(target, slot, asking=True)

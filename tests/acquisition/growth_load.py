@@ -75,7 +75,9 @@ class Load:
     def wait(self, done: Callable[[], bool], seconds: float = 15.0) -> None:
         deadline = time.monotonic() + seconds
         while not done():
-            assert time.monotonic() < deadline, {h: (w.problem, w.account()["unsent_frames"]) for h, w in self.writers.items()}
+            assert time.monotonic() < deadline, {
+                h: (w.problem, w.account()["unsent_frames"]) for h, w in self.writers.items()
+            }
             time.sleep(0.05)
 
     def flowing(self) -> None:
