@@ -167,9 +167,7 @@ def _shares(options: Options) -> list[tuple[int, int]]:
     return [(options.hosts * i // count, options.hosts * (i + 1) // count) for i in range(count)]
 
 
-def generator_task(
-    options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path
-) -> dict[str, Any]:
+def generator_task(options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path) -> dict[str, Any]:
     """The first order of a generator with the hosts of ``share``; ``profile`` is where it writes its profile."""
     workload = options.workload
     return {
