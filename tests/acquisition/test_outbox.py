@@ -267,6 +267,42 @@ def test_whatever_stands_in_the_file_is_no_reason_to_crash(
     again.close()
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 120)), min_size=1, max_size=60),
+    cut=st.floats(0.0, 1.0),
+    fill=st.booleans(),
+)
+def test_file_that_was_cut_off_anywhere_gives_no_frame_that_is_not_what_it_was(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], cut: float, fill: bool
+) -> None:
+    """Cut off, and filled with zeros up to its old size or not: what is held afterwards is what was written."""
+    path = str(tmp_path_factory.mktemp("ring") / "ring")
+    outbox = Outbox(path, 8192)
+    outbox.bind(HOST)
+    for resource_set, cells in sizes:
+        offer(outbox, resource_set, cells)
+    written = {outbox.read(index) for index in range(outbox.first, outbox.end)}
+    epochs = {window.epoch for window in outbox.windows.values()}
+    outbox.close()
+    size = os.stat(path).st_size
+    os.truncate(path, int(size * cut))
+    if fill:
+        os.truncate(path, size)
+    again = Outbox(path, 8192)
+    again.bind(HOST)
+    assert again.found in ("recovered", "damaged", "created")
+    found = [again.read(index) for index in range(again.first, again.end) if again.entry(index).window is not None]
+    assert written.issuperset(found)
+    held(again)
+    for resource_set, window in again.windows.items():
+        assert window.epoch in epochs
+        assert window.last <= outbox.windows[resource_set].last
+    offer(again, 1, 10)
+    held(again)
+    again.close()
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
