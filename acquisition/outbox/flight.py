@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
+from acquisition.outbox.catch_up import OLD, CatchUp
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.void import DAMAGED, give_up
@@ -29,6 +30,7 @@ class Flight:
     def __init__(self, outbox: Outbox, overload: Overload) -> None:
         self.expected: deque[Expected] = deque()
         self.bytes = 0
+        self.catch_up = CatchUp()
         self._outbox = outbox
         self._overload = overload
         self._index = outbox.first  # of the next frame to look at
@@ -50,6 +52,7 @@ class Flight:
         self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
         self.expected.clear()
         self.bytes = 0
+        self.catch_up.end()
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
@@ -62,19 +65,21 @@ class Flight:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
+                if now - entry[6] > OLD:
+                    if not self.catch_up.allows(entry[6], now):
+                        break
+                elif self.catch_up.is_active:
+                    self.catch_up.end()
                 if sequence > window.highest and overload.sheds(entry, now):
                     outbox.shed(index)
                     index += 1
                     continue
                 data = outbox.read(index)
-                if sequence <= window.restamp and not frame.is_whole(data):  # a right checksum would hide that
-                    give_up(outbox, window, sequence, DAMAGED)
-                    data = outbox.read(index)
                 if sequence > window.next:  # the ring dropped what was to come next, or it was shed
                     window.restamp = window.last
-                    data = frame.with_floor(data, sequence, marks)
+                    data = self._stamped(index, data, sequence, marks)
                 elif sequence <= window.restamp or marks:
-                    data = frame.with_floor(data, window.floor, marks)
+                    data = self._stamped(index, data, window.floor, marks)
                 if sequence <= window.highest:
                     window.resent += 1
                 else:
@@ -86,11 +91,24 @@ class Flight:
                 size += length
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
+        else:
+            if index == outbox.end:
+                self.catch_up.end()
         self._index = index
+
+    def _stamped(self, index: int, data: bytes, floor: int, marks: int) -> bytes:
+        """A frame of the ring with another floor. One that was damaged there is given up: a right checksum
+        would hide that."""
+        window, sequence = self._outbox.entry(index)[:2]
+        if window is not None and not frame.is_whole(data):
+            give_up(self._outbox, window, sequence, DAMAGED)
+            data = self._outbox.read(index)
+        return frame.with_floor(data, floor, marks)
 
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""
         self._index = self._outbox.first
+        self.catch_up.end()
         for place, token in enumerate(self.expected):
             if token[0] in windows:
                 self.expected[place] = (None, STALE, 0, token[3])

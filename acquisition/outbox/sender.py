@@ -31,6 +31,10 @@ from acquisition.wire import keys
 
 BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
 _FIRST_DELAY = 0.05
+#: A replica takes some seconds to take over, and then every probe is to be there soon: hence short delays for
+#: so many attempts, some 8 s.
+_QUICK_DELAY = 0.5
+_QUICK_ATTEMPTS = 24
 _MOST_DELAY = 2.0
 _LOOKUP_POLL = 0.02
 _SLOW_DELAY = 5.0
@@ -178,7 +182,8 @@ class Sender:
         self.problem = problem
         self._target = None
         self._route.forget_owners()
-        delay = _SLOW_DELAY if slow else min(_MOST_DELAY, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
+        most = _QUICK_DELAY if self._attempt < _QUICK_ATTEMPTS else _MOST_DELAY
+        delay = _SLOW_DELAY if slow else min(most, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
         self._attempt += 1
         self.due = now + delay * (0.5 + 0.5 * self._jitter())
 

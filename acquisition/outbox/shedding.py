@@ -57,6 +57,7 @@ class Shedding(NamedTuple):
     age: float = _INFINITY  #: at the last reading
     at: float = 0.0
     moved_at: float = 0.0
+    behind_at: float = -_INFINITY  #: when the filter was last seen behind: what is held meanwhile hides it
 
     @property
     def is_active(self) -> bool:
@@ -79,15 +80,17 @@ def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> She
     if reading.now - moved_at > _STILL * after:
         state, base = NORMAL, reading.age
     share = _share(state, reading, reading.age - base, after)
+    behind_at = reading.now if reading.behind >= _BEHIND * after else state.behind_at
     hold = reading.behind > _HOLD * after and (reading.moved or share < 1.0)
-    return Shedding(share, hold, base, reading.age, reading.now, moved_at)
+    return Shedding(share, hold, base, reading.age, reading.now, moved_at, behind_at)
 
 
 def _share(state: Shedding, reading: Reading, excess: float, after: float) -> float:
     talkative = 0.0 < reading.level < reading.rate
     levelled = reading.level / reading.rate if talkative else _UNLEVELLED
     if state.share == 1.0:
-        patience = _WAY if reading.behind < _BEHIND * after else 1.0 if talkative else _PATIENCE
+        filter_is_slow = reading.behind >= _BEHIND * after or reading.now - state.behind_at <= after
+        patience = 1.0 if filter_is_slow and talkative else _PATIENCE if filter_is_slow else _WAY
         return max(_LEAST, levelled) if reading.moved and excess > patience * after else 1.0
     if reading.age > _STALE * after:
         if reading.age < state.age or not reading.moved:

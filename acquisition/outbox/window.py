@@ -153,10 +153,11 @@ class SendWindow:
 
 def is_before(left: bytes, right: bytes) -> bool:
     """Whether stream id ``left`` (``MS-SEQ``; anything else is before everything) is before ``right``."""
-    return _stream_id(left) < _stream_id(right)
+    return stream_id(left) < stream_id(right)
 
 
-def _stream_id(text: bytes) -> tuple[int, int]:
+def stream_id(text: bytes) -> tuple[int, int]:
+    """The two numbers of ``MS-SEQ``; anything else is before everything."""
     try:
         milliseconds, _, number = text.partition(b"-")
         return int(milliseconds), int(number)

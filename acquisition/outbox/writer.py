@@ -16,6 +16,7 @@ from typing import Any
 from acquisition.link.resp import Address, Credentials, ReplyError
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.outbox import account
+from acquisition.outbox.catch_up import READING
 from acquisition.outbox.flight import SURPLUS, Flight
 from acquisition.outbox.numbering import append, append_ends
 from acquisition.outbox.overload import Overload
@@ -23,7 +24,7 @@ from acquisition.outbox.positions import APPLIED, Positions
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.window import SendWindow, is_before, stream_id
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 
@@ -184,9 +185,12 @@ class Writer:
                 self._transmit(now)
         if not sender.ready:
             return sender.due
+        due = positions.due
+        if now < self._flight.catch_up.due < due:  # else it is something else that old frames wait for
+            due = self._flight.catch_up.due
         if not expected:
-            return positions.due
-        return min(self._reply_due, positions.due) if not positions.synchronizing else self._reply_due
+            return due
+        return min(self._reply_due, due) if not positions.synchronizing else self._reply_due
 
     def finish(self, seconds: float) -> bool:
         """Say that no more frames will come, then ``drain``. A later process may go on all the same."""
@@ -249,6 +253,8 @@ class Writer:
             parts.append(self._questions(now))
         if frames_wait:
             flight.take(parts, now)
+            if flight.catch_up.is_active:
+                positions.due = min(positions.due, now + READING)
         if not parts:
             return False
         if was_idle:
@@ -297,8 +303,12 @@ class Writer:
         sender.succeed()
 
     def _observe(self, now: float) -> None:
-        """After a reading of the positions; while frames are held, the next one comes sooner."""
-        positions, overload = self._positions, self._overload
+        """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
+        positions, overload, catch_up = self._positions, self._overload, self._flight.catch_up
+        if catch_up.is_active:
+            newest = max((window.acked_id for window in self._outbox.windows.values()), key=stream_id)
+            catch_up.observe(newest, not is_before(positions.cursor, catch_up.mark))
+            positions.due = min(positions.due, now + READING)
         overload.observe(now, positions.cursor, positions.level)
         if overload.state.hold:
             positions.due = min(positions.due, now + positions.interval / 2.0)
