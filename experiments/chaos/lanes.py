@@ -87,7 +87,7 @@ class Lanes:
     def _suffer(self, course: Course) -> None:
         course.made = time.monotonic()
         with faults.REGISTRY[course.fault.kind](self._plant, course.fault):
-            self._over.wait(course.fault.seconds)
+            self._over.wait(max(0.0, course.made + course.fault.seconds - time.monotonic()))
             course.healing = time.monotonic()
         course.healed = time.monotonic()
 

@@ -62,7 +62,7 @@ def format_text(found: dict[str, Any]) -> str:
         f"{'fault':20} made skipped  recovered within, longest silence of any host (s)",
     ]
     rows += [
-        f"{kind:20} {row['made']:4} {row['skipped']:7}  {row['longest_recovery']:>8} {row['longest_silence']:>8}"
+        f"{kind:20} {row['made']:4} {row['skipped']:7}  {row['longest_recovery']!s:>8} {row['longest_silence']!s:>8}"
         for kind, row in found["faults"].items()
     ]
     rows += ["", *(f"FAILED: {failure}" for failure in found["failures"])]

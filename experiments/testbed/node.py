@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardError
+from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection
 from acquisition.shards import process
 from acquisition.shards.process import Shard
@@ -64,7 +64,7 @@ class Node:
             try:
                 self.node_id = self.call("CLUSTER", "MYID").decode()
                 return
-            except ShardError as error:
+            except ShardpulseError as error:  # it does not listen yet, or loads its master's data
                 if not self.alive:
                     raise ShardError(f"{self} ended: {process.last_words(self._directory)}") from error
                 if time.monotonic() > deadline:
