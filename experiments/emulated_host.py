@@ -6,6 +6,7 @@ from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
+from acquisition.outbox.window import SendWindow
 from acquisition.outbox.writer import Writer
 from acquisition.wire.table import Table
 from experiments.membership import Membership, first_serials
@@ -81,6 +82,11 @@ class EmulatedHost:
             position_interval=position_interval,
             shed_after=shed_after,
         )
+
+    @property
+    def window(self) -> SendWindow:
+        """What the writer knows of its frames, tables included: made, accepted, applied, sent again."""
+        return self._outbox.window(self._common.set_id)
 
     def waiting(self) -> int:
         """Frames, tables included, that the filter is not known to have applied."""

@@ -33,11 +33,32 @@ _DIRECTIVES = {
 }
 
 
-class ReplicatedCluster:
-    """Running nodes; a context manager that ends them. ``nodes`` in the order masters, replicas."""
+def pause() -> None:
+    """Between two looks."""
+    time.sleep(0.02)
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+
+def wait_until(done: Callable[[], bool], deadline: float, problem: str, meanwhile: Callable[[], None] = pause) -> None:
+    """Wait for a state of the cluster; a node that does not answer yet is waited for as well.
+    Raises TemporaryError with ``problem`` at ``deadline`` (of the monotonic clock)."""
+    while True:
+        reason = ""
+        try:
+            if done():
+                return
+        except ShardpulseError as error:
+            reason = f": {error}"
+        if time.monotonic() > deadline:
+            raise TemporaryError(problem + reason)
+        meanwhile()
+
+
+class ReplicatedCluster:
+    """Running nodes; a context manager that ends them. ``nodes`` begin as ``masters`` masters, then replicas."""
+
+    def __init__(self, nodes: Sequence[Node], masters: int) -> None:
         self.nodes = list(nodes)
+        self._leaders = self.nodes[:masters]
 
     @property
     def addresses(self) -> list[Address]:
@@ -60,9 +81,10 @@ class ReplicatedCluster:
         return [node for node in self.nodes if node.node_id not in owners]
 
     def replicas_of(self, master: Node) -> list[Node]:
-        """The living replicas of a master. Raises ShardError when no node answers."""
+        """The living replicas of a master, by what each of them says itself; those that do not answer by what
+        the newest view says. Raises ShardError when no node answers."""
         names = self._newest_view().replicas_of(master.node_id)
-        return [node for node in self.nodes if node.node_id in names and node.alive]
+        return [node for node in self.nodes if node.alive and self._follows(node, master, node.node_id in names)]
 
     def owner(self, slot_key: str) -> Node:
         """The node that owns a key's slot, asked anew. Raises ShardError, TemporaryError."""
@@ -77,29 +99,45 @@ class ReplicatedCluster:
         """kill -9."""
         node.kill()
 
-    def revive(self, node: Node, seconds: float = _SETTLE_SECONDS) -> None:
+    def revive(self, node: Node, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
         """Start a dead node again, empty, at its old place, and wait until it has joined.
 
         A master that has replicas is not started before one of them has taken over: it comes back empty
         and they would empty themselves after it. Then it becomes a replica of the new master by itself
         and this waits for its synchronization. A master without replicas owns its slots as before.
+        ``meanwhile`` is called again and again while this waits.
         Raises TemporaryError when that does not happen within ``seconds``, ShardError when it does not start.
         """
         if node.alive:
             return
         deadline = time.monotonic() + seconds
         if node in self.masters() and self.replicas_of(node):
-            wait_until(lambda: node not in self.masters(), deadline, f"no replica of {node} takes over")
+            wait_until(lambda: node not in self.masters(), deadline, f"no replica of {node} takes over", meanwhile)
         replica = node not in self.masters()
         node.start()
         if replica:
-            wait_until(node.in_sync, deadline, f"{node} does not synchronize with the new master")
-        self.wait_healthy(deadline - time.monotonic())
+            wait_until(node.in_sync, deadline, f"{node} does not synchronize with the new master", meanwhile)
+        self.wait_healthy(deadline - time.monotonic(), meanwhile)
 
-    def wait_healthy(self, seconds: float = _SETTLE_SECONDS) -> None:
+    def wait_healthy(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
         """Wait until all living nodes see all slots served, and every replica has its master's data: only
         then would it take over. Raises TemporaryError."""
-        wait_until(self._is_healthy, time.monotonic() + seconds, "the cluster does not settle")
+        wait_until(self._is_healthy, time.monotonic() + seconds, "the cluster does not settle", meanwhile)
+
+    def fail_back(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
+        """Make the nodes masters again that began as such: after takeovers one host may have more than half of the
+        masters, and when that one fails nobody can take over. All nodes must be alive.
+
+        They do not ask for votes, which they would not get for seconds after another election (CLUSTER
+        FAILOVER TAKEOVER); what their masters acknowledge in the meantime is forgotten. Raises TemporaryError.
+        """
+        deadline = time.monotonic() + seconds
+        self.wait_healthy(seconds, meanwhile)
+        for node in self._leaders:
+            if node not in self.masters():
+                node.call("CLUSTER", "FAILOVER", "TAKEOVER")
+        wait_until(lambda: self.masters() == self._leaders, deadline, "the first masters do not take over", meanwhile)
+        self.wait_healthy(deadline - time.monotonic(), meanwhile)
 
     def stop(self) -> None:
         """End all nodes and remove their files; calling it again is harmless."""
@@ -113,6 +151,12 @@ class ReplicatedCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _follows(self, node: Node, master: Node, supposed: bool) -> bool:
+        try:
+            return node.view().myself.master == master.node_id
+        except ShardpulseError:
+            return supposed
 
     def _newest_view(self) -> View:
         views = []
@@ -171,7 +215,7 @@ def start_cluster(
         home = Path(directory).absolute() / name
         options = _DIRECTIVES | dict(directives or {})
         nodes.append(Node(name, host, address, cores[number % len(cores)], home, maxmemory_bytes, options, binary))
-    cluster = ReplicatedCluster(nodes)
+    cluster = ReplicatedCluster(nodes, masters)
     try:
         _form(cluster, masters, binary, layout or Layout())
     except BaseException:
@@ -194,18 +238,3 @@ def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: 
         write_layout(connected, *layout)
     finally:
         connected.close()
-
-
-def wait_until(done: Callable[[], bool], deadline: float, problem: str) -> None:
-    """Wait for a state of the cluster; a node that does not answer yet is waited for as well.
-    Raises TemporaryError with ``problem`` at ``deadline`` (of the monotonic clock)."""
-    while True:
-        reason = ""
-        try:
-            if done():
-                return
-        except ShardpulseError as error:
-            reason = f": {error}"
-        if time.monotonic() > deadline:
-            raise TemporaryError(problem + reason)
-        time.sleep(0.02)

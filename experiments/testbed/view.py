@@ -27,6 +27,11 @@ class View(NamedTuple):
         return max(member.epoch for member in self.members.values())
 
     @property
+    def myself(self) -> Member:
+        """The one that was asked."""
+        return self.members[self.asked]
+
+    @property
     def owners(self) -> set[str]:
         """The ids of those that own slots."""
         return {member.node_id for member in self.members.values() if member.owns_slots}

@@ -160,7 +160,7 @@ def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
     sender = make([silent.address])
     now = 1000.0
     waits = []
-    for failures in range(1, 9):
+    for failures in range(1, 28):
         while sender.errors.get("timeout", 0) < failures:
             silent.turn()
             sender.advance(now)
@@ -168,7 +168,8 @@ def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
         waits.append(sender.due - now)
     assert "does not answer in time" in sender.problem
     assert waits[0] < 0.1
-    assert 0.8 <= waits[-1] <= 2.0
+    assert all(0.2 <= wait <= 0.5 for wait in waits[5:24])  # a replica may be taking over
+    assert all(0.8 <= wait <= 2.0 for wait in waits[24:])
 
 
 def test_two_hosts_do_not_knock_in_step(make: Make) -> None:
@@ -249,7 +250,7 @@ def test_shards_that_send_each_other_hosts_in_a_circle(make: Make, impostor: Cal
     end = time.monotonic() + 0.5
     advance_until(sender, lambda: one.turn() or two.turn() or time.monotonic() > end)
     if sender.ready:
-        for _ in range(20):
+        for _ in range(30):
             sender.refuse(ReplyError(f"MOVED 1 {one.address}"), time.monotonic())
         assert sender.due > time.monotonic() + 0.5
     assert one.connections + two.connections < 30

@@ -1,0 +1,93 @@
+"""Load, filter processes and shards with replicas, and the question whether they agree in the end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import SnapshotReader
+from acquisition.wire import keys
+from experiments import balance
+from experiments.control import Child, python
+from experiments.failover.load import Load
+from experiments.testbed import Host, Node, ReplicatedCluster
+from experiments.verification import verify
+from experiments.workload import Workload, host_number
+
+_TAU = 5.0
+_CONNECT_SECONDS = 30.0
+_SETTLE_SECONDS = 30.0
+
+
+class Pipeline:
+    """A context manager that ends what it started; the cluster is the caller's."""
+
+    def __init__(self, shards: ReplicatedCluster, directory: Path, workload: Workload) -> None:
+        self.shards = shards
+        self.workload = workload
+        self._config = directory / "filter.toml"
+        self._config.write_text(f"[filter]\ntau_seconds = {_TAU}\n")
+        self._stack = contextlib.ExitStack()
+        self.cluster: Cluster = shards.connect()
+        self._stack.callback(self.cluster.close)
+        self.layout = read_layout(self.cluster)
+        self.load: Load
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start_filter(self, place: Host | None = None) -> Child:
+        """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
+        addresses = ",".join(str(address) for address in self.shards.addresses)
+        with place.inside() if place is not None else contextlib.nullcontext():
+            child = Child("filter", python("experiments.filter_process", str(self._config), addresses, "0", "1"))
+        self._stack.callback(child.stop)
+        return child
+
+    def start_load(self, hosts: Sequence[int] = (), places: dict[int, Host] | None = None) -> Load:
+        """Emulated hosts (all of the workload by default); returns when the filter has applied a frame of each."""
+        self.load = Load(self.workload, self.shards.addresses, hosts or range(self.workload.hosts), places)
+        self._stack.callback(self.load.close)
+        self.load.run_until(
+            lambda: all(host.made and host.made + 1 > host.waiting() for host in self.load.hosts),
+            _CONNECT_SECONDS,
+            "the first frames are applied",
+        )
+        return self.load
+
+    def hosts_of(self, node: Node) -> list[int]:
+        """The indexes of the emulated hosts whose partitions a master owns."""
+        indexes = range(self.workload.hosts)
+        return [index for index in indexes if self._owner(index) == node.address]
+
+    def problems(self) -> list[str]:
+        """Stop sampling, wait until everything is applied, then compare the books with what was made and the
+        smoothed state of every host with the scalar model. Empty when all is well.
+
+        Raises TemporaryError when not everything is applied in time.
+        """
+        self.load.settle(_SETTLE_SECONDS)
+        cluster = self.shards.connect()
+        try:
+            figures = balance.balance(cluster, self.load.made)
+            snapshot = SnapshotReader(cluster).latest()
+        finally:
+            cluster.close()
+        found = balance.problems(figures, overload=False)
+        blocks = {block.host_id: block for block in snapshot.blocks}
+        verdict = verify(blocks, self.workload, self.load.logs(), 2 * [host.index for host in self.load.hosts], _TAU)
+        if verdict.mismatches:
+            found += [f"{verdict.mismatches} of {verdict.samples} samples differ from the model", *verdict.examples[:5]]
+        return found
+
+    def _owner(self, index: int) -> object:
+        return self.cluster.owner(keys.raw(self.layout.tag_of(host_number(index))))

@@ -1,0 +1,174 @@
+"""Masters with replicas in network namespaces: killed, partitioned, empty again; and nothing is lost.
+
+One cluster for all of these tests, with the product's writers and ``shardpulse filter`` on it. At the end of
+each, the books balance and the smoothed state of every host equals the scalar model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acquisition.link.cluster import write_layout
+from acquisition.link.resp import Connection
+from acquisition.wire import keys, position
+from experiments import testbed
+from experiments.emulated_host import EmulatedHost
+from experiments.failover.pipeline import Pipeline
+from experiments.testbed import Node, ReplicatedCluster, Testbed
+from experiments.workload import Workload
+
+WORKLOAD = Workload(hosts=18, entities=4, metrics=5, interval=0.1, seed=20, churn_per_hour=0.0)
+
+pytestmark = pytest.mark.skipif(bool(testbed.missing()), reason=f"FAILOVER IS NOT TESTED HERE: {testbed.missing()}")
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    with Testbed(hosts=3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
+    with testbed.start_cluster(bed, tmp_path_factory.mktemp("nodes"), masters=3, replicas=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def shards(bed: Testbed, running: ReplicatedCluster) -> ReplicatedCluster:
+    """The cluster whole again, and empty but for its layout."""
+    bed.heal()
+    for node in running.nodes:
+        running.revive(node)
+    running.fail_back()
+    for node in running.masters():
+        node.call("FLUSHALL")
+    connected = running.connect()
+    write_layout(connected, keys.DEFAULT_PARTITIONS)
+    connected.close()
+    return running
+
+
+@pytest.fixture
+def pipeline(shards: ReplicatedCluster, tmp_path: Path) -> Iterator[Pipeline]:
+    with Pipeline(shards, tmp_path, WORKLOAD) as made:
+        yield made
+
+
+def replica_of(shards: ReplicatedCluster, master: Node) -> Node:
+    (replica,) = shards.replicas_of(master)
+    return replica
+
+
+def hosts_on(pipeline: Pipeline, master: Node) -> list[EmulatedHost]:
+    chosen = set(pipeline.hosts_of(master))
+    assert chosen, "the workload has no host on this master: choose more hosts"
+    return [host for host in pipeline.load.hosts if host.index in chosen]
+
+
+def wait_for_new_frames(pipeline: Pipeline, hosts: list[EmulatedHost], count: int, seconds: float) -> None:
+    """Until ``count`` frames that are made from now on are known to be applied, of each of these hosts."""
+    goals = [(host.window, host.window.last + count) for host in hosts]
+    pipeline.load.run_until(lambda: all(w.applied >= goal for w, goal in goals), seconds, "new frames are applied")
+
+
+def applied_on(node: Node, pipeline: Pipeline, host: EmulatedHost) -> int:
+    """The newest frame of a host that a node itself holds as applied, replica or not."""
+    key = keys.applied(pipeline.layout.tag_of(host.number))
+    with node.host.inside():
+        connection = Connection(node.address)
+    connection.call("READONLY")
+    found = connection.call("HGET", key, keys.member(host.number, host.window.resource_set))
+    connection.close()
+    return position.decode(found).sequence
+
+
+def test_after_kill_9_of_a_master_writes_flow_again_within_five_seconds(
+    pipeline: Pipeline, shards: ReplicatedCluster
+) -> None:
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    master = shards.masters()[0]
+    replica = replica_of(shards, master)
+    hosts = hosts_on(pipeline, master)
+    wait_for_new_frames(pipeline, hosts, 3, 5.0)
+    shards.kill(master)
+    killed = time.monotonic()
+    connections = [host.writer.generation for host in hosts]
+    goals = [(host.window, host.window.last + 1) for host in hosts]
+    load.run_until(lambda: any(window.acked >= goal for window, goal in goals), 10.0, "a write is accepted")
+    assert time.monotonic() - killed < 5.0
+    wait_for_new_frames(pipeline, hosts, 1, 5.0)
+    assert [host.writer.generation for host in hosts] > connections
+    assert pipeline.problems() == []
+    assert replica in shards.masters()
+
+
+def test_a_replica_that_is_behind_takes_over_and_probes_send_again_what_it_lacks(
+    pipeline: Pipeline, shards: ReplicatedCluster
+) -> None:
+    """The master dies between apply and replication: probes were told of frames that nobody holds any more."""
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    master = shards.masters()[0]
+    replica = replica_of(shards, master)
+    hosts = hosts_on(pipeline, master)
+    with replica.host.link.block(master.address):  # of the replication nothing arrives; the nodes still hear each other
+        wait_for_new_frames(pipeline, hosts, 5, 5.0)
+        told = [host.window.applied for host in hosts]
+        shards.kill(master)
+        behind = [told_of - applied_on(replica, pipeline, host) for host, told_of in zip(hosts, told, strict=True)]
+        assert min(behind) >= 4
+        load.run_until(lambda: replica in shards.masters(), 10.0, "the replica takes over")
+    shards.revive(master, meanwhile=lambda: load.turn(0.02))
+    wait_for_new_frames(pipeline, hosts, 1, 10.0)
+    for host, missing in zip(hosts, behind, strict=True):
+        assert host.window.resent >= missing
+    assert pipeline.problems() == []
+    assert master in shards.replicas_of(replica)
+
+
+def test_what_a_minority_master_took_during_a_partition_is_sent_again_after_healing(
+    pipeline: Pipeline, shards: ReplicatedCluster
+) -> None:
+    """The master's host is cut off, with probes and a filter on it, which go on there for a while."""
+    master = shards.masters()[0]
+    replica = replica_of(shards, master)
+    inside = pipeline.hosts_of(master)
+    pipeline.start_filter(master.host)
+    load = pipeline.start_load(places=dict.fromkeys(inside, master.host))
+    hosts = hosts_on(pipeline, master)
+    others = [host for host in load.hosts if host not in hosts]
+    with master.host.link.cut():
+        pipeline.start_filter()
+        wait_for_new_frames(pipeline, hosts, 5, 2.0)  # the minority still works, and tells its probes so
+        load.run_until(lambda: replica in shards.masters(), 10.0, "the replica takes over")
+        wait_for_new_frames(pipeline, others, 5, 10.0)  # whom the cut does not concern are smoothed on this side
+        told = [host.window.applied for host in hosts]
+        assert all(told_of > applied_on(replica, pipeline, host) for host, told_of in zip(hosts, told, strict=True))
+    wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
+    assert pipeline.problems() == []
+    assert all(host.window.resent for host in hosts)
+    shards.wait_healthy()
+    assert master in shards.replicas_of(replica)
+
+
+def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_the_outboxes(
+    pipeline: Pipeline, shards: ReplicatedCluster
+) -> None:
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    master = shards.masters()[0]
+    hosts = hosts_on(pipeline, master)
+    wait_for_new_frames(pipeline, load.hosts, 5, 5.0)
+    shards.kill(replica_of(shards, master))
+    shards.kill(master)
+    shards.revive(master, meanwhile=lambda: load.turn(0.02))
+    assert master in shards.masters()
+    wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
+    assert all(host.window.resent >= 5 for host in hosts)
+    assert pipeline.problems() == []
