@@ -39,6 +39,7 @@ SUMMARIES = {
     "shards": "start, stop and show the shards of this machine",
     "probe": "sample this host and send its frames to the shards",
     "filter": "check sequence, smooth and store what the probes sent",
+    "status": "the health of the pipeline: shards, filter workers, books",
     "query": "read a snapshot of the smoothed state",
     "replay": "send captured vmstat or pidstat output through parser and checks",
     "config": "print the configuration, or validate a file",

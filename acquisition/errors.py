@@ -15,9 +15,9 @@
     ├── PermissionRefused     77   NOAUTH, NOPERM, WRONGPASS
     └── ConfigError           78   the configuration is wrong: file, line or key
 
-Codes follow sysexits.h. Long-running commands (probe, filter, demo) that are
-told to stop by SIGINT or SIGTERM stop in order and exit with 0; other commands
-exit with 130 on SIGINT.
+Codes follow sysexits.h; 76 is a verdict of ``shardpulse status`` and no error. Long-running
+commands (probe, filter, demo) that are told to stop by SIGINT or SIGTERM stop in order and
+exit with 0; other commands exit with 130 on SIGINT.
 """
 
 EXIT_OK = 0
@@ -29,6 +29,7 @@ EXIT_UNAVAILABLE = 69
 EXIT_INTERNAL = 70
 EXIT_CANNOT_CREATE = 73
 EXIT_TEMPORARY = 75
+EXIT_UNBALANCED = 76
 EXIT_PERMISSION = 77
 EXIT_CONFIG = 78
 EXIT_INTERRUPTED = 130
@@ -44,6 +45,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_INTERNAL: "a fault of shardpulse itself: please report it",
     EXIT_CANNOT_CREATE: "a file, port or core cannot be had",
     EXIT_TEMPORARY: "a shard cannot answer now: try again",
+    EXIT_UNBALANCED: "the books do not balance: counts that must agree do not",
     EXIT_PERMISSION: "a shard refused the credentials",
     EXIT_CONFIG: "the configuration is wrong",
     EXIT_INTERRUPTED: "stopped by Ctrl-C",

@@ -1,0 +1,5 @@
+"""The health of the whole pipeline in one look: ``shardpulse status``.
+
+``health.read`` puts together what shards, filter workers and the books say, ``verdict`` judges it,
+``text`` and ``document`` show it.
+"""

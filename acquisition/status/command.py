@@ -1,0 +1,181 @@
+"""``shardpulse status``: the health of the pipeline in one look, and whether its books balance."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from rich.console import Console
+
+from acquisition import help_text
+from acquisition.config import loader as config
+from acquisition.config import metric_registry
+from acquisition.errors import (
+    EXIT_CONFIG,
+    EXIT_DATA,
+    EXIT_INTERRUPTED,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    EXIT_UNBALANCED,
+    DataError,
+    ShardpulseError,
+)
+from acquisition.link import endpoints
+from acquisition.model.metric import resource_set_id
+from acquisition.shards.nodes import Members
+from acquisition.snapshot.books import Account
+from acquisition.status import health, text
+from acquisition.status.document import document
+from acquisition.status.health import DOWN, STALE, UNBALANCED, Health
+
+_DESCRIPTION = """\
+Show in one look whether the pipeline works and where every sample went.
+
+The books compare counts made independently: what each probe says it made, and what the filter
+applied and counted as lost. For every host, resource set and epoch
+    made = before + applied + lost + pending
+must hold at every moment, while data flow. `before` was made before the filter's record began,
+`lost` is given up and counted, `pending` waits in a probe's ring or in a stream. What a silent
+probe has made since it was heard of is unknown, and said to be. `behind` is how long the oldest entry
+has waited for a filter worker, of a replica how many bytes of its master's writes it has yet to get."""
+
+_EXAMPLES = """
+shardpulse status                            the pipeline now
+shardpulse status --watch                    again every second, until Ctrl-C
+shardpulse status --host web-1               every count of one host
+shardpulse status --json | jq .books         made, applied, lost, pending as JSON
+shardpulse status > /dev/null || alert       0: it works and its books balance
+shardpulse status --json | jq -r '.findings[] | select(.kind != "note") | .text'
+"""
+_CODES = (
+    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_UNBALANCED, EXIT_PERMISSION, EXIT_CONFIG,
+    EXIT_INTERRUPTED,
+)  # fmt: skip
+_NOTES = """
+   0 also: samples are lost and counted (`lost` says how many; --lossless makes it 76)
+  65 also: there is no host of the name that --host gives
+  69 also: a filter worker or a replica is missing, a part is behind, a probe is silent
+  75 also: there are no samples yet
+"""
+_TOP = 20
+_VERDICTS = {EXIT_OK: "ok", EXIT_UNBALANCED: "unbalanced", EXIT_TEMPORARY: "empty"}
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    settings = config.load(options.config)
+    shards = endpoints.with_addresses(settings.shards, options.shards)
+    options.top = options.top or sys.maxsize
+    cluster = endpoints.connect(shards)
+    with Members(endpoints.addresses(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
+        try:
+            return _watch(
+                lambda: health.read(cluster, members, settings.snapshot.down_after_seconds), options, sys.stdout
+            )
+        finally:
+            cluster.close()
+
+
+def exit_code(found: Health, lossless: bool = False) -> int:
+    """EXIT_UNBALANCED before EXIT_UNAVAILABLE (down or stale) before EXIT_TEMPORARY (nothing there yet)."""
+    kinds = {finding.kind for finding in found.findings}
+    if UNBALANCED in kinds or (lossless and (found.totals.lost or found.totals.gaps)):
+        return EXIT_UNBALANCED
+    if found.books is not None and not found.books.accounts and not found.books.unreadable:
+        return EXIT_TEMPORARY
+    return EXIT_UNAVAILABLE if kinds & {DOWN, STALE} else EXIT_OK
+
+
+def answer(found: Health, options: argparse.Namespace, out: TextIO) -> int:
+    """Write one look. Raises DataError when there is no host of the name that was asked for."""
+    code = exit_code(found, options.lossless)
+    names = _set_names()
+    accounts = found.books.accounts if found.books is not None else []
+    chosen = text.matching(accounts, options.host) if options.host else _in_trouble(accounts, options.top)
+    if options.host and not chosen:
+        raise DataError(f"no host {options.host} in the books; `shardpulse query --set host` lists hosts")
+    if options.json:
+        kinds = {finding.kind for finding in found.findings}
+        verdict = _VERDICTS.get(code, "down" if DOWN in kinds else "stale")
+        json.dump(document(found, names, chosen, verdict, code), out)
+        out.write("\n")
+    else:
+        console = Console(file=out, highlight=False, soft_wrap=True)
+        if options.watch is not None and console.is_terminal:
+            console.clear()
+        for line in text.lines(found, names, options.top, options.host):
+            line.rstrip()
+            console.print(line)
+    out.flush()
+    return code
+
+
+def _in_trouble(accounts: list[Account], most: int) -> list[Account]:
+    """Unbalanced ones first, then those whose probe is not heard of, then those with losses."""
+    trouble = [row for row in accounts if row.faults or not row.known or row.lost or row.gaps]
+    return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
+
+
+def _watch(read: Callable[[], Health], options: argparse.Namespace, out: TextIO) -> int:
+    """Answer, again and again with --watch, on absolute deadlines; then trouble is reported and ends nothing."""
+    count, due = 0, time.monotonic()
+    while True:
+        try:
+            code = answer(read(), options, out)
+        except ShardpulseError as error:
+            if options.watch is None:
+                raise
+            print(f"shardpulse status: {error}", file=sys.stderr)
+            code = error.exit_code
+        count += 1
+        if options.watch is None or count == options.count:
+            return code
+        due = max(due + options.watch, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _set_names() -> Mapping[int, str]:
+    """The resource sets of the installed packages by number; others keep their number."""
+    with contextlib.suppress(Exception):  # a package that is broken must not hide the status
+        return {resource_set_id(name): name for name in metric_registry.registered()}
+    return {}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser.add_argument("--host", metavar="NAME", help="every count of one host, by name or hexadecimal id")
+    parser.add_argument(
+        "--top", type=_count, default=_TOP, metavar="N", help=f"findings to show; 0: all (default {_TOP})"
+    )
+    parser.add_argument("--lossless", action="store_true", help="exit with 76 as well when anything is lost")
+    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
+    parser.add_argument(
+        "--watch", nargs="?", type=_interval, const=1.0, metavar="S", help="repeat every S seconds (1) until Ctrl-C"
+    )
+    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --watch: end after N answers")
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    return parser
+
+
+def _count(value: str) -> int:
+    if not value.isascii() or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"{value!r} is no count")
+    return int(value)
+
+
+def _interval(value: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.05 <= float(value) < 86400:
+            return float(value)
+    raise argparse.ArgumentTypeError(f"{value!r} is not between 0.05 and 86400 seconds")

@@ -1,0 +1,201 @@
+"""The health of the pipeline: everything that one look at it finds, and the verdict."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.shards.nodes import Members
+from acquisition.snapshot import books
+from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
+from acquisition.snapshot.books import Account, Books, Totals
+from acquisition.snapshot.workers import Worker, Workers, read_workers
+from acquisition.status import lag, shards
+from acquisition.status.lag import Lag
+from acquisition.status.shards import REPLICA, ShardHealth
+from acquisition.wire.keys import SLOTS
+
+#: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
+BEHIND_SECONDS = 5.0
+_FULL = 0.9
+
+UNBALANCED = "unbalanced"  #: counts that must agree do not
+DOWN = "down"  #: a part does not answer, or is not there
+STALE = "stale"  #: a part answers and is behind, or has not said anything for long
+NOTE = "note"  #: worth knowing, nothing is wrong now
+
+
+class Finding(NamedTuple):
+    """One thing that people should know: UNBALANCED, DOWN, STALE or NOTE, about what, and what it is."""
+
+    kind: str
+    about: str
+    text: str
+
+
+class Freshness(NamedTuple):
+    """Ages in seconds of the newest applied samples of all resource sets, by this machine's clock."""
+
+    p50: float
+    p99: float
+    worst: float
+
+
+class Health(NamedTuple):
+    """One look. ``books`` is None when they could not be read; ``problem`` says why then."""
+
+    wall: float
+    layout: Layout
+    shards: list[ShardHealth]
+    lags: list[Lag]
+    workers: Workers
+    books: Books | None
+    totals: Totals
+    freshness: Freshness | None  #: None: there are no samples
+    findings: list[Finding]
+    problem: str = ""
+
+
+def read(cluster: Cluster, members: Members, down_after: float = 10.0, wall: Callable[[], float] = time.time) -> Health:
+    """Look at everything. Raises ShardpulseError when no shard answers, or when they hold no layout."""
+    rows = shards.read(members)
+    layout = read_layout(cluster)
+    found: Books | None = None
+    lags: list[Lag] = []
+    live = Workers((), (), ())
+    problem = ""
+    try:
+        found = books.read(cluster, layout, down_after, wall)
+        lags = lag.read(cluster, layout, found.cursors)
+        live = read_workers(cluster, layout)
+    except PermissionRefused:
+        raise
+    except ShardpulseError as error:
+        problem = str(error)
+    accounts = found.accounts if found is not None else []
+    now = wall()
+    findings = [
+        *([Finding(DOWN, "books", problem)] if problem else []),
+        *(_of_books(found) if found is not None else []),
+        *_of_shards(rows),
+        *_of_filter(lags, live),
+        *_of_hosts(accounts, now, down_after),
+    ]
+    return Health(
+        now, layout, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings, problem
+    )
+
+
+def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
+    """The totals of each resource set."""
+    numbers = sorted({account.resource_set for account in accounts})
+    return {number: books.totals(row for row in accounts if row.resource_set == number) for number in numbers}
+
+
+def lost_by_reason(totals: Totals) -> dict[str, int]:
+    """What was given up, by the probes' own counts since their start, in samples; ``earlier`` is the rest."""
+    dropped, shed = min(totals.dropped, totals.lost), min(totals.shed, totals.lost)
+    return {"ring_or_unreadable": dropped, "shed": shed, "earlier": max(0, totals.lost - dropped - shed)}
+
+
+def _of_books(found: Books) -> list[Finding]:
+    rows = [Finding(UNBALANCED, books.name_of(row), fault) for row in found.accounts for fault in row.faults]
+    rows += [Finding(UNBALANCED, "record", problem) for problem in found.problems]
+    reasons: dict[str, list[str]] = {}
+    for tag, reason in found.unreadable.items():
+        reasons.setdefault(reason, []).append(tag)
+    for reason, tags in reasons.items():
+        rows.append(Finding(DOWN, f"{len(tags)} partitions", f"not in these books: {reason}"))
+    return rows
+
+
+def _of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
+    found = []
+    for row in rows:
+        about = f"shard {row.address}"
+        if not row.answering:
+            found.append(Finding(DOWN, about, row.problem))
+        elif row.role == REPLICA and not row.in_sync:
+            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
+        if row.pinned is False:
+            found.append(Finding(NOTE, about, f"runs on other cores than {row.cores} as well"))
+        if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
+            share = 100 * row.memory_bytes / row.memory_limit_bytes
+            found.append(
+                Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
+            )
+        if row.slots_moving:
+            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
+    unserved = SLOTS - sum(row.slots for row in rows if row.answering)
+    if unserved > 0:
+        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
+    return found
+
+
+def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
+    found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
+    free = len(live.unowned)
+    if free and not live.workers:
+        found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
+    elif free:
+        found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
+    for worker in live.workers:
+        worst = lag.worst_of(worker, lags)
+        if worst > BEHIND_SECONDS:
+            found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
+    waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), lags)
+    if waited > BEHIND_SECONDS:
+        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
+    return found
+
+
+_REPORTS: Mapping[str, str] = {
+    SILENT: "its probe has said nothing for {age:.0f} s: what it made since is unknown",
+    ABSENT: "its probe's own account is not here: what is pending is unknown",
+    DAMAGED: "its probe's own account cannot be read: what is pending is unknown",
+    RENUMBERED: "its probe has begun to number anew: what is pending is unknown for a moment",
+}
+
+
+def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> list[Finding]:
+    hosts: dict[int, list[Account]] = {}
+    for account in accounts:
+        hosts.setdefault(account.host, []).append(account)
+    return [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
+
+
+def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Finding]:
+    """One line per kind of trouble, not one per resource set."""
+    about = f"host {rows[0].host_name or format(rows[0].host, '016x')}"
+    found = []
+    for report in dict.fromkeys(row.report for row in rows if row.report in _REPORTS):
+        age = max(row.report_age or 0.0 for row in rows)
+        found.append(Finding(STALE, about, _REPORTS[report].format(age=age)))
+    old = [row for row in rows if row.known and row.report != ENDED and _is_old(row, now - row.wall, down_after)]
+    if old:
+        age, pending = now - min(row.wall for row in old), sum(row.pending for row in old)
+        found.append(Finding(STALE, about, f"its newest samples are {age:.0f} s old, {pending} are pending"))
+    if lost := sum(row.lost for row in rows):
+        found.append(Finding(NOTE, about, f"{lost} samples are lost, and counted"))
+    if gaps := max(row.gaps for row in rows):
+        found.append(Finding(NOTE, about, f"{gaps} gaps of unknown size: its ring was lost (a power cut?)"))
+    if any(row.sheds for row in rows):
+        found.append(Finding(NOTE, about, "sheds frames: more is made than the pipeline takes"))
+    return found
+
+
+def _is_old(row: Account, age: float, down_after: float) -> bool:
+    return bool(row.wall) and age > max(down_after, 3 * row.interval)
+
+
+def _freshness(accounts: Sequence[Account], now: float) -> Freshness | None:
+    ages = sorted(
+        now - row.wall for row in accounts if row.wall and row.report != ENDED and math.isfinite(now - row.wall)
+    )
+    if not ages:
+        return None
+    return Freshness(ages[(len(ages) - 1) // 2], ages[math.ceil(0.99 * (len(ages) - 1))], ages[-1])

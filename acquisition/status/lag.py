@@ -1,0 +1,55 @@
+"""How far the filter is behind: for each partition, how long its oldest unread entry has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from acquisition.errors import PermissionRefused, ShardpulseError
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.resp import ReplyError, error_for
+from acquisition.snapshot.workers import Worker
+from acquisition.wire import keys
+
+
+class Lag(NamedTuple):
+    """One partition. ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why)."""
+
+    number: int
+    seconds: float | None
+    problem: str = ""
+
+
+def read(cluster: Cluster, layout: Layout, cursors: Mapping[str, bytes]) -> list[Lag]:
+    """All partitions, in order; ``cursors`` are those of the books. Raises PermissionRefused."""
+    commands: list[tuple[str, tuple[Any, ...]]] = []
+    for tag in layout.tags:
+        stream = keys.raw(tag)
+        after = b"(" + (cursors.get(tag) or b"0-0")
+        commands += [(stream, ("XRANGE", stream, after, "+", "COUNT", 1)), (stream, ("TIME",))]
+    replies = cluster.gather(commands)
+    return [
+        _lag(number, tag, replies[2 * number], replies[2 * number + 1], tag in cursors)
+        for number, tag in enumerate(layout.tags)
+    ]
+
+
+def worst_of(worker: Worker, lags: Iterable[Lag]) -> float:
+    """The longest wait in the partitions of a worker, seconds."""
+    return max((lag.seconds or 0.0 for lag in lags if lag.number in worker.partitions), default=0.0)
+
+
+def _lag(number: int, tag: str, entries: Any, clock: Any, known: bool) -> Lag:
+    """Both times are the shard's: the id of an entry is when it came."""
+    for reply in (entries, clock):
+        error = error_for(reply) if isinstance(reply, ReplyError) else reply
+        if isinstance(error, PermissionRefused):
+            raise error
+        if isinstance(error, ShardpulseError):
+            return Lag(number, None, f"{keys.raw(tag)}: {error}")
+    if not known:
+        return Lag(number, None, "its cursor is not known")
+    if not entries:
+        return Lag(number, 0.0)
+    came = int(entries[0][0].partition(b"-")[0]) / 1000.0
+    return Lag(number, max(0.0, int(clock[0]) + int(clock[1]) / 1e6 - came))

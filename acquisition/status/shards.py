@@ -1,0 +1,136 @@
+"""What every member of the cluster says about itself, masters and replicas, wherever they run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.resp import Address, ReplyError, raise_for
+from acquisition.shards import machine
+from acquisition.shards.nodes import Members, Mention, Node
+
+_QUESTIONS: list[tuple[Any, ...]] = [("INFO",), ("CONFIG", "GET", "server_cpulist")]
+MASTER, REPLICA = "master", "replica"
+
+
+class ShardHealth(NamedTuple):
+    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
+
+    ``cores`` is where it was told to run ("" when it may not be asked or was not told); ``pinned`` is read
+    back from /proc and None for a process of another machine. ``lag_bytes`` is what a replica has yet to
+    get of its master's writes, None when either of them does not answer.
+    """
+
+    address: str
+    answering: bool
+    problem: str = ""
+    role: str = ""  #: MASTER, REPLICA, "" when unknown
+    replica_of: str = ""  #: the address of its master
+    in_sync: bool = False  #: a replica that has its master's data and a link to it
+    lag_bytes: int | None = None
+    replicas: int = 0
+    slots: int = 0
+    slots_moving: int = 0  #: on their way to or from another shard
+    memory_bytes: int = 0
+    memory_limit_bytes: int = 0  #: 0: none
+    cores: str = ""
+    pinned: bool | None = None
+    pid: int = 0
+    clients: int = 0
+    commands_per_second: int = 0
+    uptime_seconds: int = 0
+    version: str = ""
+
+
+def read(members: Members) -> list[ShardHealth]:
+    """Every member that is known to another one, replicas after their master. Raises UnavailableError
+    when none answers."""
+    nodes = {node.id: node for node in members.look()}
+    figures = {node.id: _figures(members, node) for node in nodes.values()}
+    rows = [_health(node, figures) for node in nodes.values()]
+    rows += _silent(members.silent, members.mentions, {node.address for node in nodes.values()})
+    return sorted(rows, key=lambda row: (row.replica_of or row.address, row.role == REPLICA, row.address))
+
+
+def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
+    """INFO, and ``server_cpulist``, as one mapping; the error of a shard that has gone since."""
+    try:
+        info, cores = members.pipeline(node.id, _QUESTIONS)
+        pairs = _pairs(raise_for(info, node.address))
+    except ShardpulseError as error:
+        return error
+    if not isinstance(cores, ReplyError) and len(cores) == 2:  # a user who may not ask sees no cores
+        pairs["server_cpulist"] = cores[1].decode(errors="replace")
+    return pairs
+
+
+def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError]) -> ShardHealth:
+    blank = ShardHealth(str(node.address), False, role=REPLICA if node.master else MASTER)
+    own = figures[node.id]
+    if isinstance(own, ShardpulseError):
+        return blank._replace(problem=str(own))
+    replica = own.get("role") == "slave"
+    cores = own.get("server_cpulist", "")
+    pid = _number(own, "process_id")
+    return blank._replace(
+        answering=True,
+        role=REPLICA if replica else MASTER,
+        replica_of=f"{own.get('master_host')}:{own.get('master_port')}" if replica else "",
+        in_sync=replica and own.get("master_link_status") == "up",
+        lag_bytes=_lag(own, figures.get(node.master)) if replica else None,
+        replicas=_number(own, "connected_slaves"),
+        slots=len(node.slots),
+        slots_moving=len(node.migrating) + len(node.importing),
+        memory_bytes=_number(own, "used_memory"),
+        memory_limit_bytes=_number(own, "maxmemory"),
+        cores=cores,
+        pinned=_pinned(pid, node.address, cores),
+        pid=pid,
+        clients=_number(own, "connected_clients"),
+        commands_per_second=_number(own, "instantaneous_ops_per_sec"),
+        uptime_seconds=_number(own, "uptime_in_seconds"),
+        version=own.get("redis_version", ""),
+    )
+
+
+def _lag(replica: dict[str, str], master: dict[str, str] | ShardpulseError | None) -> int | None:
+    if not isinstance(master, dict):
+        return None
+    return max(0, _number(master, "master_repl_offset") - _number(replica, "slave_repl_offset"))
+
+
+def _pinned(pid: int, address: Address, cores: str) -> bool | None:
+    """Whether all threads run on the one core; None unless the process is on this machine."""
+    if not cores.isdigit():
+        return None
+    with contextlib.suppress(OSError):
+        title = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"redis" in title and b":%d" % address.port in title:
+            return machine.is_pinned(pid, int(cores))
+    return None
+
+
+def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardHealth]:
+    """The members that did not answer. A seed that nobody mentions is one as well."""
+    rows: dict[Address, ShardHealth] = {
+        address: ShardHealth(str(address), False, reason) for address, reason in reasons.items()
+    }
+    for mention in mentions:
+        if mention.address is not None and mention.address not in known:
+            row = rows.setdefault(mention.address, ShardHealth(str(mention.address), False, "does not answer"))
+            role = REPLICA if mention.master else MASTER
+            rows[mention.address] = row._replace(role=role)
+    return list(rows.values())
+
+
+def _number(figures: Mapping[str, str], name: str) -> int:
+    text = figures.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _pairs(text: bytes) -> dict[str, str]:
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {key: value for key, colon, value in lines if colon}

@@ -1,0 +1,247 @@
+"""The status as plain text of at most 80 columns; colours only where the console has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from acquisition.snapshot import books
+from acquisition.snapshot.books import Account, Totals
+from acquisition.snapshot.workers import Worker
+from acquisition.status import lag
+from acquisition.status.health import (
+    DOWN,
+    NOTE,
+    STALE,
+    UNBALANCED,
+    Finding,
+    Freshness,
+    Health,
+    by_set,
+    lost_by_reason,
+)
+from acquisition.status.lag import Lag
+from acquisition.status.shards import REPLICA, ShardHealth
+
+WIDTH = 80
+_STYLES = {UNBALANCED: "bold red", DOWN: "bold red", STALE: "yellow", NOTE: "dim"}
+_MARGIN = 10
+
+
+def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | None = None) -> Iterator[Text]:
+    """The whole status, or the accounts of one host alone; ``most`` bounds the findings and workers that are shown."""
+    yield _verdict(health)
+    yield Text()
+    if host is not None:
+        yield from _host(health, set_names, host)
+        return
+    yield from _summary(health)
+    yield Text()
+    yield from _shards(health.shards)
+    if health.workers.workers:
+        yield Text()
+        yield from _workers(health.workers.workers, health.lags, most)
+    if health.books is not None and health.books.accounts:
+        yield Text()
+        yield from _sets(health.books.accounts, set_names)
+    if health.findings:
+        yield Text()
+        yield from _findings(health.findings, most)
+
+
+def _verdict(health: Health) -> Text:
+    kinds = {finding.kind for finding in health.findings}
+    verdict = "NOT BALANCED" if UNBALANCED in kinds else "balanced" if health.books is not None else "NOT READ"
+    state = "DOWN" if DOWN in kinds else "stale" if STALE in kinds else "all parts work"
+    return Text.assemble(
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health.wall)),
+        "   books ",
+        (verdict, "bold green" if verdict == "balanced" else "bold red"),
+        "   pipeline ",
+        (state, "bold green" if state == "all parts work" else _STYLES[DOWN if state == "DOWN" else STALE]),
+    )
+
+
+def _summary(health: Health) -> Iterator[Text]:
+    totals = health.totals
+    yield from _books(totals)
+    hosts = {row.host for row in health.books.accounts} if health.books is not None else set()
+    unknown = totals.silent + totals.unreported
+    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all heard of"
+    yield _row("hosts", f"{len(hosts):,}; {told}")
+    yield _row("age", _freshness(health.freshness))
+    yield _row("shards", _cluster(health.shards))
+    held = sum(len(worker.partitions) for worker in health.workers.workers)
+    worst = max((row.seconds or 0.0 for row in health.lags), default=0.0)
+    rejected = health.books.rejected if health.books is not None else 0
+    yield _row(
+        "filter",
+        f"{_plural(len(health.workers.workers), 'worker')} for {held} of {health.layout.partitions} partitions,"
+        f" at worst {worst:.2f} s behind, {rejected:,} put aside",
+    )
+
+
+def _cluster(rows: Sequence[ShardHealth]) -> str:
+    masters = [row for row in rows if row.role != REPLICA]
+    replicas = [row for row in rows if row.role == REPLICA]
+    slots = sum(row.slots for row in rows if row.answering)
+    synchronous = (
+        f"{sum(row.in_sync for row in replicas)} of {len(replicas)} replicas in sync" if replicas else "no replicas"
+    )
+    return (
+        f"{sum(row.answering for row in masters)} of {_plural(len(masters), 'master')} with {slots:,} slots;"
+        f" {synchronous}"
+    )
+
+
+def _books(totals: Totals) -> Iterator[Text]:
+    yield _row("samples", f"{totals.made:>16,} made: of these")
+    parts = (
+        ("before these books began", totals.before),
+        ("applied", totals.applied),
+        ("lost", totals.lost),
+        ("pending", totals.pending),
+    )
+    difference = totals.made - sum(count for _, count in parts)
+    for name, count in parts:
+        yield _row("", f"{count:>16,} {name}{_remark(name, totals)}", "bold red" if name == "lost" and count else "")
+    if difference:
+        yield _row("", f"{difference:>16,} NOT ACCOUNTED FOR", "bold red")
+    yield _row(
+        "frames",
+        f"{totals.frames:,} applied, {totals.resent_frames:,} sent again, {totals.refused_frames:,} refused,"
+        f" {totals.duplicate_frames:,} double",
+    )
+
+
+def _remark(name: str, totals: Totals) -> str:
+    if name == "applied" and totals.invalid:
+        return f" ({totals.invalid:,} of them invalid)"
+    if name == "lost" and totals.lost:
+        reasons = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in lost_by_reason(totals).items() if count]
+        return f" ({', '.join(reasons)})"
+    if name == "pending":
+        remarks = [f"{totals.missing:,} to be sent again"] * bool(totals.missing)
+        remarks += ["at least: probes are silent"] * bool(totals.silent + totals.unreported)
+        return f" ({', '.join(remarks)})" * bool(remarks)
+    return ""
+
+
+def _freshness(ages: Freshness | None) -> str:
+    if ages is None:
+        return "no samples yet"
+    return f"newest samples p50 {ages.p50:.2f} s, p99 {ages.p99:.2f} s, worst {ages.worst:.2f} s old"
+
+
+def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
+    yield Text(f"{'SHARD':<26}{'ROLE':<9}{'CORE':<9}{'MEMORY':>16}{'SLOTS':>8}{'BEHIND':>11}", "dim")
+    for row in rows:
+        place = f"{'  ' * (row.role == REPLICA)}{row.address}"
+        if not row.answering:
+            yield Text(_cut(f"{place:<26}{row.role or 'shard':<9}DOWN: {row.problem}", WIDTH), "bold red")
+            continue
+        core = row.cores or "-"
+        core += "" if row.pinned is None else " pinned" if row.pinned else " loose"
+        full = bool(row.memory_limit_bytes) and row.memory_bytes > 0.9 * row.memory_limit_bytes
+        behind = (
+            ""
+            if row.role != REPLICA
+            else f"{row.lag_bytes:,} B"
+            if row.in_sync and row.lag_bytes is not None
+            else "NO LINK"
+        )
+        yield Text.assemble(
+            f"{_cut(place, 25):<26}{row.role:<9}{_cut(core, 8):<9}",
+            (f"{_memory(row):>16}", "yellow" if full else ""),
+            f"{row.slots or '':>8}",
+            (f"{behind:>11}", "yellow" if behind == "NO LINK" else ""),
+        )
+
+
+def _memory(row: ShardHealth) -> str:
+    limit = f" of {row.memory_limit_bytes / 1e6:,.0f}" if row.memory_limit_bytes else ""
+    return f"{row.memory_bytes / 1e6:,.0f}{limit} MB"
+
+
+def _workers(rows: Sequence[Worker], lags: Sequence[Lag], most: int) -> Iterator[Text]:
+    yield Text(f"{'FILTER WORKER':<50}{'PARTITIONS':>15}{'BEHIND':>15}", "dim")
+    for row in rows[:most]:
+        yield Text(f"{_cut(row.name, 49):<50}{len(row.partitions):>15}{lag.worst_of(row, lags):>13.2f} s")
+    if len(rows) > most:
+        yield Text(f"… and {len(rows) - most} more", "dim")
+
+
+def _sets(accounts: Iterable[Account], names: Mapping[int, str]) -> Iterator[Text]:
+    yield Text(f"{'SET':<12}{'HOSTS':>7}{'MADE':>17}{'APPLIED':>17}{'INVALID':>11}{'LOST':>8}{'PENDING':>8}", "dim")
+    for number, totals in by_set(list(accounts)).items():
+        yield Text.assemble(
+            f"{_cut(names.get(number, format(number, '08x')), 11):<12}{totals.accounts:>7,}{totals.made:>17,}"
+            f"{totals.applied:>17,}{totals.invalid:>11,}",
+            (f"{totals.lost:>8,}", "bold red" if totals.lost else ""),
+            f"{totals.pending:>8,}",
+        )
+
+
+def _findings(findings: Sequence[Finding], most: int) -> Iterator[Text]:
+    order = (UNBALANCED, DOWN, STALE, NOTE)
+    ordered = sorted(findings, key=lambda finding: order.index(finding.kind))
+    for finding in ordered[:most]:
+        yield from _wrapped(finding.kind, f"{finding.about}: {finding.text}", _STYLES[finding.kind], indent=12)
+    if len(ordered) > most:
+        yield Text(f"… and {len(ordered) - most} more: --top 0 shows all", "dim")
+
+
+def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]:
+    """Every count of one host, one resource set after the other."""
+    rows = matching(health.books.accounts if health.books is not None else (), host)
+    for row in rows:
+        name = names.get(row.resource_set, format(row.resource_set, "08x"))
+        age = "" if row.report_age is None else f", {row.report_age:.1f} s ago"
+        verdict = ("balanced", "green") if row.balanced else ("NOT BALANCED", "bold red")
+        yield Text.assemble((f"{printable(row.host_name or format(row.host, '016x'))} {name}", "bold"), "  ", verdict)
+        yield _row("probe", f"{row.report}{age}; epoch {row.epoch}, host id {row.host:016x}")
+        yield from _books(books.totals([row]))
+        yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} times gone back")
+        if row.gaps:
+            yield _row("gaps", f"{row.gaps} of unknown size", "yellow")
+        for fault in row.faults:
+            yield from _wrapped("fault", fault, "bold red", _MARGIN)
+        yield Text()
+
+
+def matching(accounts: Iterable[Account], host: str) -> list[Account]:
+    """The accounts of a host, by its name or its id in hexadecimal."""
+    return [row for row in accounts if host in (row.host_name, format(row.host, "016x"))]
+
+
+def _wrapped(title: str, text: str, style: str, indent: int) -> Iterator[Text]:
+    """Words in lines of at most WIDTH columns; a word that is longer stands alone."""
+    line = ""
+    head = title
+    for word in printable(text).split(" "):
+        if line and indent + len(line) + 1 + len(word) > WIDTH:
+            yield Text(f"{head:<{indent}}{line}", style)
+            head, line = "", word
+        else:
+            line = f"{line} {word}" if line else word
+    yield Text(f"{head:<{indent}}{line}", style)
+
+
+def _row(title: str, text: str, style: str = "") -> Text:
+    return Text.assemble((f"{title:<{_MARGIN}}", "dim"), (text, style))
+
+
+def printable(text: str) -> str:
+    """Text that cannot move the cursor: a host may call itself anything."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _cut(text: str, length: int) -> str:
+    text = printable(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
