@@ -1,9 +1,9 @@
 """What a worker asks of a partition's shard about its lease, as scripts: each one is atomic.
 
-Times are the shard's own (TIME), so no worker's clock decides. Each script begins with a write
-that frees memory (or does nothing else), so that leases work on a shard that is full as well
-(``filters.full_commit``). After the shard's clock was set back no lease and no worker lasts longer
-than its own term from now.
+Times are the shard's own (TIME), so no worker's clock decides; after that clock was set back,
+no lease and no worker lasts longer than its own term from then. The holder of a lease is known to be
+alive by it; the others register in the sorted set ``workers``. The first write of each script
+frees memory or takes none, so that leases work on a shard that is full as well (``filters.full_commit``).
 """
 
 from __future__ import annotations
@@ -14,34 +14,42 @@ from acquisition.link.resp import pack
 from acquisition.wire import keys
 
 #: KEYS lease, workers; ARGV the worker, its term in milliseconds, whether to take a free lease.
-#: Answers how long the lease lasts yet (< 0: nobody holds it), who holds it ("" or the holder) and
-#: all live workers that reach the shard.
+#: Answers how long the lease lasts yet, who holds it ("": nobody), and the other live workers.
 _VISIT = """\
+local me, term = ARGV[1], tonumber(ARGV[2])
+local holder = redis.call('GET', KEYS[1])
+if holder == me then redis.call('PEXPIRE', KEYS[1], term) end
+local members = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+local answer = {term, holder or ''}
+if holder == me and #members == 0 then return answer end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local term = tonumber(ARGV[2])
 local function term_of(worker) return tonumber(string.match(worker, '^%S+ (%d+) ')) or term end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now + term, '+inf')) do
-  redis.call('ZADD', KEYS[2], 'LT', now + term_of(worker), worker)
+local gone = {KEYS[2], me}
+for i = 1, #members, 2 do
+  local worker, ends = members[i], tonumber(members[i + 1])
+  if ends <= now or ends > now + term_of(worker) then
+    gone[#gone + 1] = worker
+  elseif worker ~= me then
+    answer[#answer + 1] = worker
+  end
 end
-redis.call('ZADD', KEYS[2], now + term, ARGV[1])
-redis.call('PEXPIRE', KEYS[2], 2 * term)
-local holder = redis.call('GET', KEYS[1])
+if holder ~= me or #gone > 2 then redis.call('ZREM', unpack(gone)) end
+if holder == me then return answer end
 if not holder and ARGV[3] == '1' then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', term)
-  holder = ARGV[1]
-elseif holder == ARGV[1] then
-  redis.call('PEXPIRE', KEYS[1], term)
+  redis.call('SET', KEYS[1], me, 'PX', term)
+  answer[2] = me
+  return answer
 end
-local left = redis.call('PTTL', KEYS[1])
-if holder and (left == -1 or left > term_of(holder)) then
-  left = term_of(holder)
-  redis.call('PEXPIRE', KEYS[1], left)
+redis.call('ZADD', KEYS[2], now + term, me)
+answer[#answer + 1] = me
+if holder then
+  answer[1] = redis.call('PTTL', KEYS[1])
+  if answer[1] < 0 or answer[1] > term_of(holder) then
+    answer[1] = term_of(holder)
+    redis.call('PEXPIRE', KEYS[1], answer[1])
+  end
 end
-local answer = redis.call('ZRANGE', KEYS[2], 0, -1)
-table.insert(answer, 1, left)
-table.insert(answer, 2, holder or '')
 return answer
 """
 

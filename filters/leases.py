@@ -12,7 +12,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, Layout
@@ -54,7 +54,9 @@ class Leases:
         self._trouble = Trouble(report)
         self._report = report
         self._links: dict[Address, Link] = {}
+        self._places: Mapping[Address, list[int]] = {}
         self._views: dict[int, View] = {}
+        self._seen: dict[int, list[bytes]] = {}
         self._free_since: dict[int, float] = {}
         self._giving: set[int] = set()
         self._news = False
@@ -69,13 +71,12 @@ class Leases:
         overtaken = self._worker.overtaken != self._overtaken
         if now < self._next and not self._news and not overtaken:
             return self._next - now
-        places = self._places()
-        self._tend_links(places, now)
+        self._tend_links(now)
         self._give_back()
         if overtaken:
             self._overtaken = self._worker.overtaken
             self._look_soon(now)
-        for address, numbers in places.items():
+        for address, numbers in self._places.items():
             link = self._links[address]
             if link.connected and not link.waiting and link.due <= now:
                 link.due = now + self._term / _RENEWALS
@@ -88,7 +89,7 @@ class Leases:
 
     def leave(self) -> None:
         """Give all leases back at once; waits half a second at most for shards that hang."""
-        for address, numbers in self._places().items():
+        for address, numbers in self._places.items():
             if address in self._links:
                 self._links[address].send(_GIVE, [(n, self._commands[n].leave) for n in numbers])
         self.close(_LEAVING)
@@ -102,38 +103,30 @@ class Leases:
 
     # ---------------------------------------------------------------- links
 
-    def _places(self) -> dict[Address, list[int]]:
-        places: dict[Address, list[int]] = {}
-        for number in range(len(self._commands)):
-            address = self._worker.shards.where(number)
-            if address is not None:
-                places.setdefault(address, []).append(number)
-        return places
-
-    def _tend_links(self, places: dict[Address, list[int]], now: float) -> None:
-        for address in places:
-            if address not in self._links:
-                self._links[address] = Link(
-                    address,
-                    self._cluster.connect,
-                    self._worker.background,
-                    self._worker.readiness,
-                    self._answered,
-                    self._failed,
-                )
-        for address in set(self._links).difference(places):
-            self._links.pop(address).close()
+    def _tend_links(self, now: float) -> None:
+        if self._worker.shards.places is not self._places:
+            self._places = self._worker.shards.places
+            for address in self._places:
+                if address not in self._links:
+                    self._links[address] = self._new_link(address)
+            for address in set(self._links).difference(self._places):
+                self._links.pop(address).close()
         for link in self._links.values():
             link.check_silence(now, self._term / 2)
             link.connect(now)
-        if not places or not all(link.connected for link in self._links.values()):
+        if not self._places or not all(link.connected for link in self._links.values()):
             self._worker.shards.doubt()
+
+    def _new_link(self, address: Address) -> Link:
+        worker = self._worker
+        return Link(address, self._cluster.connect, worker.background, worker.readiness, self._answered, self._failed)
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
         """What the shard said last is of no use: others may take its partitions meanwhile."""
         self._trouble.tell(f"leases: {error}")
         for number in [n for n in self._views if self._worker.shards.where(n) == address]:
             del self._views[number]
+            self._seen.pop(number, None)
             self._free_since.pop(number, None)
         self._giving &= self._worker.partitions
 
@@ -154,16 +147,23 @@ class Leases:
                 self._refused(number, reply)
             elif asked is _GIVE:
                 self._giving.discard(number)
+                self._news = True
             elif asked is not _REMOVE:
-                left, holder, *workers = reply
-                self._see(number, View(holder, frozenset(workers)))
-                if holder and holder != self._me:
-                    self._look_soon(now + max(0, left) / 1000.0 + 0.005)
-        self._news = True
+                self._see(number, reply[1], reply[1:])
+                if reply[1] and reply[1] != self._me:
+                    self._look_soon(now + reply[0] / 1000.0 + 0.005)
+        self._news = self._news or self._wanting_since < math.inf
 
-    def _see(self, number: int, view: View) -> None:
-        self._views[number] = view
-        if view.holder:
+    def _see(self, number: int, holder: bytes, workers: Sequence[bytes]) -> None:
+        """Note who holds a partition; ``workers`` may name the holder as well, and b""."""
+        seen = [holder, *workers]
+        if self._seen.get(number) == seen:
+            self._news = self._news or not holder  # it may have been free for long enough by now
+            return
+        self._news = True
+        self._seen[number] = seen
+        self._views[number] = View(holder, frozenset(workers) - {b""})
+        if holder:
             self._free_since.pop(number, None)
         else:
             self._free_since.setdefault(number, time.monotonic())
@@ -220,7 +220,7 @@ class Leases:
         for number in self._giving - self._worker.partitions:
             link, view = self._link(number), self._views.get(number)
             if link is not None and view is not None and view.holder == self._me:
-                self._see(number, View(b"", view.workers))
+                self._see(number, b"", [*view.workers])
                 link.send(_GIVE, [(number, self._commands[number].give)])
 
     def _hurry(self, wanting: bool, now: float) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 class View(NamedTuple):
     """A partition as its shard last told: who holds the lease, b"" when nobody does, and which live
-    workers reach the shard."""
+    workers reach the shard, the holder among them."""
 
     holder: bytes
     workers: frozenset[bytes]

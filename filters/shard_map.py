@@ -32,6 +32,7 @@ class ShardMap:
         self._changed = changed
         self._failed = failed
         self._addresses: list[Address | None] = [None] * layout.partitions
+        self.places: dict[Address, list[int]] = {}  #: partitions by shard; another object after a change
         self._reading = False
         self._again = 0.0
 
@@ -68,4 +69,8 @@ class ShardMap:
             raise outcome
         elif outcome is not None and outcome != self._addresses:
             self._addresses = outcome
+            self.places = {}
+            for number, address in enumerate(outcome):
+                if address is not None:
+                    self.places.setdefault(address, []).append(number)
             self._changed()

@@ -40,7 +40,7 @@ def read_workers(cluster: Cluster, layout: Layout) -> Workers:
     unowned: list[int] = []
     errors: dict[str, ShardpulseError] = {}
     for number in range(layout.partitions):
-        answers = [_value(reply) for reply in replies[3 * number : 3 * number + 3]]
+        answers = [_value(reply) for reply in replies[4 * number : 4 * number + 4]]
         try:
             holder, members = _decode(*answers)
         except ShardpulseError as error:
@@ -52,7 +52,7 @@ def read_workers(cluster: Cluster, layout: Layout) -> Workers:
             unowned.append(number)
         else:
             owned.setdefault(holder, []).append(number)
-    found = [_worker(holder, owned.get(holder, []), renewed.get(holder)) for holder in {**renewed, **owned}]
+    found = [_worker(holder, owned.get(holder, []), ago) for holder, ago in renewed.items()]
     return Workers(
         tuple(sorted(found, key=lambda worker: (worker.name, worker.id))), tuple(unowned), (*errors.values(),)
     )
@@ -60,26 +60,34 @@ def read_workers(cluster: Cluster, layout: Layout) -> Workers:
 
 def _commands(tag: str) -> list[tuple[str, tuple[Any, ...]]]:
     holder, members = keys.lease(tag), keys.workers(tag)
-    return [(holder, ("GET", holder)), (members, ("ZRANGE", members, 0, -1, "WITHSCORES")), (members, ("TIME",))]
+    return [
+        (holder, ("GET", holder)),
+        (holder, ("PTTL", holder)),
+        (members, ("ZRANGE", members, 0, -1, "WITHSCORES")),
+        (members, ("TIME",)),
+    ]
 
 
-def _decode(value: Any, members: Any, clock: Any) -> tuple[Holder | None, dict[Holder, float]]:
+def _decode(value: Any, left: Any, members: Any, clock: Any) -> tuple[Holder | None, dict[Holder, float]]:
     """The holder of a partition, and seconds since each worker renewed there. Raises what went wrong."""
-    for answer in (value, members, clock):
+    for answer in (value, left, members, clock):
         if isinstance(answer, ShardpulseError):
             raise answer
     now = int(clock[0]) * 1000 + int(clock[1]) // 1000
     found: dict[Holder, float] = {}
     for member, score in zip(members[::2], members[1::2], strict=True):
         worker = lease.decode(member)
-        if float(score) > now:
-            found[worker] = max(0.0, (now + worker.milliseconds - float(score)) / 1000.0)
-    return None if value is None else lease.decode(value), found
+        if now < float(score) <= now + worker.milliseconds:
+            found[worker] = (now + worker.milliseconds - float(score)) / 1000.0
+    if value is None or left < 0:
+        return None, found
+    holder = lease.decode(value)
+    found[holder] = max(0.0, (holder.milliseconds - left) / 1000.0)
+    return holder, found
 
 
-def _worker(holder: Holder, partitions: list[int], renewed: float | None) -> Worker:
-    term = holder.milliseconds / 1000.0
-    return Worker(holder.id, holder.name, term, term if renewed is None else renewed, tuple(partitions))
+def _worker(holder: Holder, partitions: list[int], renewed: float) -> Worker:
+    return Worker(holder.id, holder.name, holder.milliseconds / 1000.0, renewed, tuple(partitions))
 
 
 def _value(reply: Any) -> Any:
