@@ -60,9 +60,11 @@ def form(masters: Sequence[Address], release: tuple[int, ...] = (7,), seconds: f
         wait_joined(clients, time.monotonic() + seconds, lambda: None)
 
 
-def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0) -> None:
-    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``,
-    and calls the cluster ok, which takes it two seconds by itself (before that it would refuse what is moved to it).
+def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0, serving: bool = True) -> None:
+    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
+
+    ``serving``: also until it calls the cluster ok, which takes it two to five seconds by itself; before that
+    it refuses what is moved to it.
 
     Its configuration epoch will be the highest, so that nobody has to resolve a collision.
     Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
@@ -75,22 +77,19 @@ def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15
         _call(client, "CLUSTER", "MEET", members[0].host, members[0].port)
         own = _text(_call(client, "CLUSTER", "MYID"))
         ids = [_text(_call(other, "CLUSTER", "MYID")) for other in others]
-        _wait(
-            lambda: (
-                all(name in _nodes(client) for name in ids)
-                and all(own in _nodes(other) for other in others)
-                and _info(client)["cluster_state"] == "ok"
-            ),
-            deadline,
-            f"shard {newcomer} does not get to know the cluster",
-        )
+
+        def known() -> bool:
+            met = all(name in _nodes(client) for name in ids) and all(own in _nodes(other) for other in others)
+            return met and (not serving or _info(client)["cluster_state"] == "ok")
+
+        _wait(known, deadline, f"shard {newcomer} does not get to know the cluster")
 
 
 def replicate(replica: Address, master: Address, seconds: float = 15.0) -> None:
     """Make the empty server at ``replica`` a replica of ``master`` (a member of a cluster) and wait until its
     first synchronization is done: before that it would never take over. Raises ShardError, TemporaryError."""
     deadline = time.monotonic() + seconds
-    introduce(replica, [master], seconds)
+    introduce(replica, [master], seconds, serving=False)
     with _clients([replica, master], seconds) as (client, leader):
         _call(client, "CLUSTER", "REPLICATE", _text(_call(leader, "CLUSTER", "MYID")))
         _wait(lambda: in_sync(client), deadline, f"shard {replica} does not synchronize with {master}")

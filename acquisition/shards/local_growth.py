@@ -237,7 +237,7 @@ def _undo(shards: Shards, name: str) -> None:
             with Members([*members, new[0].address]) as known:
                 nodes = known.look()
             busy = any(node.migrating or node.importing for node in nodes)
-            if busy or any(node.slots for node in nodes if node.address == new[0].address):
+            if busy or not any(node.address == new[0].address and not node.slots for node in nodes):
                 return
             growth.forget(new[0].address, members)
             shards.drop(new)
