@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
@@ -62,6 +63,7 @@ class EmulatedHost:
         position_interval: float,
         logged: bool,
         shed_after: float = SHED_AFTER,
+        old: float = OLD,
     ) -> None:
         self.index = index
         self.number = host_number(index)
@@ -81,6 +83,7 @@ class EmulatedHost:
             self._outbox,
             position_interval=position_interval,
             shed_after=shed_after,
+            old=old,
         )
 
     @property

@@ -25,12 +25,15 @@ SURPLUS: Expected = (None, -1, 0, 0)
 
 
 class Flight:
-    """``expected`` is what has been asked and not answered, oldest first; ``bytes`` of it are frames."""
+    """``expected`` is what has been asked and not answered, oldest first; ``bytes`` of it are frames.
 
-    def __init__(self, outbox: Outbox, overload: Overload) -> None:
+    Frames more than ``old`` seconds old wait for their turn (see ``acquisition.outbox.catch_up``)."""
+
+    def __init__(self, outbox: Outbox, overload: Overload, old: float = OLD) -> None:
         self.expected: deque[Expected] = deque()
         self.bytes = 0
         self.catch_up = CatchUp()
+        self._old = old
         self._outbox = outbox
         self._overload = overload
         self._index = outbox.first  # of the next frame to look at
@@ -56,7 +59,7 @@ class Flight:
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
-        outbox, head, expected = self._outbox, self._head, self.expected
+        outbox, head, expected, old = self._outbox, self._head, self.expected, self._old
         overload = self._overload
         marks = frame.MARK_SHEDS if overload.state.is_active else 0
         index = max(self._index, outbox.first)
@@ -65,7 +68,7 @@ class Flight:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
-                if now - entry[6] > OLD:
+                if now - entry[6] > old:
                     if not self.catch_up.allows(entry[6], now):
                         break
                 elif self.catch_up.is_active:

@@ -1,21 +1,20 @@
 """When a probe sheds frames, and how many: overload is chosen here, not suffered elsewhere (pure).
 
-A probe measures overload end to end and on one clock: the age of its oldest frame that is not
-known to be applied. That age may grow for two reasons. When the filter's cursor *stands still*, a
-part is down, frozen or failing over: a fault. Everything is then kept and sent later. When
-the cursor *moves* and the age grows all the same, more is made than is applied: overload. So growth while
-nothing moves is excused (``base``), and only growth beyond it counts (``excess``). A catch-up after a
-fault makes the age fall, and one that waits for its turn stands still: neither is overload.
+A probe measures overload end to end and on one clock: the age of its oldest frame that is neither
+applied nor shed. That age may grow for two reasons. When the filter's cursor *stands still*, a part is down,
+frozen or failing over: a fault. Everything is then kept and sent later, and the age is excused (``base``).
+When the cursor *moves* and the age grows all the same, more is made than is applied: overload. A
+catch-up after a fault makes the age fall, and one that waits for its turn stands still: neither is overload.
 
 What is shed follows from the water level that the filter publishes (``filters.water_level``): a probe that
 makes more samples than the level thins its frames to ``share`` = level / rate, one that makes less
 sheds nothing for twice as long. So the most talkative go first (max-min fairness: Bertsekas and
-Gallager, Data Networks, section 6.5.2). Afterwards the share falls by a fifth while the age
-still grows and rises by a twentieth per second while data are fresh (additive increase,
-multiplicative decrease: Chiu and Jain 1989), until everything is sent again.
+Gallager, Data Networks, section 6.5.2). Afterwards the share is cut whenever the filter falls behind again,
+and rises while it does not (additive increase, multiplicative decrease: Chiu and Jain 1989),
+until everything is sent.
 
-A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, while
-the filter is ``_HOLD`` behind what the shard already has of this probe.
+A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, as soon as
+the filter is behind with what the shard already has of this probe.
 """
 
 from __future__ import annotations
@@ -27,10 +26,11 @@ SHED_AFTER = 5.0
 _PATIENCE = 2.0
 #: Where the filter is not behind, the way to the shard is slow: a fault, unless it lasts so many times as long.
 _WAY = 12.0
-#: Parts of that time: the filter is behind, frames are held, the filter stands still, data are stale, they are fresh.
-_BEHIND, _HOLD, _STILL, _STALE, _FRESH = 0.2, 0.4, 1.0, 0.5, 0.25
+#: Parts of that time: the filter is behind; it stands still.
+_BEHIND, _STILL = 0.2, 0.6
 _CUT = 0.8
-_RISE = 0.05
+#: The share rises so much per second while the filter has a level, and when it has none.
+_RISE, _FREE_RISE = 0.02, 0.1
 _UNLEVELLED = 0.7
 #: However much a host makes, a twentieth of its frames is sent: it is to be seen.
 _LEAST = 0.05
@@ -54,10 +54,9 @@ class Shedding(NamedTuple):
     share: float = 1.0
     hold: bool = False
     base: float = _INFINITY  #: the age that faults explain
-    age: float = _INFINITY  #: at the last reading
-    at: float = 0.0
-    moved_at: float = 0.0
-    behind_at: float = -_INFINITY  #: when the filter was last seen behind: what is held meanwhile hides it
+    at: float = 0.0  #: of the last reading
+    moved_at: float = _INFINITY
+    behind_at: float = -_INFINITY  #: when the filter was last seen behind: holding hides it
 
     @property
     def is_active(self) -> bool:
@@ -71,34 +70,38 @@ NORMAL = Shedding()
 
 def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> Shedding:
     """The state after a reading. ``after`` is the bound on the age in seconds; infinite: never shed."""
-    first = state.age == _INFINITY
-    moved_at = reading.now if reading.moved or first or not reading.age else state.moved_at
-    base = state.base
-    if not reading.moved and reading.age > state.age:
-        base += reading.age - state.age
-    base = min(base, reading.age)
-    if reading.now - moved_at > _STILL * after:
-        state, base = NORMAL, reading.age
-    share = _share(state, reading, reading.age - base, after)
-    behind_at = reading.now if reading.behind >= _BEHIND * after else state.behind_at
-    hold = reading.behind > _HOLD * after and (reading.moved or share < 1.0)
-    return Shedding(share, hold, base, reading.age, reading.now, moved_at, behind_at)
+    now, age = reading.now, reading.age
+    moved_at = now if reading.moved or not age else min(now, state.moved_at)
+    if now - moved_at > _STILL * after:
+        return Shedding(base=age, at=now, moved_at=moved_at)
+    is_behind = reading.behind >= _BEHIND * after
+    behind_at = now if is_behind else state.behind_at
+    base = min(state.base, age)
+    if state.is_active:
+        share = _adjusted(state, reading, is_behind)
+    else:
+        share = _first(reading, age - base, after, now - behind_at <= after)
+    return Shedding(share, is_behind, base, now, moved_at, behind_at)
 
 
-def _share(state: Shedding, reading: Reading, excess: float, after: float) -> float:
+def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) -> float:
+    """The share of a probe that has sent everything so far."""
     talkative = 0.0 < reading.level < reading.rate
-    levelled = reading.level / reading.rate if talkative else _UNLEVELLED
-    if state.share == 1.0:
-        filter_is_slow = reading.behind >= _BEHIND * after or reading.now - state.behind_at <= after
-        patience = 1.0 if filter_is_slow and talkative else _PATIENCE if filter_is_slow else _WAY
-        return max(_LEAST, levelled) if reading.moved and excess > patience * after else 1.0
-    if reading.age > _STALE * after:
-        if reading.age < state.age or not reading.moved:
-            return state.share  # the last cut is at work, or nothing is
-        return max(_LEAST, min(levelled, state.share * _CUT))
-    if reading.age < _FRESH * after and reading.behind < _BEHIND * after:
-        return min(1.0, state.share + _RISE * (reading.now - state.at))
-    return state.share
+    patience = _WAY if not filter_is_slow else 1.0 if talkative else _PATIENCE
+    if excess <= patience * after:
+        return 1.0
+    return max(_LEAST, reading.level / reading.rate if talkative else _UNLEVELLED)
+
+
+def _adjusted(state: Shedding, reading: Reading, is_behind: bool) -> float:
+    """The share of a probe that sheds: cut once whenever the filter falls behind, raised while it is not."""
+    if not is_behind:
+        rise = _RISE if reading.level else _FREE_RISE
+        return min(1.0, state.share + rise * (reading.now - state.at))
+    if state.hold:
+        return state.share
+    levelled = reading.level / reading.rate if 0.0 < reading.level < reading.rate else 1.0
+    return max(_LEAST, min(levelled, state.share * _CUT))
 
 
 def is_kept(sequence: int, share: float) -> bool:

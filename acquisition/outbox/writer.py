@@ -16,7 +16,7 @@ from typing import Any
 from acquisition.link.resp import Address, Credentials, ReplyError
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.outbox import account
-from acquisition.outbox.catch_up import READING
+from acquisition.outbox.catch_up import OLD, READING
 from acquisition.outbox.flight import SURPLUS, Flight
 from acquisition.outbox.numbering import append, append_ends
 from acquisition.outbox.overload import Overload
@@ -34,7 +34,8 @@ _EARLY = 0.25
 
 class Writer:
     """The writer of one host. ``timeout`` bounds every answer; ``problem`` says what keeps frames
-    from going out, "" when nothing does (the caller reports it when it changes)."""
+    from going out, "" when nothing does (the caller reports it when it changes). Frames more than ``old``
+    seconds old are paced (infinite: never)."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Writer:
         position_interval: float = 2.0,
         timeout: float = 1.0,
         shed_after: float = SHED_AFTER,
+        old: float = OLD,
         wall: Callable[[], float] = time.time,
     ) -> None:
         if not seeds:
@@ -57,7 +59,7 @@ class Writer:
         self._timeout = timeout
         self._sender = Sender(host, seeds, credentials, timeout)
         self._overload = Overload(outbox, shed_after)
-        self._flight = Flight(outbox, self._overload)
+        self._flight = Flight(outbox, self._overload, old)
         self._positions = Positions(host, host_name, outbox, position_interval, wall)
         self._reply_due = 0.0
         self._extra: dict[str, Any] = {}
