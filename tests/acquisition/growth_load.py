@@ -72,6 +72,11 @@ class Load:
             writer.close()
         self.cluster.close()
 
+    @property
+    def filtering(self) -> bool:
+        """Whether the filter worker lives."""
+        return self._filter.poll() is None
+
     def wait(self, done: Callable[[], bool], seconds: float = 15.0) -> None:
         deadline = time.monotonic() + seconds
         while not done():
