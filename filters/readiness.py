@@ -23,7 +23,6 @@ class Readiness:
         self._poll = select.poll()
         self._channels: dict[int, Channel] = {}
         self._actions: dict[int, Callable[[], None]] = {}
-        self._first = 0
 
     def add(self, descriptor: int, channel: Channel) -> None:
         """Wait for a channel's connection."""
@@ -42,10 +41,9 @@ class Readiness:
         self._poll.unregister(descriptor)
 
     def wait(self, seconds: float) -> Ready:
-        """What is readable within ``seconds``; each time another channel is the first, so that none
-        is always the one that is left for the next turn."""
+        """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one."""
         found = [descriptor for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000.0)]
         channels = [self._channels[descriptor] for descriptor in found if descriptor in self._channels]
-        self._first = first = (self._first + 1) % max(1, len(channels))
+        channels.sort(key=lambda channel: channel.asked)
         actions = [self._actions[descriptor] for descriptor in found if descriptor in self._actions]
-        return Ready(channels[first:] + channels[:first], actions)
+        return Ready(channels, actions)

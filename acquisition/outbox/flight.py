@@ -68,15 +68,15 @@ class Flight:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
+                if sequence > window.highest and overload.sheds(entry, now):
+                    outbox.shed(index)
+                    index += 1
+                    continue
                 if now - entry[6] > old:
                     if not self.catch_up.allows(entry[6], now):
                         break
                 elif self.catch_up.is_active:
                     self.catch_up.end()
-                if sequence > window.highest and overload.sheds(entry, now):
-                    outbox.shed(index)
-                    index += 1
-                    continue
                 data = outbox.read(index)
                 if sequence > window.next:  # the ring dropped what was to come next, or it was shed
                     window.restamp = window.last
