@@ -230,7 +230,7 @@ def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: 
     leaders, followers = cluster.nodes[:masters], cluster.nodes[masters:]
     join.form([node.address for node in leaders], redis.release)
     for number, node in enumerate(followers):
-        join.introduce(node.address, [leader.address for leader in leaders])
+        join.introduce(node.address, [leader.address for leader in leaders], serving=False)
         node.call("CLUSTER", "REPLICATE", leaders[number % masters].node_id)
     cluster.wait_healthy()
     connected = cluster.connect()

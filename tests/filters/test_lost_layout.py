@@ -1,0 +1,30 @@
+"""The layout lies on one shard: when that one comes back empty, the filter stores it there again."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from acquisition.errors import ConfigError
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.wire import keys
+from filters.settings import FilterSettings
+from filters.worker import Worker
+
+
+def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster) -> None:
+    layout = read_layout(cluster)
+    cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)
+    with pytest.raises(ConfigError, match="no shardpulse layout"):
+        read_layout(cluster)
+    worker = Worker(cluster, layout, FilterSettings())
+    try:
+        deadline = time.monotonic() + 5.0
+        while cluster.call(keys.LAYOUT, "GET", keys.LAYOUT) is None:
+            assert time.monotonic() < deadline, "the layout stays lost"
+            worker.turn(0.05)
+    finally:
+        worker.close()
+    found = read_layout(cluster)
+    assert (found.partitions, found.keep_ticks) == (layout.partitions, layout.keep_ticks)
