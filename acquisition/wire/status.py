@@ -42,6 +42,7 @@ class SetStatus(NamedTuple):
     floor_samples: int = -1  #: samples made before the frame at floor; -1: the probe does not say
     shed_frames: int = 0  #: given up before they were sent: more is made than the pipeline takes
     shed_samples: int = 0
+    next: int = -1  #: the next sequence number to be sent; -1: the probe does not say
 
 
 class Status(NamedTuple):
@@ -71,6 +72,7 @@ def row(window: SendWindow) -> SetStatus:
         window.floor_made,
         window.shed_frames,
         window.shed_samples,
+        window.next,
     )
 
 

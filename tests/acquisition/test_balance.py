@@ -49,6 +49,7 @@ def account(
         (sent(floor=71), done(60), b"8-0", (100, 0, 10, 30, 10)),  # 10 of these will not
         (sent(floor=71), done(60), b"7-9", (100, 0, 0, 40, 0)),  # but they may be in the stream
         (sent(floor=90), done(60), b"9-0", (100, 0, 0, 40, 0)),  # or be on their way to it
+        (sent(floor=90)._replace(next=81), done(60), b"9-0", (100, 0, 29, 11, 0)),  # they are not: 90 is sent next
         (sent(sent_id=""), done(60), b"9-0", (100, 0, 0, 40, 0)),  # it went back: all of it is on its way
         (sent(), done(50, lost=30), b"9-0", (100, 0, 30, 20, 0)),
         (sent(), done(20, before=60), b"9-0", (100, 60, 0, 20, 0)),
