@@ -79,6 +79,7 @@ def measure(options: Options) -> dict[str, Any]:
         **freshness,
         **accounts,
         "cpu_cores": _rounded(usage.cores(before.usage, after.usage)),
+        "shard_cores": _shard_cores(before, after),
         "cpu_seconds_per_million_samples": _cost(before, after),
         "memory_bytes": memory,
         "snapshot_seconds": snapshot_seconds,
@@ -125,6 +126,13 @@ def _rates(before: Moment, after: Moment) -> dict[str, Any]:
 def _cost(before: Moment, after: Moment) -> dict[str, float]:
     millions = max(1, after.shards.applied - before.shards.applied) / 1e6
     return {role: round((seconds - before.usage.cpu[role]) / millions, 5) for role, seconds in after.usage.cpu.items()}
+
+
+def _shard_cores(before: Moment, after: Moment) -> dict[str, float]:
+    """Cores that each shard used, by its place in slot order."""
+    seconds = after.usage.at - before.usage.at
+    pairs = zip(before.shard_seconds, after.shard_seconds, strict=True)
+    return {str(place): round((last - first) / seconds, 4) for place, (first, last) in enumerate(pairs)}
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

@@ -35,6 +35,7 @@ class Moment(NamedTuple):
     offered: Counts
     shards: shard_counts.ShardCounts
     usage: usage.Usage
+    shard_seconds: tuple[float, ...]  #: CPU seconds of each shard, in slot order
 
 
 class Pipeline:
@@ -85,7 +86,8 @@ class Pipeline:
             child.send({"do": "mark"})
         counts = [Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators]
         read = usage.read(self.roles)
-        return Moment(_add(counts), shard_counts.read(self.cluster), read)
+        each = tuple(usage.cpu_seconds(pid) for pid in self.shards.pids)
+        return Moment(_add(counts), shard_counts.read(self.cluster), read, each)
 
     def finish(self) -> list[dict[str, Any]]:
         """Stop generating and drain; the generators' reports."""

@@ -1,0 +1,1 @@
+"""Parts of ``experiments.scale``: one file per row of its table, each made of runs of ``experiments.ingest``."""
