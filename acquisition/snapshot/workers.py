@@ -10,6 +10,8 @@ from acquisition.link.resp import ReplyError, error_for
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 
+_GONE = -2  #: what PTTL says of a key that ran out since GET
+
 
 class Worker(NamedTuple):
     """``renewed`` is how many seconds ago it last renewed anything, by the shards' own clocks."""
@@ -79,7 +81,7 @@ def _decode(value: Any, left: Any, members: Any, clock: Any) -> tuple[Holder | N
         worker = lease.decode(member)
         if now < float(score) <= now + worker.milliseconds:
             found[worker] = (now + worker.milliseconds - float(score)) / 1000.0
-    if value is None or left < 0:
+    if value is None or left == _GONE:
         return None, found
     holder = lease.decode(value)
     found[holder] = max(0.0, (holder.milliseconds - left) / 1000.0)
