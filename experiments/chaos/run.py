@@ -126,6 +126,8 @@ def _judge(parts: Plant, courses: list[Course], began: float, failures: list[str
     for generator in parts.generators:
         with _telling(failures):
             reports.append(generator.ask("report"))
+    evidence = {"writers": reports, "books": [row._asdict() for row in books.accounts] if books else []}
+    (parts.directory / "evidence.json").write_text(json.dumps(evidence, indent=1, default=str) + "\n")
     seen = observer.read(plant.observations(parts.directory))
     return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained)
 
