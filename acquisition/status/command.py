@@ -75,11 +75,14 @@ def main(argv: list[str]) -> int:
     settings = config.load(options.config)
     shards = endpoints.with_addresses(settings.shards, options.shards)
     options.top = options.top or sys.maxsize
-    cluster = endpoints.connect(shards)
+    cluster, names = endpoints.connect(shards), _set_names()
     with Members(endpoints.addresses(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
         try:
             return _watch(
-                lambda: health.read(cluster, members, settings.snapshot.down_after_seconds), options, sys.stdout
+                lambda: health.read(cluster, members, names, settings.snapshot.down_after_seconds),
+                names,
+                options,
+                sys.stdout,
             )
         finally:
             cluster.close()
@@ -95,10 +98,9 @@ def exit_code(found: Health, lossless: bool = False) -> int:
     return EXIT_UNAVAILABLE if kinds & {DOWN, STALE} else EXIT_OK
 
 
-def answer(found: Health, options: argparse.Namespace, out: TextIO) -> int:
+def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
     """Write one look. Raises DataError when there is no host of the name that was asked for."""
     code = exit_code(found, options.lossless)
-    names = _set_names()
     accounts = found.books.accounts if found.books is not None else []
     chosen = text.matching(accounts, options.host) if options.host else _in_trouble(accounts, options.top)
     if options.host and not chosen:
@@ -125,12 +127,12 @@ def _in_trouble(accounts: list[Account], most: int) -> list[Account]:
     return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
 
 
-def _watch(read: Callable[[], Health], options: argparse.Namespace, out: TextIO) -> int:
+def _watch(read: Callable[[], Health], names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
     """Answer, again and again with --watch, on absolute deadlines; then trouble is reported and ends nothing."""
     count, due = 0, time.monotonic()
     while True:
         try:
-            code = answer(read(), options, out)
+            code = answer(read(), names, options, out)
         except ShardpulseError as error:
             if options.watch is None:
                 raise

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.errors import FrameError, ShardError, TemporaryError
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
@@ -46,10 +46,9 @@ class Freshness(NamedTuple):
 
 
 class Health(NamedTuple):
-    """One look. ``books`` is None when they could not be read; ``problem`` says why then."""
+    """One look. ``books`` is None when they could not be read; a finding says why then."""
 
     wall: float
-    layout: Layout
     shards: list[ShardHealth]
     lags: list[Lag]
     workers: Workers
@@ -57,37 +56,38 @@ class Health(NamedTuple):
     totals: Totals
     freshness: Freshness | None  #: None: there are no samples
     findings: list[Finding]
-    problem: str = ""
 
 
-def read(cluster: Cluster, members: Members, down_after: float = 10.0, wall: Callable[[], float] = time.time) -> Health:
-    """Look at everything. Raises ShardpulseError when no shard answers, or when they hold no layout."""
+def read(
+    cluster: Cluster,
+    members: Members,
+    set_names: Mapping[int, str],
+    down_after: float = 10.0,
+    wall: Callable[[], float] = time.time,
+) -> Health:
+    """Look at everything; ``set_names`` are resource sets by number. What cannot be read is a finding.
+
+    Raises UnavailableError when no shard answers, ConfigError when they hold no layout, PermissionRefused.
+    """
     rows = shards.read(members)
-    layout = read_layout(cluster)
     found: Books | None = None
     lags: list[Lag] = []
     live = Workers((), (), ())
-    problem = ""
+    findings: list[Finding] = []
     try:
+        layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
-    except PermissionRefused:
-        raise
-    except ShardpulseError as error:
-        problem = str(error)
+    except (ShardError, TemporaryError) as error:
+        findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     accounts = found.accounts if found is not None else []
     now = wall()
-    findings = [
-        *([Finding(DOWN, "books", problem)] if problem else []),
-        *(_of_books(found) if found is not None else []),
-        *_of_shards(rows),
-        *_of_filter(lags, live),
-        *_of_hosts(accounts, now, down_after),
-    ]
-    return Health(
-        now, layout, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings, problem
-    )
+    findings += _of_books(found, set_names) if found is not None else []
+    findings += _of_shards(rows)
+    findings += _of_filter(lags, live)
+    findings += _of_hosts(accounts, now, down_after)
+    return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings)
 
 
 def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
@@ -98,12 +98,17 @@ def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
 
 def lost_by_reason(totals: Totals) -> dict[str, int]:
     """What was given up, by the probes' own counts since their start, in samples; ``earlier`` is the rest."""
-    dropped, shed = min(totals.dropped, totals.lost), min(totals.shed, totals.lost)
-    return {"ring_or_unreadable": dropped, "shed": shed, "earlier": max(0, totals.lost - dropped - shed)}
+    shed = min(totals.shed, totals.lost)
+    dropped = min(totals.dropped, totals.lost - shed)
+    return {"shed": shed, "ring_or_unreadable": dropped, "earlier": totals.lost - shed - dropped}
 
 
-def _of_books(found: Books) -> list[Finding]:
-    rows = [Finding(UNBALANCED, books.name_of(row), fault) for row in found.accounts for fault in row.faults]
+def _of_books(found: Books, set_names: Mapping[int, str]) -> list[Finding]:
+    rows = [
+        Finding(UNBALANCED, f"{_host(row)} set {set_names.get(row.resource_set, f'{row.resource_set:08x}')}", fault)
+        for row in found.accounts
+        for fault in row.faults
+    ]
     rows += [Finding(UNBALANCED, "record", problem) for problem in found.problems]
     reasons: dict[str, list[str]] = {}
     for tag, reason in found.unreadable.items():
@@ -170,7 +175,7 @@ def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> lis
 
 def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Finding]:
     """One line per kind of trouble, not one per resource set."""
-    about = f"host {rows[0].host_name or format(rows[0].host, '016x')}"
+    about = _host(rows[0])
     found = []
     for report in dict.fromkeys(row.report for row in rows if row.report in _REPORTS):
         age = max(row.report_age or 0.0 for row in rows)
@@ -186,6 +191,10 @@ def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Fin
     if any(row.sheds for row in rows):
         found.append(Finding(NOTE, about, "sheds frames: more is made than the pipeline takes"))
     return found
+
+
+def _host(row: Account) -> str:
+    return f"host {row.host_name or format(row.host, '016x')}"
 
 
 def _is_old(row: Account, age: float, down_after: float) -> bool:

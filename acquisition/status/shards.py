@@ -71,7 +71,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError])
     blank = ShardHealth(str(node.address), False, role=REPLICA if node.master else MASTER)
     own = figures[node.id]
     if isinstance(own, ShardpulseError):
-        return blank._replace(problem=str(own))
+        return blank._replace(problem=_told(node.address, str(own)))
     replica = own.get("role") == "slave"
     cores = own.get("server_cpulist", "")
     pid = _number(own, "process_id")
@@ -116,7 +116,7 @@ def _pinned(pid: int, address: Address, cores: str) -> bool | None:
 def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardHealth]:
     """The members that did not answer. A seed that nobody mentions is one as well."""
     rows: dict[Address, ShardHealth] = {
-        address: ShardHealth(str(address), False, reason) for address, reason in reasons.items()
+        address: ShardHealth(str(address), False, _told(address, reason)) for address, reason in reasons.items()
     }
     for mention in mentions:
         if mention.address is not None and mention.address not in known:
@@ -124,6 +124,11 @@ def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: 
             role = REPLICA if mention.master else MASTER
             rows[mention.address] = row._replace(role=role)
     return list(rows.values())
+
+
+def _told(address: Address, reason: str) -> str:
+    """The reason without the address, which stands beside it."""
+    return reason.removeprefix(f"shard {address}").lstrip(": ")
 
 
 def _number(figures: Mapping[str, str], name: str) -> int:

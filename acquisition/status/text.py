@@ -53,7 +53,7 @@ def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | N
 
 def _verdict(health: Health) -> Text:
     kinds = {finding.kind for finding in health.findings}
-    verdict = "NOT BALANCED" if UNBALANCED in kinds else "balanced" if health.books is not None else "NOT READ"
+    verdict = _books_verdict(health)
     state = "DOWN" if DOWN in kinds else "stale" if STALE in kinds else "all parts work"
     return Text.assemble(
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health.wall)),
@@ -64,13 +64,22 @@ def _verdict(health: Health) -> Text:
     )
 
 
+def _books_verdict(health: Health) -> str:
+    if any(finding.kind == UNBALANCED for finding in health.findings):
+        return "NOT BALANCED"
+    if health.books is None:
+        return "NOT READ"
+    missing = len(health.books.unreadable)
+    return f"INCOMPLETE ({missing} of {len(health.lags)} partitions not read)" if missing else "balanced"
+
+
 def _summary(health: Health) -> Iterator[Text]:
     totals = health.totals
     yield from _books(totals)
     hosts = {row.host for row in health.books.accounts} if health.books is not None else set()
     unknown = totals.silent + totals.unreported
-    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all heard of"
-    yield _row("hosts", f"{len(hosts):,}; {told}")
+    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all probes are heard of"
+    yield _row("hosts", f"{len(hosts):,}; {told}" if hosts else "none")
     yield _row("age", _freshness(health.freshness))
     yield _row("shards", _cluster(health.shards))
     held = sum(len(worker.partitions) for worker in health.workers.workers)
@@ -78,7 +87,7 @@ def _summary(health: Health) -> Iterator[Text]:
     rejected = health.books.rejected if health.books is not None else 0
     yield _row(
         "filter",
-        f"{_plural(len(health.workers.workers), 'worker')} for {held} of {health.layout.partitions} partitions,"
+        f"{_plural(len(health.workers.workers), 'worker')} for {held} of {len(health.lags)} partitions,"
         f" at worst {worst:.2f} s behind, {rejected:,} put aside",
     )
 
@@ -200,8 +209,8 @@ def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]
         name = names.get(row.resource_set, format(row.resource_set, "08x"))
         age = "" if row.report_age is None else f", {row.report_age:.1f} s ago"
         verdict = ("balanced", "green") if row.balanced else ("NOT BALANCED", "bold red")
-        yield Text.assemble((f"{printable(row.host_name or format(row.host, '016x'))} {name}", "bold"), "  ", verdict)
-        yield _row("probe", f"{row.report}{age}; epoch {row.epoch}, host id {row.host:016x}")
+        yield Text.assemble((f"{_cut(row.host_name or '?', 40)} {name}", "bold"), f" ({row.host:016x})  ", verdict)
+        yield _row("probe", f"{row.report}{age}; epoch {row.epoch}")
         yield from _books(books.totals([row]))
         yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} times gone back")
         if row.gaps:
