@@ -52,14 +52,18 @@ def _owns(members: Members, dead: Address) -> bool:
 def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]:
     """Its replicas that have ever finished a synchronization, the one that received most first."""
     ids = {mention.id for mention in members.mentions if mention.address == dead}
-    received = {node: _received(members, node) for node in nodes if node.master in ids}
-    return sorted((node for node, offset in received.items() if offset > 0), key=lambda node: -received[node])
+    received = [(_received(members, node), node) for node in nodes if node.master in ids]
+    return [node for offset, node in sorted(received, key=lambda pair: -pair[0]) if offset >= 0]
 
 
 def _received(members: Members, node: Node) -> int:
+    """How much a replica has received, -1 when it never had a link to its master or is still copying."""
     text = members.call(node.id, "INFO", "replication").decode()
     figures = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return int(figures.get("slave_repl_offset", 0)) if figures.get("master_sync_in_progress") == "0" else 0
+    linked = figures.get("master_link_status") == "up" or figures.get("master_link_down_since_seconds") != "-1"
+    if not linked or figures.get("master_sync_in_progress") != "0":
+        return -1
+    return int(figures["slave_repl_offset"])
 
 
 def _take_over(members: Members, heirs: Sequence[Node]) -> None:

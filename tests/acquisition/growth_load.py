@@ -104,8 +104,7 @@ class Load:
             window = self.writers[host]._outbox.windows[SET]
             assert found is not None
             assert (found.lost, found.before + found.applied) == (0, window.made), (host, found)
-        with SnapshotReader.connect([str(address) for address in self.addresses]) as reader:
-            blocks = {block.host_id: block for block in reader.latest().blocks}
+        blocks = {block.host_id: block for block in SnapshotReader(self.cluster).latest().blocks}
         for host in self.hosts:
             for column in range(2):
                 expected = run([row[column] for row in self.seen[host]], TAU)
