@@ -20,7 +20,7 @@ from filters.state import State
 #: Part of its time that a saturated worker works, and part of its capacity that is given away.
 _SATURATED = 0.8
 _GIVEN = 0.8
-_PERIOD = 2.0
+_PERIOD = 1.0
 
 
 def solve(rates: Collection[float], capacity: float) -> float:
@@ -43,7 +43,7 @@ class _Made(NamedTuple):
 
 
 class WaterLevel:
-    """Measured every two seconds, only while the worker is saturated; ``value`` in samples/s, 0: none."""
+    """Measured every second, only while the worker is saturated; ``value`` in samples/s, 0: none."""
 
     def __init__(self) -> None:
         self.value = 0.0

@@ -59,7 +59,7 @@ class Flight:
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
-        outbox, head, expected, old = self._outbox, self._head, self.expected, self._old
+        outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
         marks = frame.MARK_SHEDS if overload.state.is_active else 0
         index = max(self._index, outbox.first)
@@ -72,11 +72,8 @@ class Flight:
                     outbox.shed(index)
                     index += 1
                     continue
-                if now - entry[6] > old:
-                    if not self.catch_up.allows(entry[6], now):
-                        break
-                elif self.catch_up.is_active:
-                    self.catch_up.end()
+                if self._waits(entry[6], now):
+                    break
                 data = outbox.read(index)
                 if sequence > window.next:  # the ring dropped what was to come next, or it was shed
                     window.restamp = window.last
@@ -98,6 +95,16 @@ class Flight:
             if index == outbox.end:
                 self.catch_up.end()
         self._index = index
+
+    def _waits(self, made: float, now: float) -> bool:
+        """Whether it is not yet the turn of a frame that was made at ``made``."""
+        if made > self._overload.newest:
+            return True
+        if now - made > self._old:
+            return not self.catch_up.allows(made, now)
+        if self.catch_up.is_active:
+            self.catch_up.end()
+        return False
 
     def _stamped(self, index: int, data: bytes, floor: int, marks: int) -> bytes:
         """A frame of the ring with another floor. One that was damaged there is given up: a right checksum

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from acquisition.outbox import shedding
 from acquisition.outbox.entry import Entry
-from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading, is_kept
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, WINDOW, Reading, is_kept
 from acquisition.outbox.store import Outbox
 
 #: Over so many seconds the rate at which a host makes samples is averaged.
 _RATE_SECONDS = 10.0
+_INFINITY = float("inf")
 
 
 class Overload:
@@ -18,6 +19,7 @@ class Overload:
         self.state = NORMAL
         self._outbox = outbox
         self._after = after
+        self.newest = _INFINITY  #: frames made after this moment have to wait
         self._index = outbox.first  # everything before it is applied or shed
         self._cursor = b""
         self._applied = 0
@@ -28,6 +30,7 @@ class Overload:
     def doubt(self) -> None:
         """A new connection, or a position that went back: a fault, and what follows it is a catch-up."""
         self.state = NORMAL
+        self.newest = _INFINITY
         self._index = self._outbox.first
 
     def observe(self, now: float, cursor: bytes, level: float) -> None:
@@ -37,8 +40,11 @@ class Overload:
         behind = max([shedding.behind(window.acked_id, cursor) for window in windows], default=0.0)
         applied = sum(window.applied for window in windows)
         moved = cursor != self._cursor if behind else applied != self._applied
-        reading = Reading(now, self._age(now), behind, moved, self._measured(now), level)
+        age = self._age(now)
+        reading = Reading(now, age, behind, moved, self._measured(now), level)
         self.state = shedding.advance(self.state, reading, self._after)
+        crowded = level and age and now - self.state.behind_at <= self._after
+        self.newest = now - age + WINDOW * self._after if crowded else _INFINITY
         self._cursor, self._applied = cursor, applied
 
     def sheds(self, entry: Entry, now: float) -> bool:

@@ -8,29 +8,30 @@ catch-up after a fault makes the age fall, and one that waits for its turn stand
 
 What is shed follows from the water level that the filter publishes (``filters.water_level``): a probe that
 makes more samples than the level thins its frames to ``share`` = level / rate, one that makes less
-sheds nothing for twice as long. So the most talkative go first (max-min fairness: Bertsekas and
+sheds nothing for five times as long. So the most talkative go first (max-min fairness: Bertsekas and
 Gallager, Data Networks, section 6.5.2). Afterwards the share is cut whenever the filter falls behind again,
 and rises while it does not (additive increase, multiplicative decrease: Chiu and Jain 1989),
 until everything is sent.
 
 A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, as soon as
-the filter is behind with what the shard already has of this probe.
+the filter is behind with what the shard already has of this probe; and while the filter has a level, at
+most ``WINDOW`` is on its way.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-#: Seconds of excess age after which a probe above the water level sheds; one below waits ``_PATIENCE`` times as long.
+#: Seconds of excess age that are too much. All that follows is in units of it.
 SHED_AFTER = 5.0
-_PATIENCE = 2.0
-#: Where the filter is not behind, the way to the shard is slow: a fault, unless it lasts so many times as long.
-_WAY = 12.0
-#: Parts of that time: the filter is behind; it stands still.
-_BEHIND, _STILL = 0.2, 0.6
+#: Excess of who makes more than the level, so that two sides say that it is overload; of everybody else
+#: while the filter is behind; and where it is not behind: then the way to the shard is slow, a fault unless it lasts.
+_LEVELLED, _PATIENT, _WAY = 0.4, 2.0, 12.0
+#: The filter is behind; it stands still; frames made later than the oldest on its way, while there is a level.
+_BEHIND, _STILL, WINDOW = 0.2, 0.6, 0.2
 _CUT = 0.8
 #: The share rises so much per second while the filter has a level, and when it has none.
-_RISE, _FREE_RISE = 0.02, 0.1
+_RISE, _FREE_RISE = 0.02, 0.25
 _UNLEVELLED = 0.7
 #: However much a host makes, a twentieth of its frames is sent: it is to be seen.
 _LEAST = 0.05
@@ -87,7 +88,7 @@ def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> She
 def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) -> float:
     """The share of a probe that has sent everything so far."""
     talkative = 0.0 < reading.level < reading.rate
-    patience = _WAY if not filter_is_slow else 1.0 if talkative else _PATIENCE
+    patience = _WAY if not filter_is_slow else _LEVELLED if talkative else _PATIENT
     if excess <= patience * after:
         return 1.0
     return max(_LEAST, reading.level / reading.rate if talkative else _UNLEVELLED)

@@ -251,7 +251,8 @@ class Writer:
         parts: list[bytes] = []
         was_idle = not flight.expected
         frames_wait = not positions.synchronizing and flight.may_go
-        if now >= positions.due - (_EARLY * positions.interval if frames_wait else 0.0):
+        interval = READING if flight.catch_up.is_active else positions.interval
+        if now >= positions.due - (_EARLY * interval if frames_wait else 0.0):
             parts.append(self._questions(now))
         if frames_wait:
             flight.take(parts, now)
@@ -312,7 +313,7 @@ class Writer:
             catch_up.observe(newest, not is_before(positions.cursor, catch_up.mark))
             positions.due = min(positions.due, now + READING)
         overload.observe(now, positions.cursor, positions.level)
-        if overload.state.hold:
+        if overload.state.hold or overload.state.is_active:
             positions.due = min(positions.due, now + positions.interval / 2.0)
 
     def _is_settled(self) -> bool:

@@ -1,0 +1,73 @@
+"""What a scheduler could read: per class of hosts the age of the newest readable samples, and who sheds."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model.metric import resource_set_id
+from acquisition.wire import keys, position
+from acquisition.wire.position import SHEDS, Position
+from experiments.overload.scenario import CLASSES, Scenario
+from experiments.workload import host_number, resource_set
+
+
+class Sums(NamedTuple):
+    """The filter's books over all hosts, in samples."""
+
+    before: int
+    applied: int
+    lost: int
+
+
+class Observer:
+    """``ages`` per class: seconds from sampling to now of each host's newest samples, at every poll; ``latencies``:
+    the same at the first poll at which they were there. Both are emptied by ``take``."""
+
+    def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
+        self._cluster = cluster
+        self._layout = read_layout(cluster)
+        self._set = resource_set_id(resource_set(scenario.metrics).name)
+        self._kinds = {host_number(index): scenario.kind(index) for index in range(scenario.hosts)}
+        self._tags = sorted({self._layout.tag_of(host) for host in self._kinds})
+        self._seen: dict[int, int] = {}
+        self.sums = Sums(0, 0, 0)
+        self.shedding = dict.fromkeys(CLASSES, 0)
+        self.take()
+
+    def poll(self) -> None:
+        """Read all positions once."""
+        replies = self._cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in self._tags])
+        now = time.time()
+        found: dict[int, Position] = {}
+        for reply in replies:
+            if isinstance(reply, list):
+                for member, data in zip(reply[::2], reply[1::2], strict=True):
+                    host, number = (int(part, 16) for part in member.split(b":"))
+                    if number == self._set:
+                        found[host] = position.decode(data)
+        self.shedding = dict.fromkeys(CLASSES, 0)
+        for host, newest in found.items():
+            self._note(host, newest, now)
+        rows = found.values()
+        self.sums = Sums(sum(r.before for r in rows), sum(r.applied for r in rows), sum(r.lost for r in rows))
+
+    def _note(self, host: int, newest: Position, now: float) -> None:
+        kind = self._kinds[host]
+        self.shedding[kind] += bool(newest.flags & SHEDS)
+        if not newest.wall:
+            return  # only its table has come
+        age = now - newest.wall
+        self.ages[kind].append(age)
+        if self._seen.get(host) != newest.sequence:
+            if host in self._seen:
+                self.latencies[kind].append(age)
+            self._seen[host] = newest.sequence
+
+    def take(self) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+        """Ages and latencies by class since the last call."""
+        taken = getattr(self, "ages", {}), getattr(self, "latencies", {})
+        self.ages: dict[str, list[float]] = {kind: [] for kind in CLASSES}
+        self.latencies: dict[str, list[float]] = {kind: [] for kind in CLASSES}
+        return taken

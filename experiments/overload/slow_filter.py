@@ -1,0 +1,47 @@
+"""The product's filter on a machine that takes so many samples per second, whatever this one can do.
+
+    python -m experiments.overload.slow_filter CAPACITY CONFIG SHARDS
+
+One kernel waits after every batch for as long as a machine of that capacity would have worked. Everything
+else is ``shardpulse filter``; to itself and to others it looks like a worker whose core is busy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+
+from filters import filter_command, kernels
+from filters.kernels.step import Floats, Step
+
+
+class Slowness:
+    """The debt of time that samples have made; ``capacity`` in samples per second."""
+
+    def __init__(self, capacity: float) -> None:
+        self._per_sample = 1.0 / capacity
+        self._free_at = 0.0
+
+    def work(self, samples: int) -> None:
+        """Be busy with so many samples."""
+        now = time.monotonic()
+        self._free_at = max(now, self._free_at) + samples * self._per_sample
+        time.sleep(self._free_at - now)
+
+
+def main(argv: list[str]) -> int:
+    """Smooth until SIGTERM."""
+    slowness = Slowness(float(argv[0]))
+    quick = kernels.REGISTRY["last"]
+
+    def update(step: Step, out: Floats) -> None:
+        quick.update(step, out)
+        slowness.work(step.x.size)
+
+    kernels.REGISTRY["last"] = dataclasses.replace(quick, update=update)
+    return filter_command.main(["--config", argv[1], "--shards", argv[2]])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
