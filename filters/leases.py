@@ -233,4 +233,5 @@ class Leases:
         workers = len(frozenset().union(*(view.workers for view in self._views.values())))
         if workers != self._workers:
             self._workers = workers
-            self._report(f"{workers} workers share the {len(self._commands)} partitions")
+            share = f"{workers} workers share" if workers > 1 else "this worker alone has"
+            self._report(f"{share} the {len(self._commands)} partitions")

@@ -394,6 +394,35 @@ def test_a_slot_that_moves_is_followed(bench: Bench) -> None:
     bench.cluster.refresh()
 
 
+def test_a_state_of_which_half_has_moved_is_not_taken_for_none(bench: Bench) -> None:
+    """While a slot is on its way, a key that is not here any more is answered with ASK, and not with nothing."""
+    feeder = Feeder(bench.cluster)
+    first = bench.worker()
+    feed(feeder, 1, 4)
+    turn_until(first, applied(bench, feeder, 4))
+    first.close()
+    key = keys.raw(feeder.tag)
+    newest = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, 1_000_004 % ZERO)
+    source = bench.cluster.owner(key)
+    target = next(address for address in bench.cluster.masters() if address != source)
+    here, there = bench.cluster.connect(source), bench.cluster.connect(target)
+    slot = keys.slot_of(key)
+    there.call("CLUSTER", "SETSLOT", slot, "IMPORTING", here.call("CLUSTER", "MYID"))
+    here.call("CLUSTER", "SETSLOT", slot, "MIGRATING", there.call("CLUSTER", "MYID"))
+    here.call("MIGRATE", *target, newest, 0, 5000)
+    feed(feeder, 5, 5)
+    second = bench.worker()
+    turn_until(second, lambda: any("ASK" in text for text in bench.said))
+    here.close()
+    there.close()
+    _move_slot(bench.cluster, slot, source, target)
+    bench.cluster.refresh()
+    turn_until(second, applied(bench, feeder, 5))
+    assert_equals_model(bench.record(feeder, 5), 5)
+    _move_slot(bench.cluster, slot, target, source)  # the other tests expect even shards
+    bench.cluster.refresh()
+
+
 def _move_slot(cluster: Cluster, slot: int, source: tuple[str, int], target: tuple[str, int]) -> None:
     """What redis-cli --cluster reshard does for one slot."""
     by_address = {address: cluster.connect(address) for address in cluster.masters()}
