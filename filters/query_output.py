@@ -70,6 +70,11 @@ def heading(block: Block) -> Text:
     )  # fmt: skip
     if block.reason:
         text.append(f": {printable(block.reason)}", "yellow")
+    quality = block.quality
+    if quality.sheds:
+        text.append(" · its probe sheds", "yellow")
+    if quality.lost_seconds is not None:
+        text.append(f" · lost samples {seconds(quality.lost_seconds)} ago", "yellow")
     return text
 
 
@@ -139,6 +144,11 @@ def _set(section: Section) -> dict[str, Any]:
         "state": block.state,
         "reason": block.reason,
         "source": block.names.table.source if block.names is not None else "",
+        "coverage": _rounded(block.quality.coverage),
+        "lost": block.quality.lost,
+        "lost_seconds": _rounded(block.quality.lost_seconds),
+        "sheds": block.quality.sheds,
+        "gaps": block.quality.gaps,
         "entities": block.shape[0],
         "entities_hidden": section.hidden,
     }
@@ -146,7 +156,7 @@ def _set(section: Section) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
-    for name in ("mean", "deviation", "trend", "last", "stale_seconds"):
+    for name in ("mean", "deviation", "trend", "last", "stale_seconds", "lost_seconds"):
         fields[name] = _rounded(fields[name])
     fields["age_seconds"] = None if row.age_seconds is None else round(row.age_seconds, 6)
     return fields

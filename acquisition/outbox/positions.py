@@ -78,7 +78,8 @@ class Positions:
             self.synchronizing = False
         expected = [_CURSOR, _APPLIED] if self._asked else [_CURSOR]
         commands = self._reading + self._ask_why(expected)
-        record = status.encode(self._host_name, self._wall(), self._asked, rest)
+        said = {**rest, "position_interval": self.interval}
+        record = status.encode(self._host_name, self._wall(), self._asked, said)
         return commands + pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)), [*expected, _STATUS]
 
     def _ask_why(self, expected: list[Expected]) -> bytes:

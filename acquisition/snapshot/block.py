@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.model.metric import Metric
+from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
+from acquisition.snapshot.quality import Quality
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import Floats, SmoothedRecord
@@ -82,6 +84,11 @@ class Block:
             self.host, self.resource_set = names.table.host, names.table.resource_set
         elif set_name is not None:
             self.resource_set = set_name
+
+    @property
+    def quality(self) -> Quality:
+        """What was lost or is being shed of this resource set."""
+        return quality.of(self.position)
 
     @property
     def ids(self) -> npt.NDArray[np.uint64]:

@@ -321,6 +321,9 @@ def _report(
         return nothing._replace(report=DAMAGED), None
     expires = isinstance(left, int) and left >= 0
     age = max(0.0, status.EXPIRE_SECONDS - left / 1000.0 if expires else now - record.wall)
+    every = record.rest.get("position_interval", 0.0)
+    if isinstance(every, int | float) and 0.0 < every < status.EXPIRE_SECONDS:  # a probe that says so reports rarely
+        silent_after = max(silent_after, 3.0 * every)
     return Source(host, record.host_name, 0, SILENT if age > silent_after else REPORTED, age), record
 
 

@@ -31,6 +31,7 @@ from acquisition.snapshot.names import NamesCache
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Patterns, Selection
 from acquisition.snapshot.shard_reading import Member, PositionReader, read_heads, read_names, read_records
+from acquisition.wire.position import SHEDS
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
@@ -50,6 +51,9 @@ class Totals(NamedTuple):
     lost_frames: int = 0
     duplicates: int = 0
     refused: int = 0
+    gaps: int = 0  #: of unknown size (acquisition.snapshot.quality)
+    shedding: int = 0  #: resource sets whose probe sheds frames now
+    lossy: int = 0  #: resource sets of which something was lost in this epoch
 
 
 class Snapshot:
@@ -85,7 +89,11 @@ class Snapshot:
     @property
     def totals(self) -> Totals:
         """The sums of all positions."""
-        rows = [block.position[6:14] for block in self.blocks if block.position is not None]
+        rows = [
+            (*position[6:14], position.gaps, bool(position.flags & SHEDS), position.lost > 0)
+            for position in (block.position for block in self.blocks)
+            if position is not None
+        ]
         return Totals(*(sum(column) for column in zip(*rows, strict=True))) if rows else Totals()
 
     @property

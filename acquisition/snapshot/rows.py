@@ -44,6 +44,8 @@ class Row(msgspec.Struct, frozen=True):
     interval: float
     state: str  #: current, late, down (acquisition.snapshot.block)
     reason: str  #: why it is not current
+    lost_seconds: float | None = None  #: how long before this tick samples of this set were lost; None: none were
+    sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes
 
 
 def rows_of(blocks: Iterable[Block], selection: Selection) -> Iterator[Row]:
@@ -67,7 +69,8 @@ def _rows_of_block(block: Block, selection: Selection) -> Iterator[Row]:
     planes = [_numbers(block, name, index) for name in PLANES.values()]
     validity = block.codes()[index].tolist()
     stale = _listed(block.stale_seconds()[index])
-    tail = (block.tick, block.interval, block.state, block.reason)
+    quality = block.quality
+    tail = (block.tick, block.interval, block.state, block.reason, quality.lost_seconds, quality.sheds)
     age = finite(block.age_seconds)
     for i, (_, entity) in enumerate(lines):
         who = (
@@ -91,7 +94,7 @@ def _placeholder(block: Block) -> Row:
     return Row(
         block.host, block.resource_set, "?", "", "", "", "", "?", "", None, None, None, None,
         codes.name_of(codes.MISSING), finite(block.age_seconds), None, block.tick, block.interval,
-        block.state, block.reason,
+        block.state, block.reason, block.quality.lost_seconds, block.quality.sheds,
     )  # fmt: skip
 
 

@@ -23,10 +23,9 @@ from tests.conftest import StartCluster
 NUMBER = 2
 
 
-def write_status(cluster: Cluster, layout: Layout, host: int, row: Any, seconds: int | None = 600) -> None:
-    data = json.dumps(
-        {"format": 1, "host": "alpha", "wall": time.time(), "fields": row._fields, "sets": {f"{NUMBER:08x}": row}}
-    )
+def write_status(cluster: Cluster, layout: Layout, host: int, row: Any, seconds: int | None = 600, **rest: Any) -> None:
+    sets = {f"{NUMBER:08x}": row}
+    data = json.dumps({"format": 1, "host": "alpha", "wall": time.time(), "fields": row._fields, "sets": sets, **rest})
     key = keys.status(layout.tag_of(host), host)
     cluster.call(key, "SET", key, data, *(() if seconds is None else ("EX", seconds)))
 
@@ -65,6 +64,13 @@ def test_a_record_without_expiry_is_judged_by_its_time(cluster: Cluster) -> None
     write_status(cluster, layout, 1, sent(), None)
     assert books.read(cluster, layout).accounts[0].report == REPORTED
     assert books.read(cluster, layout, wall=lambda: time.time() + 60).accounts[0].report == SILENT
+
+
+def test_a_probe_that_reports_rarely_is_not_silent_sooner(cluster: Cluster) -> None:
+    layout = read_layout(cluster)
+    for host, every in ((1, 60.0), (2, 2.0), (3, "often")):
+        write_status(cluster, layout, host, sent(), 500, position_interval=every)
+    assert [row.report for row in books.read(cluster, layout).accounts] == [REPORTED, SILENT, SILENT]
 
 
 def test_records_that_are_none_are_named(cluster: Cluster) -> None:

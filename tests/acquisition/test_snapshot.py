@@ -17,10 +17,11 @@ from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot import Snapshot, SnapshotReader, quality
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
+from acquisition.snapshot.quality import Quality
 from acquisition.wire import keys, smoothed
-from acquisition.wire.position import Position
+from acquisition.wire.position import SHEDS, Position
 
 NOW = 1_000_000.75  # tick 999_999 is complete, with a grace of half a second
 TICK = 999_999
@@ -404,6 +405,25 @@ def test_totals(scene: Scene, reader: SnapshotReader) -> None:
     scene.host("web2", [TICK])
     totals = reader.coherent().totals
     assert (totals.applied, totals.lost) == (8 + 4, 0)
+
+
+def test_losses_and_shedding_reach_the_reader_with_the_position(scene: Scene, reader: SnapshotReader) -> None:
+    scene.host("web1", [TICK - 1, TICK])
+    scene.host("web2", [TICK])
+    lossy = Position(5, 2, TICK, TICK + 0.5, 1.0, SHEDS, applied=6, lost=2, made=8, lost_tick=TICK - 7, gaps=3)
+    scene.position("web1", "processes", lossy)
+    snapshot = reader.latest()
+    first, second = (block.quality for block in snapshot.blocks)
+    assert first == Quality(0.75, 2, 7.0, True, 3)
+    assert second == Quality(1.0, 0, None, False, 0)
+    totals = snapshot.totals
+    assert (totals.lost, totals.gaps, totals.shedding, totals.lossy) == (2, 3, 1, 1)
+    assert {(row.host, row.lost_seconds, row.sheds) for row in snapshot.rows()} == {
+        ("web1", 7.0, True),
+        ("web2", None, False),
+    }
+    assert quality.of(None) == quality.UNKNOWN
+    assert quality.of(Position(1, 0, 0, 0.0, 1.0)).coverage is None
 
 
 def test_without_layout_and_without_data(shards: Shards, cluster: Cluster) -> None:
