@@ -21,6 +21,8 @@ from acquisition.errors import ShardError, TemporaryError
 from acquisition.link.resp import Address
 from acquisition.wire.keys import SLOTS
 
+_JOIN_TIMEOUT_MS = 500  #: the least that Redis waits before it calls a cluster ok again
+
 
 def administer(address: Address, timeout: float = 5.0) -> redis.Redis:
     """A redis-py client for one shard, for administration only."""
@@ -63,8 +65,8 @@ def form(masters: Sequence[Address], release: tuple[int, ...] = (7,), seconds: f
 def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0, serving: bool = True) -> None:
     """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
 
-    ``serving``: also until it calls the cluster ok, which takes it two to five seconds by itself; before that
-    it refuses what is moved to it.
+    ``serving``: also until it calls the cluster ok, which takes it about two seconds; before that it refuses
+    what is moved to it.
 
     Its configuration epoch will be the highest, so that nobody has to resolve a collision.
     Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
@@ -82,7 +84,20 @@ def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15
             met = all(name in _nodes(client) for name in ids) and all(own in _nodes(other) for other in others)
             return met and (not serving or _info(client)["cluster_state"] == "ok")
 
-        _wait(known, deadline, f"shard {newcomer} does not get to know the cluster")
+        with _quick_to_join(client, others[0]):
+            _wait(known, deadline, f"shard {newcomer} does not get to know the cluster")
+
+
+@contextmanager
+def _quick_to_join(client: redis.Redis, member: redis.Redis) -> Iterator[None]:
+    """A server that owned nothing believes to have been cut off, and stays down for a node timeout more."""
+    found = _call(member, "CONFIG", "GET", "cluster-node-timeout")  # a dict, or name and value
+    usual = list(found.values() if isinstance(found, dict) else found)[-1]
+    _call(client, "CONFIG", "SET", "cluster-node-timeout", _JOIN_TIMEOUT_MS)
+    try:
+        yield
+    finally:
+        _call(client, "CONFIG", "SET", "cluster-node-timeout", usual)
 
 
 def replicate(replica: Address, master: Address, seconds: float = 15.0) -> None:
