@@ -14,6 +14,7 @@ from typing import Any
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, CannotCreateError, ShardpulseError
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Layout
+from acquisition.shards.redis_binary import find
 from experiments import machine, testbed
 from experiments.failover.measure import Failover, measure
 from experiments.testbed import ReplicatedCluster, Testbed
@@ -94,7 +95,7 @@ def _document(argv: list[str], runs: list[Failover]) -> dict[str, Any]:
     problems = [problem for run in runs for problem in run.problems]
     return {
         **machine.provenance(argv, "experiments.failover"),
-        "machine": machine.describe(),
+        "machine": machine.describe(find().version),
         "node_timeout_seconds": testbed.NODE_TIMEOUT,
         "repeats": len(runs),
         "passed": not problems and worst["first_write"] <= _LIMIT_SECONDS,
