@@ -1,0 +1,104 @@
+"""``python -m experiments.refill``: how soon an empty shard has its state again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
+from experiments import machine
+from experiments.figures import medians
+from experiments.refill.measure import ALLOWED, Task, run
+
+_RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+_DESCRIPTION = """\
+Kill the only shard of some hosts (kill -9, no replica, nothing on disk), start it again empty, and measure from its
+first accepted write until the smoothed state of every host is what it was. The hosts' rings are
+full: every host sends 600 frames again. Mean, variance and trend must equal those before the kill to
+1e-4 of the metric's range, for a time constant of a twelfth of the ring."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.refill --hosts 100 --json --save refill
+      100 hosts of 101 x 5 samples, medians of 3; writes refill.json to experiments/results
+
+exit codes: 0 within the bound, 1 not, 2 wrong options, 69 a part could not be reached"""
+
+
+def main(argv: list[str]) -> int:
+    """Run, print, save; 0 when the medians are within the bounds."""
+    try:
+        task, given = parse(argv)
+        runs = []
+        for _ in range(given.repeats):
+            with tempfile.TemporaryDirectory(prefix="shardpulse-refill-") as name:
+                runs.append(run(task, Path(name)))
+    except ShardpulseError as error:
+        print(f"refill: {error}", file=sys.stderr)
+        return error.exit_code
+    failures = judge(task, runs, given.within)
+    document = {
+        **machine.provenance(argv, "experiments.refill"),
+        "passed": not failures,
+        "failures": failures,
+        "repeats": len(runs),
+        **medians(runs),
+        "task": task._asdict(),
+        "machine": machine.describe(),
+        "runs": runs,
+    }
+    if given.save:
+        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=None if given.json else 1))
+    return EXIT_OK if document["passed"] else EXIT_FAILURE
+
+
+def judge(task: Task, runs: list[dict[str, Any]], within: float) -> list[str]:
+    """What is wrong; empty: nothing."""
+    figures = medians(runs)
+    found = []
+    if figures["refilled_seconds"] > within:
+        found.append(f"it took {figures['refilled_seconds']:.1f} s, more than {within:g} s")
+    for one in runs:
+        found += [f"{name} differs by {size}" for name, size in one["worst_difference"].items() if not size <= ALLOWED]
+        if one["hosts_equal"] != task.hosts or one["samples_shed"]:
+            found.append(
+                f"{one['hosts_equal']} of {task.hosts} hosts are back, {one['samples_shed']} samples were shed"
+            )
+    return found
+
+
+def parse(argv: list[str]) -> tuple[Task, argparse.Namespace]:
+    """The task and the options around it. Raises UsageError."""
+    made = argparse.ArgumentParser(
+        prog="python -m experiments.refill",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    default = Task()
+    add = made.add_argument
+    add("--hosts", type=int, default=default.hosts, metavar="N", help="hosts (default %(default)s)")
+    add("--entities", type=int, default=default.entities, metavar="N", help="rows of a frame (default %(default)s)")
+    add("--metrics", type=int, default=default.metrics, metavar="N", help="columns of a frame (default %(default)s)")
+    add("--ticks", type=int, default=default.ticks, metavar="N", help="seconds before the kill (default %(default)s)")
+    add("--ring", type=float, default=default.ring_seconds, metavar="S", help="length of a ring (default %(default)s)")
+    add("--within", type=float, default=5.0, metavar="S", help="the bound on the median (default %(default)s)")
+    add("--repeats", type=int, default=3, metavar="N", help="runs; medians are printed (default %(default)s)")
+    add("--json", action="store_true", help="print one line of JSON")
+    add("--save", metavar="NAME", help="write NAME.json to experiments/results as well")
+    given = made.parse_args(argv)
+    for name in ("hosts", "entities", "metrics", "ticks", "ring", "within", "repeats"):
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name} must be positive")
+    task = Task(given.hosts, given.entities, given.metrics, given.ticks, given.ring, given.ring / 12.0)
+    return task, given
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
