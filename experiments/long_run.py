@@ -35,7 +35,6 @@ from experiments.verification import choose_hosts, verify
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 _JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
-_PARTS = 5  #: cohorts that vanish, one after the other
 _ROWS = 360
 _SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent meanwhile is not forgotten
 _HELD_SECONDS = 60.0
@@ -94,7 +93,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--entities", type=int, default=101, metavar="N", help="rows of a host: itself and its VMs (default 101)")
     add("--metrics", type=int, default=5, metavar="N", help="columns (default 5)")
     add("--churn", type=float, default=0.1, metavar="SHARE", help="VMs replaced in an hour, at least (default 0.1)")
-    add("--vanishing", type=int, default=4, metavar="N", help=f"hosts that vanish, {_PARTS} times (default 4)")
+    add("--vanishing", type=int, default=4, metavar="N", help="hosts that vanish together (default 4)")
+    add("--cohorts", type=int, default=5, metavar="N", help="so often, others take their place (default 5)")
     add("--processes", type=int, default=20, metavar="N", help="processes that the real probe watches (default 20)")
     add("--replace", type=float, default=3.0, metavar="S", help="one of them is replaced every S seconds (default 3)")
     add("--expire", type=float, metavar="S", help="when hosts are forgotten (default: the product's 600; a tenth "
@@ -105,7 +105,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--json", action="store_true", help="print one JSON document")
     add("--save", metavar="NAME", help="write NAME.json, NAME.csv and NAME.png to experiments/results")
     given = parser.parse_args(argv)
-    for name in ("seconds", "hosts", "entities", "metrics", "vanishing", "processes", "replace"):
+    for name in ("seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"):
         if getattr(given, name) <= 0:
             raise UsageError(f"--{name} must be positive")
     if given.vanishing >= given.hosts:
@@ -165,12 +165,12 @@ def _run(
     parts.reader.send({"do": "begin"})
     began = time.monotonic()
     rows: list[dict[str, float]] = []
-    next_row, next_cohort = given.every, given.seconds / _PARTS
+    next_row, next_cohort = given.every, given.seconds / given.cohorts
     while (now := time.monotonic() - began) < given.seconds:
         if now >= next_cohort:
             cohorts.end()
             cohorts.begin()
-            next_cohort += given.seconds / _PARTS
+            next_cohort += given.seconds / given.cohorts
         if now >= next_row:
             rows.append(series.row(now, parts.roles | {"probe": [probe.pid]}, parts.cluster))
             watched.look()

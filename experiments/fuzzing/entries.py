@@ -19,10 +19,12 @@ from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.books import read_books
 from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
-from experiments import balance, pipeline
+from experiments import pipeline
+from experiments.endurance.cohorts import of_hosts
 from experiments.fuzzing import frames
 from experiments.fuzzing.guard import MemoryWatch, growth
 from experiments.options import Options
@@ -63,9 +65,12 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
     if behind:
         failures.append(f"the filter has not read the streams {', '.join(behind[:5])} to their end")
     reports = parts.finish()
-    accounts = balance.balance(parts.cluster, sum(report["counts"]["samples"] for report in reports))
+    made = sum(report["counts"]["samples"] for report in reports)
+    accounts = of_hosts(read_books(parts.cluster, layout), range(parts.options.hosts))  # foreign frames may name others
+    lost = max(sum(row.lost for row in accounts), made - sum(row.before + row.applied for row in accounts))
     rejected, longest = _rejected(parts.cluster, layout)
-    failures += _judge(parts, reports, accounts)
+    failures += _judge(parts, reports)
+    failures += [f"{lost} samples of the emulated hosts were lost"] if lost else []
     if rejected < refused:
         failures.append(f"{refused} entries are no frames, {rejected} were put aside")
     if longest > _MOST_REJECTED:
@@ -78,8 +83,8 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
         "no_frames": refused,
         "put_aside": rejected,
         "longest_rejected_stream": longest,
-        "samples_of_emulated_hosts": accounts["samples_made"],
-        "samples_lost": accounts["samples_lost"],
+        "samples_of_emulated_hosts": made,
+        "samples_lost": lost,
         "memory": grown,
         "seconds": round(time.monotonic() - began, 1),
         "failures": [{"kind": KIND, "case": -1, "error": text, "where": "", "input": ""} for text in failures],
@@ -210,7 +215,7 @@ def _rejected(cluster: Cluster, layout: Layout) -> tuple[int, int]:
     return total, longest
 
 
-def _judge(parts: Pipeline, reports: list[dict[str, Any]], accounts: dict[str, Any]) -> list[str]:
+def _judge(parts: Pipeline, reports: list[dict[str, Any]]) -> list[str]:
     """What is wrong with the emulated hosts."""
     options = parts.options
     logs = {int(host): times for report in reports for host, times in report["logs"].items()}
@@ -219,6 +224,4 @@ def _judge(parts: Pipeline, reports: list[dict[str, Any]], accounts: dict[str, A
     failures = list(verdict.examples[:3])
     if not all(report["drained"] for report in reports):
         failures.append("not everything of the emulated hosts was smoothed")
-    if accounts["samples_lost"]:
-        failures.append(f"{accounts['samples_lost']} samples were lost")
     return failures

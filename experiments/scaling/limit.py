@@ -46,7 +46,7 @@ def row(plan: Plan) -> Row:
     for number in range(plan.repeats):
         run = ingest.measure(options)
         tell("end to end", number, run)
-        failures += [f"end to end: {failure}" for failure in run["failures"]]
+        failures += [f"end to end: {failure}" for failure in run["failures"][:3]]
         figures = run["figures"]
         whole = figures["cpu_cores"]["shards"] / figures["frames_per_second"] * 1e6
         bare = measure_bare(options)

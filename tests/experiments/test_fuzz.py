@@ -1,0 +1,94 @@
+"""A few seconds of fuzzing, and whether its oracles would see what they look for."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from acquisition.errors import UsageError
+from experiments import fuzz
+from experiments.fuzzing import frames, lines
+from experiments.fuzzing.guard import Hang, bounded, growth
+from experiments.fuzzing.line_oracle import Unsound
+from filters import smoothing
+from probes.checks import range as range_check
+from probes.sources import pidstat_header, vmstat
+
+
+def test_lines_frames_and_foreign_entries_find_nothing(tmp_path):
+    command = f"-m experiments.fuzz --lines 20000 --frames 4000 --entries 1500 --seed 11 --json --failures {tmp_path}"
+    done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["passed"]
+    assert document["lines"]["mutated"] >= 20_000
+    assert document["lines"]["valid"] > 10_000
+    assert document["frames"]["mutated"] >= 4_000
+    assert document["frames"]["valid"] > 4_000
+    assert document["entries"]["put_aside"] >= document["entries"]["no_frames"] > 1_000
+    assert document["entries"]["samples_lost"] == 0
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [lines, frames])
+def test_a_case_is_a_function_of_seed_and_number(kind):
+    assert kind.session(3, 17) == kind.session(3, 17)
+    assert kind.session(3, 17) != kind.session(4, 17)
+    assert kind.dump(kind.session(3, 17))
+
+
+def unsound(kind, cases=60):
+    """The first reason of an oracle among the first cases."""
+    for number in range(cases):
+        try:
+            kind.run(kind.session(1, number))
+        except Unsound as error:
+            return str(error)
+    return ""
+
+
+def test_the_oracle_sees_a_wrong_scale_of_pidstat(monkeypatch):
+    monkeypatch.setitem(pidstat_header.COLUMNS, b"minflt/s", ("minor_faults_per_second", 10.0))
+    assert "minor_faults_per_second" in unsound(lines)
+
+
+def test_the_oracle_sees_swapped_columns_of_vmstat(monkeypatch):
+    monkeypatch.setitem(vmstat._COLUMNS, b"si", ("swap_out_bytes_per_second", "size"))
+    monkeypatch.setitem(vmstat._COLUMNS, b"so", ("swap_in_bytes_per_second", "size"))
+    assert "swap_" in unsound(lines)
+
+
+def test_the_oracle_sees_values_out_of_range(monkeypatch):
+    monkeypatch.setattr(range_check, "_mark", lambda *_: None)
+    assert "outside" in unsound(lines)
+
+
+def test_the_oracle_sees_numbers_that_are_none_in_frames(monkeypatch):
+    monkeypatch.setattr(smoothing, "_trusted", lambda _x, codes: codes)
+    assert "no finite number" in unsound(frames)
+
+
+def test_what_takes_too_long_is_a_hang_and_memory_that_grows_is_seen():
+    with pytest.raises(Hang), bounded(0.05):
+        sum(iter(lambda: 1, 0))
+    assert growth([(done, 10**8) for done in range(0, 1000, 10)], 1000)["flat"]
+    assert not growth([(done, 10**8 + 10**5 * done) for done in range(0, 1000, 10)], 1000)["flat"]
+
+
+def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):
+    answer = {"kind": "lines", "case": 5, "error": "E", "where": "W", "input": str(tmp_path)}
+    found = {"mutated": 1, "failures": [answer]}
+    monkeypatch.setattr(fuzz, "_in_parallel", lambda *_: found)
+    assert fuzz.main(["--lines", "1", "--frames", "0", "--entries", "0"]) == 1
+    assert "lines/5: E" in capsys.readouterr().out
+    assert fuzz.main(["--seed", "3", "--only", "lines/17"]) == 0
+
+
+@pytest.mark.parametrize("argv", [["--lines", "-1"], ["--workers", "0"], ["--only", "words/3"], ["--only", "lines/x"]])
+def test_wrong_options_are_refused(argv, capsys):
+    with pytest.raises(UsageError):
+        fuzz.again(fuzz.parse(argv))
+    assert fuzz.main(argv) == 2
+    assert capsys.readouterr().err.startswith("fuzz: ")
