@@ -7,6 +7,7 @@ the map be read again, ASK is followed once.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import json
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class Cluster:
         self._timeout = timeout
         self._connections: dict[Address, Connection] = {}
         self._owners: list[tuple[int, int, Address]] = []
+        self._lows: list[int] = []
         self._doubtful = False
 
     def close(self) -> None:
@@ -56,15 +58,16 @@ class Cluster:
         for address in sorted(known, key=lambda one: one not in self._connections):  # those that answer first
             try:
                 rows = self._connection(address).call("CLUSTER", "SLOTS")
-            except ShardError as error:
+            except (ShardError, TemporaryError) as error:
                 self._drop(address)
                 errors.append(str(error))
                 continue
-            self._owners = [
+            self._owners = sorted(
                 (int(row[0]), int(row[1]), Address(row[2][0].decode() or address.host, int(row[2][1]))) for row in rows
-            ]
+            )
+            self._lows = [low for low, _, _ in self._owners]
             if self._owners:
-                self._doubtful = False
+                self._doubtful = sum(high - low + 1 for low, high, _ in self._owners) < keys.SLOTS
                 return
             errors.append(f"shard {address} knows of no slots yet")
         raise ShardError("no shard answers: " + "; ".join(errors))
@@ -73,18 +76,18 @@ class Cluster:
         """The shards that own slots, in slot order."""
         if not self._owners:
             self.refresh()
-        return list(dict.fromkeys(owner for _, _, owner in sorted(self._owners)))
+        return list(dict.fromkeys(owner for _, _, owner in self._owners))
 
     def owner(self, key: str) -> Address:
         """The shard that owns a key's slot. Raises TemporaryError when none does."""
         if not self._owners:
             self.refresh()
         slot = keys.slot_of(key)
-        for low, high, address in self._owners:
-            if low <= slot <= high:
-                return address
-        self._owners = []
-        raise TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
+        address = self._owner_of(slot)
+        if address is None:
+            self._owners = []
+            raise _unowned(slot)
+        return address
 
     def call(self, key: str, *command: Any) -> Any:
         """One command on the shard that owns ``key``; an error reply is raised."""
@@ -94,8 +97,9 @@ class Cluster:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
-        reached yields its ShardError as the value of each of its commands, and makes the next
-        call read the map again: another shard may have taken over.
+        reached yields its ShardError as the value of each of its commands, a slot that nobody owns a
+        TemporaryError; both make the next call read the map again: another shard may have taken over.
+        Raises ShardError only when no shard answers at all.
         """
         if self._doubtful:
             with contextlib.suppress(ShardError):
@@ -115,8 +119,16 @@ class Cluster:
         self, commands: Sequence[tuple[str, tuple[Any, ...]]], waiting: list[int], replies: list[Any]
     ) -> list[int]:
         by_shard: dict[Address, list[int]] = {}
+        if not self._owners:
+            self.refresh()
         for index in waiting:
-            by_shard.setdefault(self.owner(commands[index][0]), []).append(index)
+            slot = keys.slot_of(commands[index][0])
+            address = self._owner_of(slot)
+            if address is None:
+                replies[index] = _unowned(slot)
+                self._doubtful = True
+            else:
+                by_shard.setdefault(address, []).append(index)
         answers = self._exchange({shard: [commands[i][1] for i in indexes] for shard, indexes in by_shard.items()})
         moved = []
         for address, indexes in by_shard.items():
@@ -129,6 +141,12 @@ class Cluster:
                     elif word == "ASK":
                         replies[index] = self._ask(rest, commands[index][1])
         return moved
+
+    def _owner_of(self, slot: int) -> Address | None:
+        place = bisect.bisect_right(self._lows, slot) - 1
+        if place < 0 or slot > self._owners[place][1]:
+            return None
+        return self._owners[place][2]
 
     def _exchange(self, batches: dict[Address, list[tuple[Any, ...]]]) -> dict[Address, list[Any]]:
         """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
@@ -176,6 +194,10 @@ class Cluster:
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
+
+
+def _unowned(slot: int) -> TemporaryError:
+    return TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
 
 
 class Layout:
