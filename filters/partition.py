@@ -26,6 +26,7 @@ from filters.settings import FilterSettings
 from filters.state import State
 
 START = b"0-0"
+_LAST_ID = b"18446744073709551615-18446744073709551615"
 _REJECTED_KEPT = 1000
 _REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
@@ -140,6 +141,8 @@ class Partition:
         """The pieces of the transaction and the number of replies that it will have; for a shard that
         is ``full``, a script that gives the entries of this commit up first."""
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
+        if self.cursor == _LAST_ID:
+            self._begin_stream_anew()
         commands: list[Piece] = [b"*1\r\n$5\r\nMULTI\r\n"]
         for pieces in self._records.values():
             commands += pieces
@@ -160,6 +163,13 @@ class Partition:
         if full:
             return [self._commit_script(held, b"".join(commands[1:-1]))], 2
         return commands, count + 2
+
+    def _begin_stream_anew(self) -> None:
+        """A stranger has used up the last id of the stream: nobody can add to it any more."""
+        self._extra.append(pack(("DEL", self.raw_key)))
+        self.cursor = START
+        self._kept.clear()
+        self._kept_bytes = 0
 
     def _commit_script(self, held: bytes, commands: bytes) -> bytes:
         self._kept.clear()

@@ -96,7 +96,18 @@ def test_entries_of_any_shape_are_put_aside(bench: Bench) -> None:
     assert bench.worker.counters["rejected"] == len(ENTRIES)
 
 
-@pytest.mark.parametrize("value", ["garbage", "", "x y z", "0123456789abcdef -5 name", b"\xff\x00"])
+def test_a_stream_whose_ids_are_used_up_begins_anew(bench: Bench) -> None:
+    feeder = Feeder(bench.cluster)
+    raw = keys.raw(feeder.tag)
+    feed(feeder, 1, 2)
+    bench.cluster.call(raw, "XADD", raw, f"{2**64 - 1}-{2**64 - 1}", "f", "the last one")
+    bench.until(lambda: bench.cluster.call(raw, "EXISTS", raw) == 0)
+    feed(feeder, 3, 4)
+    bench.until(bench.applied((feeder, 4)))
+    assert_equals_model(bench.cluster, feeder, 4)
+
+
+@pytest.mark.parametrize("value", ["garbage", "0123456789abcdef -5 name", b"\xff\x00"])
 def test_a_foreign_lease_runs_out(bench: Bench, value: Any) -> None:
     feeder = Feeder(bench.cluster)
     key = keys.lease(feeder.tag)
