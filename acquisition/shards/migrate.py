@@ -3,7 +3,7 @@
 Per group of slots: SETSLOT IMPORTING at the target, SETSLOT MIGRATING at the source, MIGRATE of the keys,
 SETSLOT NODE at the target, the source and the other masters (Redis Cluster specification, "live
 resharding"). A partition's keys go with one MIGRATE, which both nodes execute as one command, so clients find
-all of them on one side or all on the other; it blocks both nodes for about 4 ms per megabyte
+all of them on one side or all on the other; it blocks both nodes for 4 to 8 ms per megabyte
 (docs/decisions/0014). From MIGRATING on the source creates no key in the slot (it answers ASK), so what is
 left there only shrinks, and a key that lies on both sides after an interrupted MIGRATE is current at the source:
 REPLACE is safe. SETSLOT NODE is refused while the source still holds keys.

@@ -154,7 +154,7 @@ STATES = {
     "CLUSTERDOWN": State(unowned, "CLUSTERDOWN|no shard owns slot", TemporaryError, "CLUSTERDOWN|no shard owns"),
     "OOM": State(full, "OOM", TemporaryError, "OOM", write=True),
     "hanging": State(hanging, "does not answer in time", ShardError, "does not answer in time"),
-    "gone": State(gone, "refused|cannot be reached", ShardError, "cannot be reached", applied_within=8.0),
+    "gone": State(gone, "refused|cannot be reached", ShardError, "cannot be reached|closed|reset", applied_within=8.0),
 }
 
 
