@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from acquisition.errors import ShardpulseError, TemporaryError
-from acquisition.link.cluster import read_layout
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.shards.reshard import Move, holders, stripe
@@ -232,8 +231,7 @@ def fill_memory(plant: Plant, fault: Fault) -> Iterator[None]:
     master = _master(plant, fault)
     cluster = plant.connect()
     try:
-        layout = read_layout(cluster)
-        tag = next(tag for tag in layout.tags if cluster.owner(keys.raw(tag)) == master.address)
+        tag = next(tag for tag in keys.tags(DEFAULT_PARTITIONS) if cluster.owner(keys.raw(tag)) == master.address)
         junk = [f"junk:{{{tag}}}:{number}" for number in range(_MOST_JUNK)]
         free = iter(junk)
         for size in _JUNK_BYTES:
