@@ -4,7 +4,7 @@ All hosts of a healed network come back at once, each with minutes of frames, an
 in the streams before the fresh frames of hosts that were never cut off. So old frames are *played back*: at
 ``speed`` times the pace at which they were made, in the order of the ring. The probe is told by the filter
 itself how much that may be: when the filter has not read what was acknowledged one reading ago, others
-wait that long as well. Then the speed is halved; otherwise it grows by a quarter.
+wait that long as well. Then the speed falls by three tenths; otherwise it grows by a quarter.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, is LEDBAT's idea
 (RFC 6817); here the delay is that from the shard to the filter, and one bit of it. Increase and decrease are
@@ -20,10 +20,10 @@ OLD = 2.0
 READING = 0.2
 #: Below, it would take longer than the outage did; then shedding has to help.
 SLOWEST = 1.25
-START = 4.0
+START = 2.0
 _FASTEST = 1000.0
 _GROWTH = 1.25
-_CUT = 0.5
+_CUT = 0.7
 #: Nobody made anything while the probe was down: such a pause is not played back.
 _LONGEST_PAUSE = 1.0
 _NEVER = float("inf")

@@ -51,6 +51,7 @@ class FragileFleet(Fleet):
     def heal(self) -> None:
         """All links work again; writers find that out when they try next."""
         self.cut = frozenset()
+        self.lag_seconds = 0.0
 
     def serve_due(self, now: float) -> None:
         """Serve the writers whose time has come: the paced loop serves them at their ticks only."""
@@ -95,11 +96,11 @@ def main() -> None:
     say({"ready": True})
     orders.wait()
     Paced(fleet, task["workload"]["interval"]).run(Director(fleet, orders))
-    fleet.heal()
-    drained = _drain(fleet, task["drain_seconds"])
     counts = fleet.counts()
+    fleet.cut = frozenset()
+    drained = _drain(fleet, task["drain_seconds"])
     resent = sum(host.account()["resent_frames"] for host in fleet.hosts)
-    say({"drained": drained, "samples": counts.samples, "missed": counts.missed, "resent_frames": resent})
+    say({"drained": drained, "resent_frames": resent, **counts._asdict()})
     fleet.close()
 
 

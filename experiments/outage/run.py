@@ -76,6 +76,7 @@ def run(plan: Plan) -> dict[str, Any]:
         "freshness_ms_during": during["freshness_ms"],
         "readings_during": during["readings"],
         "missed_ticks": report["missed"],
+        "generator_lag_ms": round(report["lag_seconds"] * 1000.0, 3),
         "resent_frames": report["resent_frames"],
         "drained": report["drained"],
         **{name: books[name] for name in ("samples_made", "samples_applied", "samples_lost", "samples_duplicated")},
