@@ -318,7 +318,7 @@ def test_down_after_kill_9(directory):
     assert [row["slots"] for row in rows] == [8192, 8192]
     os.kill(rows[1]["pid"], signal.SIGKILL)
     assert command(directory, "down").returncode == 0
-    assert gone(pids + [row["pid"] for row in rows])
+    assert gone([row["pid"] for row in rows])  # an id of before may be another process by now
     assert not directory.exists()
 
 
