@@ -1,5 +1,6 @@
 """Benchmarks of the whole pipeline, each a program: ``python -m experiments.NAME --help``.
 
 ``experiments.ingest`` measures the flow from emulated probes to readable smoothed state.
-Nothing in the product imports this package. Raw results lie in ``experiments/results``.
+``experiments.scale`` measures how that scales, ``experiments.long_run`` whether memory stays flat and what has
+vanished disappears, ``experiments.fuzz`` whether hostile input gets through. Nothing in the product imports this package. Raw results lie in ``experiments/results``.
 """
