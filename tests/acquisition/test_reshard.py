@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import TemporaryError, UsageError
+from acquisition.link.resp import Address
 from acquisition.shards import join, nodes, reshard
 from acquisition.shards.reshard import Move
 from acquisition.wire import keys
@@ -96,10 +97,10 @@ ee 10.0.0.5:7001@17001 handshake - 0 0 0 connected
 
 
 def test_what_a_member_says_about_itself_and_others() -> None:
-    asked = nodes.Address("10.0.0.9", 7001)
+    asked = Address("10.0.0.9", 7001)
     own = nodes.own(LINES, asked)
     assert (own.id, own.address, own.master, own.epoch) == ("aa", asked, "", 3)
-    assert (own.slots, own.migrating, own.importing) == ({0, 1, 2, 5}, {7: "bb"}, {9: "cc"})
+    assert (own.slots, own.migrating, own.importing) == (frozenset({0, 1, 2, 5}), {7: "bb"}, {9: "cc"})
     others = nodes.others(LINES, asked)
     assert [(one.id, str(one.address), one.master, one.owns_slots) for one in others] == [
         ("bb", "10.0.0.2:7001", "", True),
