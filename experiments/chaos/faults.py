@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.shards import growth
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.shards.reshard import Move, holders, stripe
@@ -26,6 +27,7 @@ from experiments.testbed import Node
 
 _HEALTHY_SECONDS = 10.0
 _HEAL_SECONDS = 45.0
+_DEAD_SECONDS = 1.0
 _JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: smaller and smaller values, until not even these fit
 _MOST_JUNK = 2000
 
@@ -263,7 +265,7 @@ def reshard(plant: Plant, fault: Fault) -> Iterator[None]:
     """Partitions move from the master that has most to the one that has least, under load."""
     _healthy(plant, fault.target)
     with Members(plant.cluster.addresses) as members:
-        mover = Mover(members, lambda _text: None)
+        mover = Mover(members, _silent)
         nodes = mover.look()
         owner = owners(nodes)
         held: dict[str, list[int]] = {node.id: [] for node in nodes if node.slots}
@@ -279,7 +281,31 @@ def reshard(plant: Plant, fault: Fault) -> Iterator[None]:
     plant.cluster.wait_healthy(_HEAL_SECONDS)
 
 
+@_register
+def grow(plant: Plant, fault: Fault) -> Iterator[None]:
+    """One more shard, without a replica, takes its part of the partitions under load, and gives it back.
+    With ``size`` 1 it dies between: it comes back with nothing in it."""
+    _healthy(plant, fault.target)
+    members = plant.cluster.addresses
+    shard = plant.new_shard()
+    shard.start()
+    growth.take_in(shard.address, members, DEFAULT_PARTITIONS, _silent)
+    if fault.size:
+        shard.kill()
+        time.sleep(_DEAD_SECONDS)
+        shard.start()
+    yield
+    plant.cluster.wait_healthy(_HEAL_SECONDS)
+    growth.empty(shard.address, members, DEFAULT_PARTITIONS, _silent)
+    growth.forget(shard.address, members)
+    shard.kill()
+
+
 # -------------------------------------------------------------------- helpers
+
+
+def _silent(_text: str) -> None:
+    """Nobody reads along."""
 
 
 def _healthy(plant: Plant, shard: int) -> tuple[Node, Node]:

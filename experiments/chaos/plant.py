@@ -25,9 +25,10 @@ from experiments.chaos.host_log import Note
 from experiments.chaos.options import Options
 from experiments.chaos.workers import FilterWorker
 from experiments.control import Child, python
-from experiments.testbed import Node, ReplicatedCluster, Testbed, start_cluster
+from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider, start_cluster
 
 _FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well
+_GROWN_PORT = 7100
 _RING_ROOT = Path("/dev/shm")
 
 
@@ -42,12 +43,15 @@ class Plant:
         cluster: ReplicatedCluster,
         workers: list[FilterWorker],
         generators: list[GeneratorProcess],
+        spare: Host,
     ) -> None:
         self.options = options
         self.directory = directory
         self.cluster = cluster
         self.workers = workers
         self.generators = generators
+        self._spare = spare
+        self._grown: list[Node] = []
         counts = {"shard": options.shards, "worker": options.workers, "generator": options.generators}
         self.locks = {(on, number): threading.Lock() for on, count in counts.items() for number in range(count)}
 
@@ -62,6 +66,18 @@ class Plant:
         if (one in masters) == (other in masters):
             raise TemporaryError(f"shard {shard} has not one master: {one}, {other}")
         return (one, other) if one in masters else (other, one)
+
+    def new_shard(self) -> Node:
+        """One more node, on a host of its own, that is not started and belongs to no cluster yet."""
+        number = len(self._grown)
+        home = self.directory / "shards" / f"grown{number}"
+        self._grown.append(outsider(self._spare, home, _GROWN_PORT + number, self.options.maxmemory_bytes))
+        return self._grown[-1]
+
+    def remove_grown(self) -> None:
+        """End what ``new_shard`` has made."""
+        for node in self._grown:
+            node.remove()
 
     def connect(self, timeout: float = 1.0) -> Cluster:
         """A Cluster of the caller's own."""
@@ -105,7 +121,9 @@ def running(options: Options, directory: Path) -> Iterator[Plant]:
             stack.callback(part.stop)
             part.start()
         stack.callback(_start_observer(options, directory, addresses).stop)
-        yield Plant(options, directory, cluster, workers, generators)
+        plant = Plant(options, directory, cluster, workers, generators, bed.add_host())
+        stack.callback(plant.remove_grown)
+        yield plant
 
 
 def observations(directory: Path) -> Path:

@@ -38,7 +38,8 @@ class Scene(NamedTuple):
 
 class Fault(NamedTuple):
     """``target`` numbers a shard, a worker or a generator, by kind; ``size`` is in the kind's own unit:
-    seconds of delay or of a clock's step, share of lost packets, bits per second, partitions."""
+    seconds of delay or of a clock's step, share of lost packets, bits per second, partitions, 1 for a new
+    shard that dies."""
 
     at: float
     kind: str
@@ -88,6 +89,7 @@ LANES: dict[str, tuple[tuple[float, float], tuple[Kind, ...]]] = {
             Kind("cut_replica", "shard", 3.0, 8.0, 4.0),
             Kind("lose_shard", "shard", 2.0, 6.0, 6.0),
             Kind("reshard", "cluster", 4.0, 12.0, 2.0, _partitions),
+            Kind("grow", "cluster", 6.0, 12.0, 4.0, lambda dice: float(dice.randint(0, 1))),
         ),
     ),
     "links": (

@@ -15,9 +15,20 @@ takes all of it away, and nothing of a dead run is left to be cleaned up.
 """
 
 from experiments.testbed.capability import missing
-from experiments.testbed.cluster import NODE_TIMEOUT, ReplicatedCluster, start_cluster
+from experiments.testbed.cluster import NODE_TIMEOUT, ReplicatedCluster, outsider, start_cluster
 from experiments.testbed.link import Fault, Link
 from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
 
-__all__ = ["NODE_TIMEOUT", "Fault", "Host", "Link", "Node", "ReplicatedCluster", "Testbed", "missing", "start_cluster"]
+__all__ = [
+    "NODE_TIMEOUT",
+    "Fault",
+    "Host",
+    "Link",
+    "Node",
+    "ReplicatedCluster",
+    "Testbed",
+    "missing",
+    "outsider",
+    "start_cluster",
+]

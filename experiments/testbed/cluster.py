@@ -19,7 +19,7 @@ from acquisition.link.resp import Address
 from acquisition.shards import join, machine
 from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import RedisBinary, find
-from experiments.testbed.network import Testbed
+from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
 from experiments.testbed.view import View
 
@@ -222,6 +222,13 @@ def start_cluster(
         cluster.stop()
         raise
     return cluster
+
+
+def outsider(host: Host, directory: Path | str, port: int, maxmemory_bytes: int = 64 << 20) -> Node:
+    """A node on ``host`` that is not started and belongs to no cluster yet. Raises as ``start_cluster``."""
+    home = Path(directory).absolute()
+    address = Address(host.address, port)
+    return Node(home.name, host, address, machine.cores()[0], home, maxmemory_bytes, _DIRECTIVES, find())
 
 
 def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: Layout) -> None:

@@ -12,8 +12,11 @@ import pytest
 from experiments.chaos.__main__ import main
 from experiments.testbed import missing
 
-SEED = 378
-KINDS = {"kill_master", "kill_worker", "kill_generator", "cut_worker", "delay_worker", "limit_memory", "step_clock"}
+SEED = 575
+KINDS = {
+    "kill_master", "kill_worker", "kill_generator", "cut_generator", "freeze_worker", "delay_worker", "fill_memory",
+    "step_clock",
+}  # fmt: skip
 
 
 @pytest.mark.skipif(bool(missing()), reason=f"THE CHAOS RUN IS NOT TESTED HERE: {missing()}")
