@@ -301,7 +301,8 @@ class Outbox:
         if window is not None:
             window.floor = entry.sequence + 1
             window.floor_made = entry.made
-            if entry.sequence > window.confirmed and not entry.shed:
+            # what an earlier process sent may have been applied long ago, for all that we know yet
+            if entry.sequence > (window.confirmed or window.recovered) and not entry.shed:
                 window.dropped_frames += 1
                 window.dropped_samples += entry.samples
             if window.floor > window.last:

@@ -113,6 +113,23 @@ def test_what_was_applied_is_not_counted_as_dropped(make: Make) -> None:
     assert outbox.windows[1].dropped_frames == 0
 
 
+def test_what_an_earlier_process_sent_is_not_counted_as_dropped_until_its_fate_is_known(make: Make, path: str) -> None:
+    clock = Clock()
+    outbox = make(path, 1 << 20, 10.0, clock)
+    for _ in range(5):
+        offer(outbox)
+    outbox.close()
+    clock.now += 60.0
+    again = make(path, 1 << 20, 10.0, clock)
+    for _ in range(3):
+        offer(again)
+    assert held(again)[1] == [6, 7, 8]
+    assert again.windows[1].dropped_frames == 0
+    clock.now += 60.0
+    offer(again)
+    assert again.windows[1].dropped_frames == 3
+
+
 def test_file_stays_small_while_time_is_the_bound(make: Make, path: str) -> None:
     clock = Clock()
     outbox = make(path, 16 << 20, 10.0, clock)
