@@ -4,9 +4,10 @@
 
 Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
 Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
-that of its sampling, so that stepped wall clocks do not disturb it; every frame of the catch-up
-after an outage that is seen counts with its full age. A shard that does not answer costs
-nothing but the readings of that poll.
+that of its sampling, so that stepped wall clocks do not disturb it. Every frame of the catch-up after an
+outage that is seen counts with its full age; what a shard that lost its memory is told again does
+not, as it had been readable before. A shard that does not answer costs nothing but the readings
+of that poll.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Observer:
         now = time.monotonic()
         self._heard = {self._name(index): now for index in range(hosts)}
         self._sequences: dict[bytes, tuple[int, int]] = {}
+        self._newest: dict[bytes, int] = {}
         self._applied: dict[bytes, int] = {}
         self._fresh: list[float] = []
         self._unanswered = 0
@@ -94,7 +96,9 @@ class Observer:
         self._sequences[name] = (found.epoch, found.sequence)
         self._applied[name] = found.before + found.applied
         self._heard[name] = now
-        if name in self._watched and before is not None:
+        newest = self._newest.get(name, 0)
+        self._newest[name] = max(newest, found.sequence)
+        if name in self._watched and 0 < newest < found.sequence:
             wanted.append((self._watched[name], slot_of(found.tick, self._layout.keep_ticks)))
 
     def _measure(self, wanted: list[tuple[Member, int]]) -> None:
