@@ -19,6 +19,10 @@ class Overtaken(ShardpulseError):
     """The state in memory is not the one in the shard: load it again."""
 
 
+class Moved(ShardpulseError):
+    """The partition lies on another shard now."""
+
+
 class Channel:
     """``partition`` is replaced whenever its state is loaded."""
 
@@ -61,11 +65,13 @@ class Channel:
         return now < self._full_until
 
     def check(self, kind: str, replies: list[Any], now: float) -> None:
-        """Raise what a shard refused; raise Overtaken when somebody else has committed."""
+        """Raise what a shard refused: Moved when it is not the owner, Overtaken when somebody else has committed."""
         for reply in (*replies, *(replies[-1] or ())) if kind is COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("OOM"):
                     self._full_until = now + _FULL_SECONDS
+                if str(reply).startswith("MOVED"):
+                    raise Moved(str(reply))
                 raise error_for(reply, self.connection.address if self.connection else "")
         if kind is COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")

@@ -18,7 +18,7 @@ from acquisition.wire import keys
 from filters import kernels
 from filters.background import Background, Outcome
 from filters.batching import Item, Smoother, batches
-from filters.channel import BLOCK_MS, COMMIT, READ, TRIM, Channel, Overtaken
+from filters.channel import BLOCK_MS, COMMIT, READ, TRIM, Channel, Moved, Overtaken
 from filters.garbage import Sweeper
 from filters.loader import Loader
 from filters.pace import Pace, together
@@ -271,6 +271,9 @@ class Worker:
             self._counters["overtaken"] += 1
             self._drop(channel, _RETRY / 4)
             self._trouble.tell(f"{error}; loading the state of its partitions again")
+        except Moved:  # in the order of things: shards are added, removed, and taken over from
+            self._drop(channel, _RETRY / 4)
+            self.shards.doubt()
         except PermissionRefused as error:
             self._drop(channel, _SLOW_RETRY)
             self._trouble.tell(str(error))
