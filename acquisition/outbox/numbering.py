@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+from acquisition.model.metric import schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
+from acquisition.wire.table import Table
 
 
 def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
@@ -17,6 +19,28 @@ def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
     numbered = content._replace(epoch=window.epoch, sequence=window.last + 1, floor=window.floor, made=window.made)
     outbox.append(window, content.samples, frame.encode(numbered), at)
     return numbered.sequence
+
+
+def append_table(outbox: Outbox, window: SendWindow, names: Table, tick: int, wall: float, monotonic: float) -> int:
+    """Number and store a table frame; returns its sequence number."""
+    content = Frame(
+        frame.KIND_TABLE,
+        schema_hash(names.metrics),
+        outbox.host,
+        window.resource_set,
+        0,
+        0,
+        names.interval,
+        0,
+        0,
+        0,
+        0,
+        tick,
+        wall,
+        monotonic,
+        payload=table.encode(names),
+    )
+    return append(outbox, window, content)
 
 
 def append_ends(outbox: Outbox) -> None:

@@ -1,11 +1,12 @@
-"""What a later process makes of the records and numbers that a ring still holds (pure)."""
+"""What a later process makes of the records and numbers that a ring still holds."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from acquisition.errors import FrameError
 from acquisition.outbox.entry import Entry
-from acquisition.outbox.ring import Record, Recovery, space
+from acquisition.outbox.ring import FileRing, Record, Recovery, space
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 
@@ -19,8 +20,34 @@ class Held(NamedTuple):
     serial: int
 
 
+class Start(NamedTuple):
+    """What became of a ring: ``found`` as for ``Outbox``, ``host`` 0 when nobody's frames are in it."""
+
+    found: str
+    host: int
+    held: Held
+    faults: tuple[str, ...]
+
+
+def open_ring(ring: FileRing, now: float) -> Start:
+    """Take up what is usable, else make the ring anew. Raises CannotCreateError when there is no room for it."""
+    recovery = ring.recover()
+    faults: tuple[str, ...] = () if recovery.whole else ("ring_damaged",)
+    found, held = recovery.found, Held({}, [], 0, 1)
+    try:
+        held = take_up(recovery, now)
+    except FrameError:
+        found = "damaged"
+    if found == "recovered":
+        return Start(found, recovery.host, held, faults)
+    if found != "created":
+        faults += (f"ring_{found}",)
+    ring.create(0)
+    return Start(found, 0, held, faults)
+
+
 def take_up(recovery: Recovery, now: float) -> Held:
-    """Go on from what an earlier process left. Raises FrameError when a record holds no frame."""
+    """Go on from what an earlier process left (pure). Raises FrameError when a record holds no frame."""
     windows: dict[int, SendWindow] = {}
     entries: list[Entry] = []
     for record in recovery.records:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from acquisition.errors import CannotCreateError, FrameError
+from acquisition.errors import CannotCreateError
 from acquisition.outbox.entry import IN_MEMORY, Entry
-from acquisition.outbox.recovery import take_up
+from acquisition.outbox.recovery import open_ring
 from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, space
 from acquisition.outbox.window import SendWindow
 
@@ -165,10 +165,11 @@ class Outbox:
             oldest = self._oldest_on_disk() or old
             try:
                 self._ring.write(old.offset, old.serial, oldest.serial, old.at, data)
-            except OSError:  # this process sends what it has here, a later one gives up again
+            except OSError:  # a later process gives it up again
                 self.count("ring_write")
-                self._fresh[index] = data
-                self._fresh_bytes += len(data)
+                self._entries[index] = self._entries[index]._replace(offset=IN_MEMORY)
+                self._memory[index] = data
+                self._memory_bytes += len(data)
         if old.window is not None:
             old.window.dropped_frames += 1
             old.window.dropped_samples += old.samples
@@ -198,28 +199,19 @@ class Outbox:
 
     def _open(self, ring: FileRing) -> FileRing:
         try:
-            recovery = ring.recover()
-            self._host, self.found = recovery.host, recovery.found
-            if not recovery.whole:
-                self.count("ring_damaged")
-            try:
-                held = take_up(recovery, self._clock())
-            except FrameError:
-                self.found = "damaged"
-            else:
-                self.windows.update(held.windows)
-                self._entries.update(enumerate(held.entries))
-                self.end = len(held.entries)
-                self.bytes = sum(space(entry.size) for entry in held.entries)
-                self._head, self._serial = held.head, held.serial
-            if self.found != "recovered":
-                if self.found != "created":
-                    self.count(f"ring_{self.found}")
-                ring.create(0)
-                self._host = 0
+            start = open_ring(ring, self._clock())
         except BaseException:
             ring.close()
             raise
+        self.found, self._host = start.found, start.host
+        for fault in start.faults:
+            self.count(fault)
+        held = start.held
+        self.windows.update(held.windows)
+        self._entries.update(enumerate(held.entries))
+        self.end = len(held.entries)
+        self.bytes = sum(space(entry.size) for entry in held.entries)
+        self._head, self._serial = held.head, held.serial
         return ring
 
     def _set_aside(self, reason: str) -> None:

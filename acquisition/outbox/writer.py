@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acquisition.link.resp import Address, Credentials, ReplyError
-from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD, READING
 from acquisition.outbox.flight import SURPLUS, Flight
-from acquisition.outbox.numbering import append, append_ends
+from acquisition.outbox.numbering import append_ends, append_table
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.positions import APPLIED, Positions
 from acquisition.outbox.sender import Sender
@@ -124,27 +124,7 @@ class Writer:
         """Number a table frame, store and queue it; returns its sequence number."""
         resource_set = resource_set_id(names.resource_set)
         window = self._outbox.windows.get(resource_set) or self._open(resource_set)
-        sequence = append(
-            self._outbox,
-            window,
-            Frame(
-                frame.KIND_TABLE,
-                schema_hash(names.metrics),
-                self._host,
-                resource_set,
-                0,
-                0,
-                names.interval,
-                0,
-                0,
-                0,
-                0,
-                tick,
-                wall,
-                monotonic,
-                payload=table.encode(names),
-            ),
-        )
+        sequence = append_table(self._outbox, window, names, tick, wall, monotonic)
         if names.complete:
             window.table = sequence
             window.wants_table = False
