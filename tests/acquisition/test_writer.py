@@ -522,4 +522,4 @@ def test_two_probes_with_one_name_are_visible_and_do_not_flood(make_pipeline: Ma
         one.turn()
         two.turn()
     sent = one.writer.account()["resent_frames"] + two.writer.account()["resent_frames"]
-    assert sent < 42 * 20  # each goes back ever more rarely; at every reading it would be a hundred times
+    assert sent < 42 * 20  # they do not go back at every reading
