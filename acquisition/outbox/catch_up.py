@@ -4,7 +4,8 @@ All hosts of a healed network come back at once, each with minutes of frames, an
 in the streams before the fresh frames of hosts that were never cut off. So old frames are *played back*: at
 ``speed`` times the pace at which they were made, in the order of the ring. The probe is told by the filter
 itself how much that may be: when the filter has not read what was acknowledged one reading ago, others
-wait that long as well. Then the speed falls by three tenths; otherwise it grows by a quarter.
+wait that long as well. Until that happens for the first time the speed is doubled at every reading;
+afterwards it grows by a quarter, or falls by three tenths.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, is LEDBAT's idea
 (RFC 6817); here the delay is that from the shard to the filter, and one bit of it. Increase and decrease are
@@ -23,6 +24,7 @@ SLOWEST = 1.25
 START = 2.0
 _FASTEST = 1000.0
 _GROWTH = 1.25
+_FIRST_GROWTH = 3.0
 _CUT = 0.7
 #: Nobody made anything while the probe was down: such a pause is not played back.
 _LONGEST_PAUSE = 1.0
@@ -32,14 +34,16 @@ _NEVER = float("inf")
 class CatchUp:
     """``due`` is when the next old frame may be sent, infinite while none waits for it."""
 
-    __slots__ = ("_at", "_mark", "_played", "due", "is_active", "speed")
+    __slots__ = ("_at", "_growth", "_mark", "_pauses", "_played", "due", "is_active", "speed")
 
     def __init__(self) -> None:
         self.is_active = False
         self.speed = START
         self.due = _NEVER
+        self._growth = _FIRST_GROWTH
         self._played = self._at = 0.0
         self._mark = b""
+        self._pauses = False
 
     def end(self) -> None:
         """Nothing old is left, or it is not known where to go on: the next catch-up starts from there."""
@@ -50,22 +54,30 @@ class CatchUp:
         """Whether a frame that was made at ``made``, more than OLD seconds before ``now``, may be sent."""
         if not self.is_active:
             self.is_active = True
-            self.speed, self._played, self._mark = START, made, b""
-        else:
+            self.speed, self._growth, self._played, self._mark = START, _FIRST_GROWTH, made, b""
+            self._pauses = False
+        elif not self._pauses:
             self._played += (now - self._at) * self.speed
         self._at = now
         self._played = max(self._played, made - _LONGEST_PAUSE)
         if made <= self._played:
             self.due = _NEVER
             return True
-        self.due = now + (made - self._played) / self.speed
+        self.due = _NEVER if self._pauses else now + (made - self._played) / self.speed
         return False
 
     def observe(self, acknowledged: bytes, has_read: bool) -> None:
         """A reading of the filter's cursor: whether it has passed what ``mark`` says; ``acknowledged`` is the
         newest stream id that the shard has answered with."""
-        if self._mark:
-            self.speed = min(_FASTEST, self.speed * _GROWTH) if has_read else max(SLOWEST, self.speed * _CUT)
+        if self._mark and not has_read:
+            if not self._pauses:
+                cut = _CUT if self._growth == _GROWTH else _FIRST_GROWTH**-2  # what is read now was sent two steps ago
+                self.speed, self._growth = max(SLOWEST, self.speed * cut), _GROWTH
+            self._pauses = True  # once cut, until the filter has read that: it has enough to do
+            return
+        if self._mark and not self._pauses:
+            self.speed = min(_FASTEST, self.speed * self._growth)
+        self._pauses = False
         self._mark = acknowledged
 
     @property

@@ -24,6 +24,7 @@ APPLIED = 2
 _APPLIED: Expected = (None, APPLIED, 0, 0)
 _STATUS: Expected = (None, 3, 0, 0)
 _REJECTED: Expected = (None, 4, 0, 0)
+_STATUS_SHARE = 0.7  #: of an interval: readings may come a little early
 _MOST_REJECTED = 100  #: entries looked at for one frame, of up to 4 kB each
 
 
@@ -33,7 +34,7 @@ class Positions:
 
     def __init__(self, host: int, host_name: str, outbox: Outbox, interval: float, wall: Callable[[], float]) -> None:
         self.interval = interval
-        self.due = 0.0
+        self.due = self._status_due = 0.0
         self.synchronizing = True
         self.unreadable = 0
         self._host = host
@@ -55,14 +56,16 @@ class Positions:
         self._reading = b""
         self._doubted.clear()
         self.synchronizing = True
-        self.due = 0.0
+        self.due = self._status_due = 0.0
 
     def include_new_sets(self) -> None:
         """There is another resource set to be asked for."""
         self._reading = b""
 
-    def questions(self, now: float, rest: dict[str, Any]) -> tuple[bytes, list[Expected]]:
-        """The commands, and what their replies answer. ``rest`` is what the status says beside the windows.
+    def questions(self, now: float, rest: Callable[[], dict[str, Any]]) -> tuple[bytes, list[Expected]]:
+        """The commands, and what their replies answer. ``rest()`` is what the status says beside the windows.
+
+        Every reading brings a status, but for those of a catch-up, which come more often.
 
         The cursor is read first, because then every frame that it has passed is in the positions,
         or is missing.
@@ -78,9 +81,13 @@ class Positions:
             self.synchronizing = False
         expected = [_CURSOR, _APPLIED] if self._asked else [_CURSOR]
         commands = self._reading + self._ask_why(expected)
-        said = {**rest, "position_interval": self.interval}
-        record = status.encode(self._host_name, self._wall(), self._asked, said)
-        return commands + pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)), [*expected, _STATUS]
+        if now >= self._status_due or all(window.next > window.last for window in self._asked):
+            self._status_due = now + _STATUS_SHARE * self.interval
+            said = {**rest(), "position_interval": self.interval}
+            record = status.encode(self._host_name, self._wall(), self._asked, said)
+            commands += pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS))
+            expected.append(_STATUS)
+        return commands, expected
 
     def _ask_why(self, expected: list[Expected]) -> bytes:
         """Look for the frames in doubt among the entries that the filter has put aside since they came."""

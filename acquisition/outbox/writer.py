@@ -247,10 +247,12 @@ class Writer:
 
     def _questions(self, now: float) -> bytes:
         self._outbox.check()
-        rest = {**self._extra, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
-        commands, expected = self._positions.questions(now, rest)
+        commands, expected = self._positions.questions(now, self._rest)
         self._flight.expected.extend(expected)
         return commands
+
+    def _rest(self) -> dict[str, Any]:
+        return {**self._extra, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
 
     def _receive(self, now: float) -> None:
         sender, flight, expected = self._sender, self._flight, self._flight.expected

@@ -41,6 +41,10 @@ def test_speed_follows_what_the_filter_has_read() -> None:
     for _ in range(50):
         pace.observe(b"3-0", has_read=True)
     assert pace.speed == 1000.0
+    pace.observe(b"4-0", has_read=False)
+    assert pace.speed == 250.0  # until now it was doubled each time: the last two steps are taken back
+    pace.observe(b"4-0", has_read=True)
+    assert pace.speed == 312.5
     for _ in range(50):
         pace.observe(b"4-0", has_read=False)
     assert pace.speed == SLOWEST > 1.0  # it catches up in any case
@@ -94,7 +98,7 @@ def test_backlog_of_a_minute_is_sent_in_order_and_not_at_once(make_pipeline: Mak
             pipeline.offer()
         pipeline.turn()
         assert time.monotonic() < began + 30.0
-    assert time.monotonic() - began > 1.0
+    assert time.monotonic() - began > 0.5
     account = pipeline.assert_everything_applied_once()
     assert (account.refused_frames, account.duplicate_frames) == (0, 0)
     began = time.monotonic()
