@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.link.resp import Address
 from acquisition.shards import growth
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
@@ -92,6 +93,21 @@ def cut_replica(plant: Plant, fault: Fault) -> Iterator[None]:
     """A replica's link is cut."""
     _, replica = _healthy(plant, fault.target)
     with _broken(replica.host.link.cut()):
+        yield
+    plant.cluster.wait_healthy(_HEAL_SECONDS)
+
+
+@_register
+def isolate_master(plant: Plant, fault: Fault) -> Iterator[None]:
+    """A master loses sight of all other nodes, but not of probes and workers: what it acknowledges until it
+    notices is gone as soon as it finds that it is replaced."""
+    master, replica = _healthy(plant, fault.target)
+    with contextlib.ExitStack() as blocks:
+        blocks.enter_context(replica.host.link.block(master.address))
+        for other in plant.cluster.nodes:
+            if other is not master:
+                blocks.enter_context(other.host.link.block(_bus(master)))
+                blocks.enter_context(master.host.link.block(_bus(other)))
         yield
     plant.cluster.wait_healthy(_HEAL_SECONDS)
 
@@ -315,6 +331,11 @@ def _healthy(plant: Plant, shard: int) -> tuple[Node, Node]:
         return plant.roles(shard)
     except ShardpulseError as error:
         raise Skipped(f"the cluster is not well: {error}") from error
+
+
+def _bus(node: Node) -> Address:
+    """Where a node talks with the other nodes (Redis Cluster specification: ten thousand above its port)."""
+    return Address(node.address.host, node.address.port + 10000)
 
 
 def _master(plant: Plant, fault: Fault) -> Node:

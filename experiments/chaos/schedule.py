@@ -20,7 +20,7 @@ there, and that a shard which lost its memory is filled again from the rings. So
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _FIRST = 3.0  #: seconds of peace at the beginning
@@ -84,6 +84,7 @@ LANES: dict[str, tuple[tuple[float, float], tuple[Kind, ...]]] = {
         (
             Kind("kill_master", "shard", 6.0, 10.0, 4.0),
             Kind("cut_master", "shard", 6.0, 12.0, 4.0),
+            Kind("isolate_master", "cluster", 5.0, 9.0, 4.0),
             Kind("freeze_master", "shard", 1.0, 9.0, 4.0),
             Kind("kill_replica", "shard", 3.0, 8.0, 4.0),
             Kind("cut_replica", "shard", 3.0, 8.0, 4.0),
@@ -163,16 +164,28 @@ def _lane(
     placed: Sequence[Fault],
 ) -> list[Fault]:
     lane: list[Fault] = []
+    deck: list[Kind] = []
     now = _FIRST + dice.uniform(0.0, gaps[1])
-    for kind in _deck(dice, kinds):
-        fault = _fitting(dice, kind, now, scene, [*placed, *lane])
+    while now < seconds:
+        if not deck:
+            deck = list(kinds)
+            dice.shuffle(deck)
+        fault = _first_fitting(dice, deck, now, scene, [*placed, *lane])
         if fault is not None and fault.until <= seconds:
+            kind = KINDS[fault.kind]
+            deck.remove(kind)
             lane.append(fault)
             now = fault.until + kind.settle
         now += dice.uniform(*gaps)
-        if now >= seconds:
-            return lane
     return lane
+
+
+def _first_fitting(
+    dice: random.Random, deck: Sequence[Kind], now: float, scene: Scene, others: Sequence[Fault]
+) -> Fault | None:
+    """A fault of the first kind of the deck for which there is room now; what does not fit stays in the deck."""
+    fits = (_fitting(dice, kind, now, scene, others) for kind in deck)
+    return next((fault for fault in fits if fault is not None), None)
 
 
 def _fitting(dice: random.Random, kind: Kind, now: float, scene: Scene, others: Sequence[Fault]) -> Fault | None:
@@ -188,10 +201,3 @@ def _fitting(dice: random.Random, kind: Kind, now: float, scene: Scene, others: 
 def _target(dice: random.Random, kind: Kind, scene: Scene) -> int:
     counts = {"shard": scene.shards, "worker": scene.workers, "generator": scene.generators, "cluster": scene.shards}
     return dice.randrange(counts[kind.on])
-
-
-def _deck(dice: random.Random, kinds: Sequence[Kind]) -> Iterator[Kind]:
-    while True:
-        deck = list(kinds)
-        dice.shuffle(deck)
-        yield from deck

@@ -10,7 +10,16 @@ from experiments.chaos import schedule
 from experiments.chaos.schedule import KINDS, Fault, Scene
 
 SCENE = Scene(shards=3, workers=3, generators=4)
-AWAY = {"kill_master", "cut_master", "freeze_master", "kill_replica", "cut_replica", "lose_shard"}
+AWAY = {
+    "kill_master",
+    "cut_master",
+    "isolate_master",
+    "grow",
+    "freeze_master",
+    "kill_replica",
+    "cut_replica",
+    "lose_shard",
+}
 
 
 def test_a_seed_repeats_the_schedule_and_another_seed_makes_another() -> None:
