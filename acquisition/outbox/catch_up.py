@@ -4,8 +4,8 @@ All hosts of a healed network come back at once, each with minutes of frames, an
 in the streams before the fresh frames of hosts that were never cut off. So old frames are *played back*: at
 ``speed`` times the pace at which they were made, in the order of the ring. The probe is told by the filter
 itself how much that may be: when the filter has not read what was acknowledged one reading ago, others
-wait that long as well. Until that happens for the first time the speed is doubled at every reading;
-afterwards it grows by a quarter, or falls by three tenths.
+wait that long as well. Until that happens for the first time the speed grows fast (slow start, RFC 5681);
+afterwards by a quarter per reading, or it falls by three tenths.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, is LEDBAT's idea
 (RFC 6817); here the delay is that from the shard to the filter, and one bit of it. Increase and decrease are
