@@ -16,7 +16,7 @@ from typing import Any
 from acquisition.link.resp import Address, Credentials, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
-from acquisition.outbox.catch_up import OLD, READING
+from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.flight import SURPLUS, Flight
 from acquisition.outbox.numbering import append_ends, append_table
 from acquisition.outbox.overload import Overload
@@ -231,13 +231,13 @@ class Writer:
         parts: list[bytes] = []
         was_idle = not flight.expected
         frames_wait = not positions.synchronizing and flight.may_go
-        interval = READING if flight.catch_up.is_active else positions.interval
+        interval = flight.catch_up.reading if flight.catch_up.is_active else positions.interval
         if now >= positions.due - (_EARLY * interval if frames_wait else 0.0):
             parts.append(self._questions(now))
         if frames_wait:
             flight.take(parts, now)
             if flight.catch_up.is_active:
-                positions.due = min(positions.due, now + READING)
+                positions.due = min(positions.due, now + flight.catch_up.reading)
         if not parts:
             return False
         if was_idle:
@@ -293,7 +293,7 @@ class Writer:
         if catch_up.is_active:
             newest = max((window.acked_id for window in self._outbox.windows.values()), key=stream_id)
             catch_up.observe(newest, not is_before(positions.cursor, catch_up.mark))
-            positions.due = min(positions.due, now + READING)
+            positions.due = min(positions.due, now + catch_up.reading)
         overload.observe(now, positions.cursor, positions.level)
         if overload.state.hold or overload.state.is_active:
             positions.due = min(positions.due, now + positions.interval / 2.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from writer_bench import SET, Pipeline
 
-from acquisition.outbox.catch_up import OLD, SLOWEST, START, CatchUp
+from acquisition.outbox.catch_up import OLD, READING, SLOWEST, START, CatchUp
 from acquisition.outbox.store import Outbox
 
 MakePipeline = Callable[..., Pipeline]
@@ -44,11 +44,31 @@ def test_speed_follows_what_the_filter_has_read() -> None:
     pace.observe(b"4-0", has_read=False)
     assert START < pace.speed < 500.0  # of the slow start, the last two steps are taken back
     speed = pace.speed
-    pace.observe(b"4-0", has_read=True)
+    pace.observe(b"5-0", has_read=True)
+    assert pace.speed == speed
+    pace.observe(b"6-0", has_read=True)
     assert pace.speed == 1.25 * speed
     for _ in range(50):
-        pace.observe(b"4-0", has_read=False)
+        pace.observe(b"7-0", has_read=False)
+        pace.observe(b"8-0", has_read=True)
     assert pace.speed == SLOWEST > 1.0  # it catches up in any case
+
+
+def test_nothing_is_sent_while_the_filter_has_not_read_what_it_has() -> None:
+    pace = CatchUp()
+    assert pace.allows(0.0, 100.0)
+    pace.observe(b"1-0", has_read=False)
+    readings = []
+    for _ in range(8):
+        pace.observe(b"2-0", has_read=False)
+        assert not pace.allows(1.0, 200.0)
+        assert (pace.mark, pace.due) == (b"1-0", float("inf"))
+        readings.append(pace.reading)
+    assert readings == [READING, 0.4, 0.8, *[1.6] * 5]  # a filter that is down is not asked all the time
+    pace.observe(b"2-0", has_read=True)
+    assert (pace.mark, pace.reading) == (b"2-0", READING)
+    assert not pace.allows(1.0, 200.0)
+    assert pace.allows(1.0, 201.0)
 
 
 def test_time_in_which_nothing_was_made_is_not_played_back() -> None:
