@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acquisition.outbox import shedding
 from acquisition.outbox.entry import Entry
-from acquisition.outbox.shedding import NORMAL, SHED_AFTER, WINDOW, Reading, is_kept
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading, is_kept
 from acquisition.outbox.store import Outbox
 
 #: Over so many seconds the rate at which a host makes samples is averaged.
@@ -43,8 +43,7 @@ class Overload:
         age = self._age(now)
         reading = Reading(now, age, behind, moved, self._measured(now), level)
         self.state = shedding.advance(self.state, reading, self._after)
-        crowded = level and age and now - self.state.behind_at <= self._after
-        self.newest = now - age + WINDOW * self._after if crowded else _INFINITY
+        self.newest = now - age + self.state.window if age else _INFINITY
         self._cursor, self._applied = cursor, applied
 
     def sheds(self, entry: Entry, now: float) -> bool:

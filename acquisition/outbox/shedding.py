@@ -14,8 +14,8 @@ and rises while it does not (additive increase, multiplicative decrease: Chiu an
 until everything is sent.
 
 A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, as soon as
-the filter is behind with what the shard already has of this probe; and while the filter has a level, at
-most ``WINDOW`` is on its way.
+the filter is behind with what the shard already has of this probe; and while it is behind ever more, frames
+within a ``window`` at most are on their way.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ SHED_AFTER = 5.0
 #: Excess of who makes more than the level, so that two sides say that it is overload; of everybody else
 #: while the filter is behind; and where it is not behind: then the way to the shard is slow, a fault unless it lasts.
 _LEVELLED, _PATIENT, _WAY = 0.4, 2.0, 12.0
-#: The filter is behind; it stands still; frames made later than the oldest on its way, while there is a level.
-_BEHIND, _STILL, WINDOW = 0.2, 0.6, 0.2
+#: The filter is behind; it stands still.
+_BEHIND, _STILL = 0.2, 0.6
+#: How much later than the oldest frame on its way one may have been made: of a saturated filter, else.
+_WINDOW, _WIDE_WINDOW = 0.2, 0.4
 _CUT = 0.8
-#: The share rises so much per second while the filter has a level, and when it has none.
+#: The share rises so much per second, and when the filter has had a level and has none any more.
 _RISE, _FREE_RISE = 0.02, 0.25
 _UNLEVELLED = 0.7
 #: However much a host makes, a twentieth of its frames is sent: it is to be seen.
@@ -58,11 +60,18 @@ class Shedding(NamedTuple):
     at: float = 0.0  #: of the last reading
     moved_at: float = _INFINITY
     behind_at: float = -_INFINITY  #: when the filter was last seen behind: holding hides it
+    window: float = _INFINITY  #: seconds of frames that may be on their way
+    has_level: bool = False  #: the filter has had a level since shedding began
 
     @property
     def is_active(self) -> bool:
         """Whether frames are being shed."""
         return self.share < 1.0
+
+    @property
+    def is_restrained(self) -> bool:
+        """Whether frames wait or are shed, so that readings should be frequent."""
+        return self.hold or self.share < 1.0 or self.window < _INFINITY
 
 
 #: After any doubt (a new connection, a position that went back): that was a fault.
@@ -78,11 +87,16 @@ def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> She
     is_behind = reading.behind >= _BEHIND * after
     behind_at = now if is_behind else state.behind_at
     base = min(state.base, age)
-    if state.is_active:
-        share = _adjusted(state, reading, is_behind)
-    else:
-        share = _first(reading, age - base, after, now - behind_at <= after)
-    return Shedding(share, is_behind, base, now, moved_at, behind_at)
+    excess = age - base
+    is_restrained = state.window < _INFINITY and excess > _BEHIND * after
+    filter_is_slow = is_restrained or now - behind_at <= after
+    first = _first(reading, excess, after, filter_is_slow)
+    share = _adjusted(state, reading, is_behind, after) if state.is_active else first
+    window = _INFINITY
+    if filter_is_slow and (reading.level or excess > _BEHIND * after):
+        window = (_WINDOW if reading.level else _WIDE_WINDOW) * after
+    has_level = reading.level > 0.0 or (state.has_level and share < 1.0)
+    return Shedding(share, is_behind, base, now, moved_at, behind_at, window, has_level)
 
 
 def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) -> float:
@@ -94,15 +108,15 @@ def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) 
     return max(_LEAST, reading.level / reading.rate if talkative else _UNLEVELLED)
 
 
-def _adjusted(state: Shedding, reading: Reading, is_behind: bool) -> float:
-    """The share of a probe that sheds: cut once whenever the filter falls behind, raised while it is not."""
-    if not is_behind:
-        rise = _RISE if reading.level else _FREE_RISE
-        return min(1.0, state.share + rise * (reading.now - state.at))
-    if state.hold:
+def _adjusted(state: Shedding, reading: Reading, is_behind: bool, after: float) -> float:
+    """The share of a probe that sheds: cut once whenever the filter falls behind, raised while data are fresh."""
+    if is_behind and not state.hold:
+        levelled = reading.level / reading.rate if 0.0 < reading.level < reading.rate else 1.0
+        return max(_LEAST, min(levelled, state.share * _CUT))
+    if is_behind or reading.age > _BEHIND * after:
         return state.share
-    levelled = reading.level / reading.rate if 0.0 < reading.level < reading.rate else 1.0
-    return max(_LEAST, min(levelled, state.share * _CUT))
+    rise = _FREE_RISE if state.has_level and not reading.level else _RISE
+    return min(1.0, state.share + rise * (reading.now - state.at))
 
 
 def is_kept(sequence: int, share: float) -> bool:

@@ -295,7 +295,7 @@ class Writer:
             catch_up.observe(newest, not is_before(positions.cursor, catch_up.mark))
             positions.due = min(positions.due, now + catch_up.reading)
         overload.observe(now, positions.cursor, positions.level)
-        if overload.state.hold or overload.state.is_active:
+        if overload.state.is_restrained:
             positions.due = min(positions.due, now + positions.interval / 2.0)
 
     def _is_settled(self) -> bool:

@@ -3,17 +3,19 @@
     python -m experiments.refill.generator     (orders and answers as JSON lines)
 
 The first order is the task. The hosts live through ``ticks`` seconds as fast as the shard takes it, by a clock of
-their own that ends now; so their rings hold what they would after that time. Then they are served
-by the real clock until ``stop``.
+their own that ends now; so their rings, which are files, hold what they would after that time. Then
+their probes start again and are served by the real clock until ``stop``.
 """
 
 from __future__ import annotations
 
 import select
 import time
+from collections.abc import Callable
 from typing import Any
 
 from acquisition.link.resp import Address, Credentials, parse_address
+from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.table import Table
@@ -29,28 +31,34 @@ _FILL_SECONDS = 300.0
 
 
 class Clock:
-    """A clock that is set by hand until it runs."""
+    """A clock that is set by hand."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.runs = False
 
     def __call__(self) -> float:
-        """CLOCK_MONOTONIC, or the moment that was set."""
-        return time.monotonic() if self.runs else self.now
+        """The moment that was set, as CLOCK_MONOTONIC."""
+        return self.now
 
 
 class Host:
-    """One host with the product's writer and ring."""
+    """One host with the product's writer and ring file."""
 
-    def __init__(self, common: Common, index: int, seeds: list[Address], clock: Clock, ring_seconds: float) -> None:
+    def __init__(self, common: Common, index: int, seeds: list[Address], ring: str, seconds: float) -> None:
         self._common = common
         self._index = index
+        self._seeds = seeds
+        self._ring = ring
+        self._seconds = seconds
         self._start = common.strip.start(index)
         self._members = Membership(common.workload, index, first_serials(common.workload))
-        outbox = Outbox(None, _RING_BYTES, ring_seconds, clock)
-        self.writer = Writer(host_number(index), host_name(index), seeds, Credentials(), outbox)
-        self.window = outbox.window(common.set_id)
+
+    def begin(self, clock: Callable[[], float], shed_after: float) -> None:
+        """Start its probe, once more if there was one: it goes on with its ring."""
+        outbox = Outbox(self._ring, _RING_BYTES, self._seconds, clock)
+        number, name = host_number(self._index), host_name(self._index)
+        self.writer = Writer(number, name, self._seeds, Credentials(), outbox, shed_after=shed_after)
+        self.window = outbox.window(self._common.set_id)
         self.due = 0.0
 
     def offer_names(self, wall: float, monotonic: float) -> None:
@@ -81,36 +89,47 @@ class Hosts:
     """All of them in one loop over poll(2)."""
 
     def __init__(self, task: dict[str, Any], orders: Orders) -> None:
-        self.clock = Clock()
         self._orders = orders
         common = Common(Workload(**task["workload"]))
         seeds = [parse_address(text) for text in task["shards"]]
-        count = common.workload.hosts
-        self._hosts = [Host(common, index, seeds, self.clock, task["ring_seconds"]) for index in range(count)]
+        self._hosts = [
+            Host(common, index, seeds, f"{task['rings']}/{index}", task["ring_seconds"])
+            for index in range(common.workload.hosts)
+        ]
 
     def fill(self, ticks: int) -> None:
-        """Live through so many seconds; every frame is acknowledged before the next second begins."""
+        """Live through so many seconds; every frame is acknowledged before the next second begins. So fast a
+        clock makes any filter look slow: nothing is shed for that."""
+        clock = Clock()
+        for host in self._hosts:
+            host.begin(clock, float("inf"))
         end, ahead = time.monotonic(), time.time() - time.monotonic()
         deadline = end + _FILL_SECONDS
         for number in range(ticks):
-            self.clock.now = now = end - ticks + number
+            clock.now = now = end - ticks + number
             for host in self._hosts:
                 host.sample(number, now + ahead, now)
                 host.serve(now)
-            self._attend_until(lambda host: host.window.acked == host.window.last, now, deadline)
-        self.clock.runs = True
+            self._await_acknowledged(now, deadline)
+
+    def restart(self) -> None:
+        """Start all probes again, by the real clock; return when the filter has applied what they had made."""
+        for host in self._hosts:
+            host.writer.close()
+            host.begin(time.monotonic, SHED_AFTER)
+        deadline = time.monotonic() + _FILL_SECONDS
         while any(host.window.applied < host.window.last for host in self._hosts):
             self.attend()
             if time.monotonic() > deadline:
                 raise SystemExit("the filter did not apply what the hosts had made")
 
-    def _attend_until(self, done: Any, now: float, deadline: float) -> None:
-        waiting = [host for host in self._hosts if not done(host)]
+    def _await_acknowledged(self, now: float, deadline: float) -> None:
+        waiting = self._hosts
         while waiting:
-            self._poll(waiting, _WAIT)
+            waiting = [host for host in waiting if host.window.acked < host.window.last]
+            self._poll(waiting, _WAIT if waiting else 0.0)
             for host in waiting:
                 host.serve(now)
-            waiting = [host for host in waiting if not done(host)]
             if time.monotonic() > deadline:
                 raise SystemExit("the shard did not take what the hosts had made")
 
@@ -149,6 +168,7 @@ def main() -> None:
     task = orders.wait()
     hosts = Hosts(task, orders)
     hosts.fill(task["ticks"])
+    hosts.restart()
     say({"ready": True})
     while not (hosts.attend() and any(order["do"] == "stop" for order in orders.read())):
         pass

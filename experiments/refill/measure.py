@@ -18,6 +18,7 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.block import Block
 from acquisition.wire import keys, position
+from experiments import usage
 from experiments.control import Child, python
 from experiments.workload import Workload, resource_set, scale
 
@@ -48,11 +49,15 @@ class Task(NamedTuple):
 
 def run(task: Task, directory: Path) -> dict[str, Any]:
     """The figures of one run. Raises ShardpulseError when a part fails, or the shard does not come back."""
-    with _parts(task, directory) as (shards, cluster, generator):
+    with _parts(task, directory) as (shards, cluster, children):
+        generator = children["generator"]
         before = _blocks(cluster)
-        accepted = _kill_and_wait(shards, cluster, task)
+        accepted = _kill_and_wait(shards, cluster)
+        roles = {"shard": shards.pids} | {name: [child.pid] for name, child in children.items()}
+        began = usage.read(roles)
         positions = {host: block.position.sequence for host, block in before.items() if block.position}
         refilled, first = _wait(cluster, positions, accepted)
+        ended = usage.read(roles)
         after = _blocks(cluster)
         generator.send({"do": "stop"})
         report = generator.receive(30.0)
@@ -60,6 +65,8 @@ def run(task: Task, directory: Path) -> dict[str, Any]:
     return {
         "refilled_seconds": round(refilled - accepted, 3),
         "first_host_seconds": round(first - accepted, 3),
+        "cpu_seconds": {role: round(ended.cpu[role] - began.cpu[role], 2) for role in roles},
+        "machine_cores_used_by_others": round(usage.cores(began, ended)["others"], 2),
         "frames_sent_again": report["resent_frames"],
         "samples_shed": report["shed_samples"],
         "worst_difference": {name: float(f"{value:.3g}") for name, value in differences.items()},
@@ -68,7 +75,7 @@ def run(task: Task, directory: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, Child]]:
+def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, dict[str, Child]]]:
     config = directory / "filter.toml"
     config.write_text(f"[filter]\ntau_seconds = {task.tau}\n")
     with contextlib.ExitStack() as stack:
@@ -81,28 +88,32 @@ def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, Child
         generator = Child("generator", python("experiments.refill.generator"))
         stack.callback(generator.stop)
         wanted = {"workload": task.workload._asdict(), "shards": [address]}
-        generator.send(wanted | {"ticks": task.ticks, "ring_seconds": task.ring_seconds})
+        rings = directory / "rings"
+        rings.mkdir()
+        generator.send(wanted | {"ticks": task.ticks, "ring_seconds": task.ring_seconds, "rings": str(rings)})
         generator.receive(_FILL_SECONDS)
-        yield shards, cluster, generator
+        yield shards, cluster, {"filter": filter_child, "generator": generator}
 
 
-def _kill_and_wait(shards: Shards, cluster: Cluster, task: Task) -> float:
+def _kill_and_wait(shards: Shards, cluster: Cluster) -> float:
     """kill -9, start it again at its old place, wait until it accepts a write; when it did."""
-    del task
     (dead,) = shards.shards
     os.kill(dead.pid, signal.SIGKILL)
     while dead.alive:
         time.sleep(0.01)
     shards.start(dead.address, dead.core, Path(dead.directory))
     deadline = time.monotonic() + _BACK_SECONDS
-    while time.monotonic() < deadline:
+    while True:
+        (shard,) = shards.shards
+        if not shard.alive:  # the dying one still had the port
+            shards.start(shard.address, shard.core, Path(shard.directory))
         try:
             write_layout(cluster, keys.DEFAULT_PARTITIONS)
-        except ShardpulseError:
-            time.sleep(0.01)
-        else:
             return time.monotonic()
-    raise UnavailableError("the shard did not come back")
+        except ShardpulseError as error:
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"the shard did not come back: {error}") from error
+            time.sleep(0.01)
 
 
 def _wait(cluster: Cluster, wanted: Mapping[int, int], accepted: float) -> tuple[float, float]:
