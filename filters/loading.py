@@ -31,7 +31,8 @@ def load(partition: Partition, connection: Connection, kernels: tuple[Kernel, ..
     the commit id is read first. Raises ShardError, TemporaryError and PermissionRefused.
     """
     damage: list[str] = []
-    commit, rows = _own_keys(partition, connection, damage)
+    commit, rows, silent = _own_keys(partition, connection, damage)
+    partition.silent.load(silent)
     _restore_commit(partition, commit, damage)
     states = [
         state
@@ -43,11 +44,14 @@ def load(partition: Partition, connection: Connection, kernels: tuple[Kernel, ..
     return damage
 
 
-def _own_keys(partition: Partition, connection: Connection, damage: list[str]) -> tuple[bytes | None, list[bytes]]:
-    """The commit and the positions; a key of another type is none of ours and is removed."""
+def _own_keys(
+    partition: Partition, connection: Connection, damage: list[str]
+) -> tuple[bytes | None, list[bytes], list[bytes]]:
+    """The commit, the positions, those of silent sets; a key of another type is none of ours and is removed."""
     commands: list[tuple[Any, ...]] = [
         ("GET", partition.commit_key),
         ("HGETALL", partition.applied_key),
+        ("HGETALL", partition.silent.key),
         ("XLEN", partition.raw_key),
         ("XLEN", keys.rejected(partition.tag)),
     ]
@@ -58,7 +62,7 @@ def _own_keys(partition: Partition, connection: Connection, damage: list[str]) -
             damage.append(f"{command[1]} was of another type: it is removed")
             replies[index] = None
         raise_for(replies[index], connection.address)
-    return replies[0], replies[1] or []
+    return replies[0], replies[1] or [], replies[2] or []
 
 
 def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]) -> None:

@@ -23,6 +23,7 @@ from filters.known_names import KnownNames, learn
 from filters.record import Piece
 from filters.sequence import APPLY
 from filters.settings import FilterSettings
+from filters.silent import Silent
 from filters.state import State
 
 START = b"0-0"
@@ -46,6 +47,7 @@ class Partition:
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
+        self.silent = Silent(tag)
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
@@ -100,6 +102,7 @@ class Partition:
         state = self.states.get(key)
         if state is None:
             state = self.states[key] = State(self.tag, *key, self.settings.keep_ticks)
+            self._extra += self.silent.recall(state)
         state.heard = time.monotonic()
         return state
 
@@ -216,6 +219,7 @@ class Partition:
             state = self.states.pop(key)
             self._dirty.pop(state.member, None)
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
+            self._extra += self.silent.keep(state)
             self._extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
 

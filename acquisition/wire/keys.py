@@ -10,6 +10,7 @@ key                                             type    written by; holds
 ``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
 ``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>[ <level>]``
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
+``silent:{tag}``                                hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
@@ -79,6 +80,11 @@ def commit(tag: str) -> str:
 def applied(tag: str) -> str:
     """The hash of applied positions of a partition."""
     return f"applied:{{{tag}}}"
+
+
+def silent(tag: str) -> str:
+    """The hash of the last positions of sets that fell silent."""
+    return f"silent:{{{tag}}}"
 
 
 def member(host: int, resource_set: int) -> str:
