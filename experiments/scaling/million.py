@@ -10,7 +10,7 @@ _FIGURES = (
     "samples_lost", "missed_ticks", "freshness_ms", "cpu_cores", "memory_bytes", "snapshot_seconds",
 )  # fmt: skip
 _MOST_CORES = 1.0
-#: With so many probes each asks for its positions less often than by default, and the freshness reader looks less often.
+#: With so many probes each asks for its positions less often than by default, and the freshness reader looks rarely.
 _POSITION_SECONDS, _POLL_MS = 5.0, 20.0
 _MOST_MS, _STRETCH_MS = 250.0, 1000.0
 
