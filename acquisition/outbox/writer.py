@@ -24,7 +24,7 @@ from acquisition.outbox.positions import APPLIED, Positions
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow, is_before, stream_id
+from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 
@@ -262,6 +262,7 @@ class Writer:
                 sender.fail("timeout", f"shard {sender.address} does not answer in time", now)
             return
         self._reply_due = now + self._timeout
+        catch_up = flight.catch_up if flight.catch_up.is_active else None
         for reply in replies:
             window, number, made, length = expected.popleft() if expected else SURPLUS
             if window is not None and type(reply) is bytes:
@@ -270,6 +271,8 @@ class Writer:
                 window.acked_id = reply
                 if number == window.suspect:
                     window.suspect_id = reply
+                if catch_up is not None:
+                    catch_up.unread.append(reply)
                 flight.bytes -= length
             elif isinstance(reply, ReplyError) and not (window is None and self._positions.forgives(number)):
                 sender.refuse(reply, now)
@@ -291,8 +294,7 @@ class Writer:
         """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
         positions, overload, catch_up = self._positions, self._overload, self._flight.catch_up
         if catch_up.is_active:
-            newest = max((window.acked_id for window in self._outbox.windows.values()), key=stream_id)
-            catch_up.observe(newest, not is_before(positions.cursor, catch_up.mark))
+            catch_up.observe(positions.cursor, now)
             positions.due = min(positions.due, now + catch_up.reading)
         overload.observe(now, positions.cursor, positions.level)
         if overload.state.is_restrained:
