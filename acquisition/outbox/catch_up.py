@@ -9,7 +9,8 @@ waiting for so long by the shard's own clock, and fresh frames of others wait as
 Delay instead of loss as the signal, for traffic that yields to other traffic, and a target for it, is LEDBAT
 (RFC 6817). As long as there is no delay the speed is doubled at every reading (slow start), after the
 first one it grows by a quarter. Beyond the target it falls in proportion; far beyond, nothing old is sent
-until the filter is near again, and the longer that takes, the rarer the readings become. Playing back keeps
+until the filter is near again, and the longer that takes, the rarer the readings become. A shard that came
+back empty has no fresh frames of others to protect: a *refill* may be delayed five times as much. Playing back keeps
 the phases of hosts and resource sets apart, as they were. Frames that are not old are never delayed: this
 costs live operation nothing.
 """
@@ -23,9 +24,9 @@ from acquisition.outbox.window import stream_id
 #: Frames younger than this are sent at once.
 OLD = 2.0
 #: Seconds that fresh frames of others may wait; what is no delay at all; when to pause.
-TARGET = 0.2
-_UNNOTICED = 0.1
-_TOO_MUCH = 0.4
+TARGET = 0.5
+_UNNOTICED = 0.2
+_TOO_MUCH = 1.0
 #: Below, it would take longer than the outage did; then shedding has to help.
 SLOWEST = 1.25
 START = 4.0
@@ -33,9 +34,13 @@ _FASTEST = 1000.0
 _FIRST_GROWTH = 2.0
 _GROWTH = 1.25
 _DEEPEST_CUT = 0.25
+#: A refill starts so fast, and takes so many times the delay.
+_REFILL_START, _REFILL_DELAY = 32.0, 5.0
 #: Seconds between two readings of the cursor.
 READING = 0.2
 _RAREST_READING = 1.6
+#: What is played back in so many seconds is sent together: a frame of its own costs everybody twice as much.
+_TOGETHER = 0.1
 #: Nobody made anything while the probe was down: such a pause is not played back.
 _LONGEST_PAUSE = 1.0
 _NEVER = float("inf")
@@ -45,7 +50,18 @@ class CatchUp:
     """``due`` is when the next old frame may be sent, infinite while none waits for its turn; ``reading``
     seconds lie between two readings; ``unread`` gets the stream ids of frames as they are acknowledged."""
 
-    __slots__ = ("_at", "_growth", "_played", "due", "is_active", "is_paused", "reading", "speed", "unread")
+    __slots__ = (
+        "_at",
+        "_growth",
+        "_leniency",
+        "_played",
+        "due",
+        "is_active",
+        "is_paused",
+        "reading",
+        "speed",
+        "unread",
+    )
 
     def __init__(self) -> None:
         self.unread: deque[bytes] = deque()
@@ -58,26 +74,33 @@ class CatchUp:
         self.reading = READING
         self.due = _NEVER
         self._played = self._at = 0.0
+        self._leniency = 1.0
         self.unread.clear()
+
+    def refill(self) -> None:
+        """The filter knows nothing of this host any more, nor of others: their shard has lost its state."""
+        self.end()
+        self.speed, self._leniency = _REFILL_START, _REFILL_DELAY
 
     def allows(self, made: float, now: float) -> bool:
         """Whether a frame that was made at ``made``, more than OLD seconds before ``now``, may be sent."""
         if not self.is_active:
             self.is_active = True
-            self._played = made
-        elif not self.is_paused:
+            self._played, self._at = made, now
+        elif not self.is_paused and now - self._at > _TOGETHER - 1e-6:
             self._played += (now - self._at) * self.speed
-        self._at = now
+            self._at = now
         self._played = max(self._played, made - _LONGEST_PAUSE)
         if made <= self._played:
             self.due = _NEVER
             return True
-        self.due = _NEVER if self.is_paused else now + (made - self._played) / self.speed
+        wait = max(_TOGETHER, (made - self._played) / self.speed)
+        self.due = _NEVER if self.is_paused else self._at + wait
         return False
 
     def observe(self, cursor: bytes, now: float) -> None:
         """A reading of the filter's cursor in the stream."""
-        delay = self._delay(cursor)
+        delay = self._delay(cursor) / self._leniency
         if self.is_paused and delay > _TOO_MUCH:
             self.reading = min(_RAREST_READING, 2.0 * self.reading)
             return
