@@ -118,7 +118,10 @@ class Flight:
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""
         self._index = self._outbox.first
-        self.catch_up.end()
+        if any(window.highest and not window.present for window in windows):
+            self.catch_up.refill()
+        else:
+            self.catch_up.end()
         for place, token in enumerate(self.expected):
             if token[0] in windows:
                 self.expected[place] = (None, STALE, 0, token[3])

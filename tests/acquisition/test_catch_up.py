@@ -91,6 +91,22 @@ def test_time_in_which_nothing_was_made_is_not_played_back() -> None:
     assert pace.allows(3600.0, pace.due)
 
 
+def test_a_refill_of_an_empty_shard_starts_faster_and_is_more_patient() -> None:
+    pace = CatchUp()
+    pace.refill()
+    assert pace.allows(0.0, 100.0)
+    speed = pace.speed
+    assert speed > START
+    pace.unread.extend((b"1000-0", b"1400-0"))
+    pace.observe(b"999-0", 100.2)
+    assert pace.speed > speed
+    pace.end()
+    pace.allows(0.0, 100.0)
+    pace.unread.extend((b"1000-0", b"1400-0"))
+    pace.observe(b"999-0", 100.2)
+    assert pace.speed < START
+
+
 def test_the_next_catch_up_starts_anew() -> None:
     pace = CatchUp()
     pace.allows(0.0, 100.0)
