@@ -51,17 +51,8 @@ class CatchUp:
     seconds lie between two readings; ``unread`` gets the stream ids of frames as they are acknowledged."""
 
     __slots__ = (
-        "_at",
-        "_growth",
-        "_leniency",
-        "_played",
-        "due",
-        "is_active",
-        "is_paused",
-        "reading",
-        "speed",
-        "unread",
-    )
+        "_at", "_growth", "_leniency", "_played", "due", "is_active", "is_paused", "reading", "speed", "unread",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.unread: deque[bytes] = deque()
