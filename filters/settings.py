@@ -17,7 +17,7 @@ class FilterSettings:
     tau_seconds: float = 5.0
     tau: Mapping[str, float] = field(default_factory=dict)
     keep_ticks: int = 3
-    linger_seconds: float = 0.2
+    linger_seconds: float = 0.1
     retention_seconds: float = 30.0
     retention_bytes: int = 16 << 20
     expire_seconds: float = 600.0

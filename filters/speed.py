@@ -11,7 +11,7 @@ from __future__ import annotations
 _TURN_SECONDS = 0.2
 _READ_SECONDS = 0.05
 _AVERAGED = 0.5
-_MOST_SAMPLES = 2_000_000  #: of one turn, however fast
+_MOST_SAMPLES = 200_000  #: of one turn, however fast: four batches, committed while the next are computed
 _BYTES = 4  #: of a sample in a frame
 
 

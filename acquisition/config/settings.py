@@ -218,7 +218,7 @@ class Filter(Table, frozen=True):
     keep_ticks: Annotated[int, Meta(ge=1, le=1000, description="ticks of smoothed state that stay readable")] = 3
     linger_seconds: Annotated[
         float, Meta(ge=0, le=10, description="a busy worker gathers frames up to so long: freshness against CPU")
-    ] = 0.2
+    ] = 0.1
     retention_seconds: Annotated[float, Meta(ge=0, description="raw frames are kept so long at least")] = 30.0
     retention_bytes: Annotated[
         int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
