@@ -116,6 +116,9 @@ class Generator:
         return {"made": dict(self._made), "shed": shed, "dropped": dropped}
 
     def _drain(self) -> bool:
+        """End in order: an end frame tells the filter of what was shed before it."""
+        for host in self._fleet.hosts:
+            host.writer.finish(0.0)
         deadline = time.monotonic() + _DRAIN_SECONDS
         while any(host.waiting() for host in self._fleet.hosts):
             if time.monotonic() > deadline:
