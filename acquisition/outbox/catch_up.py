@@ -7,7 +7,7 @@ cursor tells: the oldest frame of ours that the shard has acknowledged and the f
 waiting for so long by the shard's own clock, and fresh frames of others wait as long.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, and a target for it, is LEDBAT
-(RFC 6817). As long as there is no delay the speed is doubled at every reading (slow start), after the
+(RFC 6817). As long as there is no delay the speed grows by half at every reading (slow start), after the
 first one it grows by a quarter. Beyond the target it falls in proportion; far beyond, nothing old is sent
 until the filter is near again, and the longer that takes, the rarer the readings become. A shard that came
 back empty has no fresh frames of others to protect: a *refill* may be delayed five times as much. Playing back keeps
@@ -29,13 +29,13 @@ _UNNOTICED = 0.2
 _TOO_MUCH = 1.0
 #: Below, it would take longer than the outage did; then shedding has to help.
 SLOWEST = 1.25
-START = 4.0
+START = 2.0
 _FASTEST = 1000.0
-_FIRST_GROWTH = 2.0
+_FIRST_GROWTH = 1.5
 _GROWTH = 1.25
 _DEEPEST_CUT = 0.25
 #: A refill starts so fast, and takes so many times the delay.
-_REFILL_START, _REFILL_DELAY = 32.0, 5.0
+_REFILL_START, _REFILL_DELAY = 64.0, 5.0
 #: Seconds between two readings of the cursor.
 READING = 0.2
 _RAREST_READING = 1.6
