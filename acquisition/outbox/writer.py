@@ -156,20 +156,22 @@ class Writer:
         ``now`` is CLOCK_MONOTONIC; returns the time at which it wants to be called again
         when there is neither an event nor an offer before.
         """
-        sender, expected, positions = self._sender, self._flight.expected, self._positions
+        sender, flight, positions = self._sender, self._flight, self._positions
+        expected = flight.expected
         if not sender.ready:
             if not sender.advance(now):
                 return sender.due
             self._begin()
-        if not self._transmit(now) and expected and sender.ready:
+        may_send = flight.is_waiting or now >= positions.due or sender.blocked
+        if not (may_send and self._transmit(now)) and expected and sender.ready:
             self._receive(now)
-            if sender.ready and (self._flight.is_waiting or now >= positions.due):
+            if sender.ready and (flight.is_waiting or now >= positions.due):
                 self._transmit(now)
         if not sender.ready:
             return sender.due
         due = positions.due
-        if now < self._flight.catch_up.due < due:  # else it is something else that old frames wait for
-            due = self._flight.catch_up.due
+        if now < flight.catch_up.due < due:  # else it is something else that old frames wait for
+            due = flight.catch_up.due
         if not expected:
             return due
         return min(self._reply_due, due) if not positions.synchronizing else self._reply_due

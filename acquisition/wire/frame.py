@@ -106,33 +106,53 @@ _make = Frame._make  # half the cost of Frame(...) with keywords, and it is call
 
 def encode(frame: Frame) -> bytes:
     """The bytes of a frame. Raises FrameError("shape") when the parts do not fit together."""
-    cells = frame.entities * frame.metrics
-    codes = frame.codes
-    if len(frame.ids) != frame.entities * 8 or len(frame.values) != cells * 4 or (codes and len(codes) != cells):
-        raise FrameError("shape", f"{frame.entities} x {frame.metrics} does not fit its parts")
+    (
+        kind,
+        schema,
+        host,
+        resource_set,
+        entities,
+        metrics,
+        interval,
+        epoch,
+        sequence,
+        floor,
+        made,
+        tick,
+        wall,
+        monotonic,
+        ids,
+        values,
+        codes,
+        payload,
+        marks,
+    ) = frame
+    cells = entities * metrics
+    if len(ids) != entities * 8 or len(values) != cells * 4 or (codes and len(codes) != cells):
+        raise FrameError("shape", f"{entities} x {metrics} does not fit its parts")
     head = _AFTER_CRC.pack(
         VERSION,
-        frame.kind,
+        kind,
         FLAG_CODES if codes else 0,
-        frame.schema,
-        frame.host,
-        frame.resource_set,
-        frame.metrics,
-        frame.marks,
-        frame.entities,
-        frame.interval,
-        frame.epoch,
-        frame.sequence,
-        frame.floor,
-        frame.made,
-        frame.tick,
-        frame.wall,
-        frame.monotonic,
+        schema,
+        host,
+        resource_set,
+        metrics,
+        marks,
+        entities,
+        interval,
+        epoch,
+        sequence,
+        floor,
+        made,
+        tick,
+        wall,
+        monotonic,
     )
-    crc = zlib.crc32(frame.values, zlib.crc32(frame.ids, zlib.crc32(head)))
-    if codes or frame.payload:
-        crc = zlib.crc32(frame.payload, zlib.crc32(codes, crc))
-    return b"".join((MAGIC, _CRC.pack(crc), head, frame.ids, frame.values, codes, frame.payload))
+    crc = zlib.crc32(values, zlib.crc32(ids, zlib.crc32(head)))
+    if codes or payload:
+        crc = zlib.crc32(payload, zlib.crc32(codes, crc))
+    return b"".join((MAGIC, _CRC.pack(crc), head, ids, values, codes, payload))
 
 
 def decode(data: bytes) -> Frame:
