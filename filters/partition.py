@@ -71,24 +71,27 @@ class Partition:
         sample frames to smooth. Entries that are no frames of this partition are put aside."""
         accepted: list[tuple[State, Frame]] = []
         size = 0
+        now = time.monotonic()
+        states, dirty = self.states, self._dirty
         for entry_id, fields in entries:
             try:
                 data = _payload(fields)
                 size += len(data)
                 frame = wire.decode(data)
-                if keys.partition_of(frame.host, self.partitions) != self.number:
-                    raise FrameError("partition", f"host {frame.host:016x} does not belong to this partition")
-                if max(frame.sequence, frame.made + frame.samples) >= _MOST_COUNTED:
+                kind, _, host, resource_set = frame[:4]
+                if frame.sequence >= _MOST_COUNTED or frame.made >= _MOST_COUNTED:
                     raise FrameError("shape", f"sequence {frame.sequence} and {frame.made} samples are no counts")
-                state = self._state(frame)
-                self._dirty[state.member] = state
-                if state.track.judge(frame) != APPLY:
+                state = states.get((host, resource_set)) or self._newcomer(host, resource_set)
+                state.heard = now
+                dirty[state.member] = state
+                track = state.track
+                if track.judge(frame) != APPLY:
                     continue
-                state.track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
-                if frame.kind == wire.KIND_TABLE:
-                    self._apply_table(state, frame)
-                elif frame.kind == wire.KIND_SAMPLES:
+                track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
+                if kind == wire.KIND_SAMPLES:
                     accepted.append((state, frame))
+                elif kind == wire.KIND_TABLE:
+                    self._apply_table(state, frame)
             except FrameError as error:
                 self._reject(entry_id, error, fields)
         self.cursor = entries[-1][0]
@@ -97,13 +100,11 @@ class Partition:
         self.most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, self.most_bytes) * len(entries) // (size + 1))
         return accepted
 
-    def _state(self, frame: Frame) -> State:
-        key = (frame.host, frame.resource_set)
-        state = self.states.get(key)
-        if state is None:
-            state = self.states[key] = State(self.tag, *key, self.settings.keep_ticks)
-            self._extra += self.silent.recall(state)
-        state.heard = time.monotonic()
+    def _newcomer(self, host: int, resource_set: int) -> State:
+        if keys.partition_of(host, self.partitions) != self.number:
+            raise FrameError("partition", f"host {host:016x} does not belong to this partition")
+        state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
+        self._extra += self.silent.recall(state)
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:

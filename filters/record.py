@@ -28,24 +28,27 @@ class RecordEncoder:
 
     def header(self, frame: Frame, exceptions: int, now: float) -> bytes:
         """The 96 bytes before the ids."""
+        _, schema, host, resource_set, entities, metrics, interval, epoch, sequence, _, _, tick, wall, monotonic = (
+            frame[:14]
+        )
         return smoothed.HEADER.pack(
             smoothed.MAGIC,
             smoothed.VERSION,
             self._planes,
-            frame.metrics,
-            frame.entities,
+            metrics,
+            entities,
             exceptions,
-            frame.host,
-            frame.resource_set,
-            frame.schema,
-            frame.interval,
+            host,
+            resource_set,
+            schema,
+            interval,
             0,
             self._plane_ids,
-            frame.epoch,
-            frame.sequence,
-            frame.tick,
-            frame.wall,
-            frame.monotonic,
+            epoch,
+            sequence,
+            tick,
+            wall,
+            monotonic,
             now,
         )
 

@@ -15,6 +15,9 @@ DUPLICATE = 1
 REFUSE = 2
 
 
+_make = Position._make  # half the cost of Position(...)
+
+
 class Track:
     """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
 
@@ -36,7 +39,7 @@ class Track:
 
     def position(self) -> Position:
         """The record of this moment."""
-        return Position(
+        return _make((
             self.epoch,
             self.sequence,
             self.tick,
@@ -54,7 +57,7 @@ class Track:
             self.made,
             self.lost_tick,
             self.gaps,
-        )
+        ))  # fmt: skip
 
     def judge(self, frame: Frame) -> int:
         """What to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
@@ -104,13 +107,15 @@ class Track:
 
         Tick and time are those of the newest samples: a table frame leaves them alone.
         """
+        samples = frame.entities * frame.metrics
+        kind = frame.kind
         self.sequence = frame.sequence
         self.frames += 1
-        self.ended = ENDED if frame.kind == KIND_END else 0
-        if frame.kind == KIND_SAMPLES:
+        self.ended = ENDED if kind == KIND_END else 0
+        if kind == KIND_SAMPLES:
             self.tick = frame.tick
             self.wall = frame.wall
             self.interval = frame.interval
             self.sheds = SHEDS if frame.marks & MARK_SHEDS else 0
-        self.applied += frame.samples
-        self.made = frame.made + frame.samples
+        self.applied += samples
+        self.made = frame.made + samples

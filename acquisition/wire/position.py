@@ -57,26 +57,8 @@ class Position(NamedTuple):
 
 def encode(position: Position) -> bytes:
     """The bytes of a position record (POSITION.size of them)."""
-    return POSITION.pack(
-        VERSION,
-        position.flags,
-        position.gaps,
-        position.interval,
-        position.epoch,
-        position.sequence,
-        position.tick,
-        position.wall,
-        position.before,
-        position.applied,
-        position.invalid,
-        position.lost,
-        position.frames,
-        position.lost_frames,
-        position.duplicates,
-        position.refused,
-        position.made,
-        position.lost_tick,
-    )
+    epoch, sequence, tick, wall, interval, flags, *counts, gaps = position
+    return POSITION.pack(VERSION, flags, gaps, interval, epoch, sequence, tick, wall, *counts)
 
 
 def decode(data: bytes) -> Position:
