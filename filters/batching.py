@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes as validity
 from acquisition.wire.frame import Frame
-from filters.kernels.step import Kernel
+from filters.kernels import Kernel, computed
 from filters.partition import Partition
 from filters.record import RecordEncoder, exceptions_of
 from filters.smoothing import Batch, Codes, Positions, Smoothed, advance
@@ -58,7 +58,7 @@ class Smoother:
     """Advances states by batches and leaves the records to their partitions' next commits."""
 
     def __init__(self, kernels: tuple[Kernel, ...], encoder: RecordEncoder, tau_seconds: float) -> None:
-        self.kernels = kernels
+        self.kernels = computed(kernels)
         self._encoder = encoder
         self._tau = np.array([tau_seconds])
 

@@ -21,6 +21,7 @@ class RecordEncoder:
 
     def __init__(self, kernels: tuple[Kernel, ...], expire: int) -> None:
         self._planes = len(kernels)
+        self._raw = sum(kernel.raw for kernel in kernels)
         numbers = bytes(smoothed.PLANE_IDS[kernel.name] for kernel in kernels)
         self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
         digits = str(expire).encode()
@@ -57,11 +58,20 @@ class RecordEncoder:
     ) -> list[Piece]:
         """The pieces of SET key record EX seconds; ``prefix`` ends where the value's length comes.
 
-        ``planes`` are the rows of the planes of this frame alone, as bytes.
+        ``planes`` are the rows of the computed planes of this frame alone, as bytes; raw ones come first.
         """
         head = self.header(frame, count, now)
         size = smoothed.HEADER_SIZE + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
-        return [prefix, b"%d\r\n" % size, head, frame.ids, *planes, exceptions, self._tail]
+        return [
+            prefix,
+            b"%d\r\n" % size,
+            head,
+            frame.ids,
+            *(frame.values,) * self._raw,
+            *planes,
+            exceptions,
+            self._tail,
+        ]
 
 
 def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[memoryview, list[int]]:

@@ -54,7 +54,7 @@ class Smoothed(NamedTuple):
 
 
 def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
-    """The state after the samples of a batch."""
+    """The state after the samples of a batch; ``kernels`` are computed ones, in order of evaluation."""
     x = batch.x
     planes = np.empty_like(batch.planes)
     old = {kernel.name: batch.planes[i] for i, kernel in enumerate(kernels)}
@@ -77,9 +77,7 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     reasons = codes[marked]
     used = (reasons & validity.CODE_MASK) == validity.VALID
     held = marked[~used] if used.any() else marked
-    for i, kernel in enumerate(kernels):
-        if kernel.holds:
-            planes[i, held] = batch.planes[i, held]
+    planes[:, held] = batch.planes[:, held]
     ages = elapsed[marked]
     ages[used] = 0.0
     return Smoothed(planes, marked, reasons, ages)

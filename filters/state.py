@@ -10,7 +10,7 @@ import numpy.typing as npt
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE
 from acquisition.wire.smoothed import Floats, SmoothedRecord
-from filters.kernels.step import Kernel
+from filters.kernels import Kernel, computed
 from filters.known_names import KnownNames
 from filters.sequence import Track
 
@@ -19,8 +19,8 @@ _NO_AGES = np.empty(0, np.float32)
 
 
 class State:
-    """``planes`` float32 (P, n * m); ``aged`` sorted positions of samples that were not valid
-    at the newest frame, with ``ages`` in seconds (see filters.smoothing).
+    """``planes`` float32 (P, n * m), one row per computed kernel; ``aged`` sorted positions of samples
+    that were not valid at the newest frame, with ``ages`` in seconds (see filters.smoothing).
 
     ``prefixes`` are the packed beginnings of the SET commands of the kept slots.
     """
@@ -54,12 +54,15 @@ class State:
 
         A plane that the record lacks (a kernel added since) makes all samples start anew.
         """
+        kernels = computed(kernels)
         if any(kernel.name not in record.planes for kernel in kernels):
             return
         n, m = next(iter(record.planes.values())).shape
         self.schema, self.metrics, self.monotonic = record.schema, m, record.monotonic
         self.ids = record.ids.tobytes()
-        self.planes = np.stack([record.planes[kernel.name].reshape(n * m) for kernel in kernels])
+        self.planes = np.empty((len(kernels), n * m), np.float32)
+        for row, kernel in enumerate(kernels):
+            self.planes[row] = record.planes[kernel.name].reshape(n * m)
         self.aged = record.exceptions["index"].astype(np.intp)
         self.ages = record.exceptions["age"].astype(np.float32)
 

@@ -33,13 +33,13 @@ class Slowness:
 def main(argv: list[str]) -> int:
     """Smooth until SIGTERM."""
     slowness = Slowness(float(argv[0]))
-    quick = kernels.REGISTRY["last"]
+    quick = kernels.REGISTRY["mean"]
 
     def update(step: Step, out: Floats) -> None:
         quick.update(step, out)
         slowness.work(step.x.size)
 
-    kernels.REGISTRY["last"] = dataclasses.replace(quick, update=update)
+    kernels.REGISTRY["mean"] = dataclasses.replace(quick, update=update)
     return filter_command.main(["--config", argv[1], "--shards", argv[2]])
 
 

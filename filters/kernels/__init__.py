@@ -13,7 +13,7 @@ from __future__ import annotations
 from filters.kernels import last, mean, trend, variance
 from filters.kernels.step import Kernel, Step
 
-#: In order of evaluation: a kernel may use the new planes of those before it.
+#: In order of evaluation: a kernel may use the new planes of those before it; raw ones come first.
 REGISTRY: dict[str, Kernel] = {
     "last": last.KERNEL,
     "mean": mean.KERNEL,
@@ -33,4 +33,9 @@ def select(names: list[str] | tuple[str, ...]) -> tuple[Kernel, ...]:
     return tuple(kernel for name, kernel in REGISTRY.items() if name in wanted)
 
 
-__all__ = ["REGISTRY", "Kernel", "Step", "select"]
+def computed(chosen: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """Those that are computed and remembered: all but the raw ones."""
+    return tuple(kernel for kernel in chosen if not kernel.raw)
+
+
+__all__ = ["REGISTRY", "Kernel", "Step", "computed", "select"]

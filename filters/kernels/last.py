@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
+from filters.kernels.step import Kernel
 
-from filters.kernels.step import Floats, Kernel, Step
-
-
-def update(step: Step, out: Floats) -> None:
-    """The new sample itself."""
-    np.copyto(out, step.x)
-
-
-KERNEL = Kernel("last", update, prime=lambda x: x, holds=False)
+KERNEL = Kernel("last", raw=True)

@@ -31,12 +31,12 @@ class Step:
 class Kernel:
     """``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` gives its first value.
 
-    ``holds`` is false for a plane that takes the new value even when it is invalid;
-    ``needs`` names planes that must be kept as well.
+    ``needs`` names planes that must be kept as well. ``raw``: the plane is the frame's own values, so
+    nothing is computed and nothing remembered.
     """
 
     name: str
-    update: Callable[[Step, Floats], None]
-    prime: Callable[[Floats], Floats | float]
+    update: Callable[[Step, Floats], None] = lambda _step, _out: None
+    prime: Callable[[Floats], Floats | float] = lambda _x: 0.0
     needs: tuple[str, ...] = ()
-    holds: bool = True
+    raw: bool = False
