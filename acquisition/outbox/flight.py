@@ -62,9 +62,9 @@ class Flight:
         outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
         marks = frame.MARK_SHEDS if overload.state.is_active else 0
-        index = max(self._index, outbox.first)
+        index, end = max(self._index, outbox.first), outbox.end
         size = 0
-        while index < outbox.end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
+        while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
@@ -92,7 +92,7 @@ class Flight:
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
         else:
-            if index == outbox.end:
+            if index == end:
                 self.catch_up.end()
         self._index = index
 

@@ -55,7 +55,7 @@ def append_ends(outbox: Outbox) -> None:
 
 def renumber(outbox: Outbox, window: SendWindow) -> None:
     """Start a new epoch with the frames that the filter cannot have seen: see ``SendWindow.is_ahead``."""
-    unseen = [frame.decode(data) for data in outbox.frames_after(window, window.recovered)]
+    unseen = [frame.decode(data) for data in _frames_after(outbox, window, window.recovered)]
     outbox.void(window)
     window.restart(max(time.time_ns(), window.epoch + 1))
     window.synchronized = True
@@ -64,3 +64,13 @@ def renumber(outbox: Outbox, window: SendWindow) -> None:
         if content.kind == frame.KIND_TABLE and table.decode(content.payload).complete:
             window.table = sequence
             window.wants_table = False
+
+
+def _frames_after(outbox: Outbox, window: SendWindow, sequence: int) -> list[bytes]:
+    """The held frames of a window that are newer than ``sequence`` and were not shed."""
+    frames = []
+    for index in range(outbox.first, outbox.end):
+        entry = outbox.entry(index)
+        if entry.window is window and entry.sequence > sequence and not entry.shed:
+            frames.append(outbox.read(index))
+    return frames

@@ -10,6 +10,8 @@ from acquisition.outbox.ring import FileRing, Record, Recovery, space
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 
+_MOST_MADE = (1 << 64) - 1  #: what a frame can say
+
 
 class Held(NamedTuple):
     """Windows and entries, oldest first; ``head`` is where the next record goes, with number ``serial``."""
@@ -78,6 +80,8 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
             window.floor_made = -1
     window.last = held.sequence
     window.made = held.made + held.samples
+    if window.made > _MOST_MADE:
+        raise FrameError("shape", f"{held.made} samples were made before {held.samples}: not to be counted on")
     at = min(record.at, now)
     entries.append(
         Entry(window, held.sequence, window.made, held.samples, record.offset, len(record.data), at, record.serial)

@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 from acquisition.errors import CannotCreateError
 from acquisition.outbox.entry import IN_MEMORY, Entry
+from acquisition.outbox.fresh import Fresh
+from acquisition.outbox.index import Index
 from acquisition.outbox.recovery import open_ring
 from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, space
 from acquisition.outbox.window import SendWindow
 
 _MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
-_FRESH_BYTES = 1 << 17  #: newest frames, kept in the process until they were sent once
 _SLACK = 1 << 16
 
 
@@ -40,19 +41,16 @@ class Outbox:
     ) -> None:
         self.capacity = self.limit = capacity_bytes
         self.windows: dict[int, SendWindow] = {}
-        self.first = self.end = 0
         self.bytes = 0
         self.faults: dict[str, int] = {}
         self._seconds = seconds
         self._clock = clock
-        self._entries: dict[int, Entry] = {}
-        self._fresh: dict[int, bytes] = {}
-        self._fresh_bytes = 0
+        self._index = Index(self.windows)
+        self._fresh = Fresh()
         self._memory: dict[int, bytes] = {}
         self._memory_bytes = 0
-        self._head = 0
+        self._head = self._host = 0
         self._serial = 1
-        self._host = 0
         self.found = "memory"
         self._ring: FileRing | MemoryRing = MemoryRing()
         if path is not None:
@@ -62,6 +60,16 @@ class Outbox:
     def host(self) -> int:
         """Whose frames these are, 0 before ``bind``."""
         return self._host
+
+    @property
+    def first(self) -> int:
+        """The index of the oldest frame."""
+        return self._index.first
+
+    @property
+    def end(self) -> int:
+        """The index of the next frame."""
+        return self._index.end
 
     @property
     def path(self) -> str | None:
@@ -88,11 +96,9 @@ class Outbox:
         """Drop what is too old, and what is in the way of a frame of ``size`` bytes. Call it before the
         frame is encoded, because it moves floors. Returns the time, which ``append`` wants."""
         now = self._clock()
-        entries, first = self._entries, self.first
         oldest = now - self._seconds
-        while first in entries and entries[first].at < oldest:
+        while self._index.oldest_at() < oldest:
             self._drop()
-            first = self.first
         self._place(space(size))
         return now
 
@@ -110,66 +116,54 @@ class Outbox:
             serial = self._serial
             self._serial += 1
             self._head = offset + need
-        end = self.end
-        self._entries[end] = Entry(window, window.last, window.made, samples, offset, len(data), at, serial)
+        self._fresh.add(self._index.end, data)
+        self._index.add(window, window.last, window.made, samples, offset, len(data), at, serial)
         self.bytes += need
-        self._fresh[end] = data
-        self._fresh_bytes += len(data)
-        while self._fresh_bytes > _FRESH_BYTES and len(self._fresh) > 1:
-            self._forget(next(iter(self._fresh)))
-        self.end = end + 1
 
     def entry(self, index: int) -> Entry:
         """The entry with ``first <= index < end``."""
-        return self._entries[index]
+        return self._index.entry(index)
 
     def read(self, index: int) -> bytes:
         """The frame with ``first <= index < end``, as it was encoded."""
-        data = self._fresh.get(index)
+        data = self._fresh.take(index)
         if data is not None:
-            self._forget(index)
             return data
-        entry = self._entries[index]
+        entry = self._index.entry(index)
         if entry.offset == IN_MEMORY:
             return self._memory[index]
         return self._ring.read(entry.offset, entry.size)
 
-    def frames_after(self, window: SendWindow, sequence: int) -> list[bytes]:
-        """The held frames of a window that are newer than ``sequence`` and were not shed."""
-        held = [(index, self._entries[index]) for index in range(self.first, self.end)]
-        return [self.read(index) for index, e in held if e.window is window and e.sequence > sequence and not e.shed]
-
     def shed(self, index: int) -> None:
         """Never send this frame: the next one that is sent will say that it is gone."""
-        entry = self._entries[index]
+        entry = self._index.entry(index)
         window = entry.window
         assert window is not None
-        self._entries[index] = entry._replace(shed=True)
+        self._index.put(index, entry._replace(shed=True))
         window.shed_frames += 1
         window.shed_samples += entry.samples
-        if index in self._fresh:
-            self._forget(index)
+        self._fresh.take(index)
 
     def replace(self, index: int, data: bytes) -> None:
         """Put a frame without samples, no longer than the old one, in the place of a held one: it keeps its
         number, its samples count as dropped."""
-        old = self._entries[index]
-        self._entries[index] = old._replace(samples=0, size=len(data))
+        old = self._index.entry(index)
+        new = old._replace(samples=0, size=len(data))
         self.bytes += space(len(data)) - space(old.size)
-        if index in self._fresh:
-            self._forget(index)
+        self._fresh.take(index)
         if old.offset == IN_MEMORY:
             self._memory_bytes += len(data) - len(self._memory[index])
             self._memory[index] = data
         else:
-            oldest = self._oldest_on_disk() or old
+            oldest = self._index.oldest_place()
             try:
-                self._ring.write(old.offset, old.serial, oldest.serial, old.at, data)
+                self._ring.write(old.offset, old.serial, oldest[1] if oldest else old.serial, old.at, data)
             except OSError:  # a later process gives it up again
                 self.count("ring_write")
-                self._entries[index] = self._entries[index]._replace(offset=IN_MEMORY)
+                new = new._replace(offset=IN_MEMORY)
                 self._memory[index] = data
                 self._memory_bytes += len(data)
+        self._index.put(index, new)
         if old.window is not None:
             old.window.dropped_frames += 1
             old.window.dropped_samples += old.samples
@@ -177,9 +171,9 @@ class Outbox:
     def void(self, window: SendWindow) -> None:
         """Forget the frames of a window; their room is used again in turn."""
         for index in range(self.first, self.end):
-            entry = self._entries[index]
+            entry = self._index.entry(index)
             if entry.window is window:
-                self._entries[index] = Entry(None, *entry[1:])
+                self._index.put(index, entry._replace(window=None))
         window.floor = window.last + 1
         window.floor_made = window.made
 
@@ -208,39 +202,37 @@ class Outbox:
             self.count(fault)
         held = start.held
         self.windows.update(held.windows)
-        self._entries.update(enumerate(held.entries))
-        self.end = len(held.entries)
+        self._index.extend(held.entries)
         self.bytes = sum(space(entry.size) for entry in held.entries)
         self._head, self._serial = held.head, held.serial
         return ring
 
     def _set_aside(self, reason: str) -> None:
         self.found = reason
-        self._entries.clear()
+        self._index.clear()
         self.windows.clear()
-        self.first = self.end
         self.bytes = self._head = 0
         self._serial = 1
 
     def _place(self, need: int) -> None:
         """Move the head to where ``need`` bytes fit, dropping what is in the way."""
-        oldest = self._oldest_on_disk()
+        oldest = self._index.oldest_place()
         if oldest is None:
             self._begin_lap()
         elif self._head + need > self.limit:
             self._drop_between(self._head, self.capacity)  # what is left of the lap before
             self._drop_between(0, need)
             self._begin_lap()
-        elif self._head > oldest.offset >= self._head - oldest.offset + need + _SLACK:
+        elif self._head > oldest[0] >= self._head - oldest[0] + need + _SLACK:
             self._begin_lap()  # the start is free again: use it, so that the file stays small
-        elif oldest.offset >= self._head:
+        elif oldest[0] >= self._head:
             self._drop_between(self._head, self._head + need)
 
     def _drop_between(self, low: int, high: int) -> None:
-        oldest = self._oldest_on_disk()
-        while oldest is not None and low <= oldest.offset < high:
+        oldest = self._index.oldest_place()
+        while oldest is not None and low <= oldest[0] < high:
             self._drop()
-            oldest = self._oldest_on_disk()
+            oldest = self._index.oldest_place()
 
     def _begin_lap(self) -> None:
         self._head = 0
@@ -250,9 +242,9 @@ class Outbox:
         """Write at the head; when the disk is full, use the part that we have, then memory."""
         for _ in range(2):
             offset = self._head
-            oldest = self._oldest_on_disk()
+            oldest = self._index.oldest_place()
             try:
-                self._ring.write(offset, self._serial, oldest.serial if oldest else self._serial, at, data)
+                self._ring.write(offset, self._serial, oldest[1] if oldest else self._serial, at, data)
                 return offset
             except OSError:
                 self.count("ring_write")
@@ -267,24 +259,12 @@ class Outbox:
         self._remember(window)  # a later process must not use its number again
         return IN_MEMORY
 
-    def _oldest_on_disk(self) -> Entry | None:
-        entry = self._entries.get(self.first)
-        if entry is None or entry.offset >= 0:
-            return entry
-        for index in range(self.first + 1, self.end):
-            entry = self._entries[index]
-            if entry.offset >= 0:
-                return entry
-        return None
-
     def _drop(self) -> None:
         """Drop the oldest frame."""
-        index = self.first
-        entry = self._entries.pop(index)
-        self.first = index + 1
+        index = self._index.first
+        entry = self._index.drop()
         self.bytes -= space(entry.size)
-        if index in self._fresh:
-            self._forget(index)
+        self._fresh.take(index)
         if entry.offset >= 0:
             self._ring.free(entry.offset)
         else:
@@ -313,9 +293,6 @@ class Outbox:
             self._ring.remember(Numbers(window.resource_set, window.epoch, window.last, window.made))
         except OSError:
             self.count("ring_write")
-
-    def _forget(self, index: int) -> None:
-        self._fresh_bytes -= len(self._fresh.pop(index))
 
     def count(self, fault: str) -> None:
         """Count a fault of a kind."""

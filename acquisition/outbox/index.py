@@ -1,0 +1,135 @@
+"""The index of an outbox: what it knows of each held frame, in fixed-width records of one buffer.
+
+A probe holds ten minutes of frames and is to stay small: as an object per frame, nine boxed numbers
+in a dictionary, the index cost five times as much and grew for as long as the ring filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+
+from acquisition.outbox.entry import Entry
+from acquisition.outbox.window import SendWindow
+
+#: offset, serial, at, sequence, made, samples, size, resource set, void, shed; the set of a void one is 0
+_RECORD = Struct("<qQdQQIII??2x")
+_SIZE = _RECORD.size
+_FEWEST = 16
+_INFINITY = float("inf")
+_pack, _unpack = _RECORD.pack_into, _RECORD.unpack_from
+_place_of = Struct("<qQ").unpack_from
+_at_of = Struct("<16xd").unpack_from
+_make = Entry._make  # half the cost of Entry(...), and it is called for every frame
+
+
+class Index:
+    """Entries with running numbers from ``first`` to ``end``; ``windows`` are those of the outbox, by resource set.
+
+    The record of entry ``i`` is number ``i`` modulo the capacity, a power of two. The buffer
+    is doubled when it is full and never shrinks.
+    """
+
+    __slots__ = ("_buffer", "_mask", "_windows", "end", "first")
+
+    def __init__(self, windows: Mapping[int, SendWindow]) -> None:
+        self.first = self.end = 0
+        self._windows = windows
+        self._mask = _FEWEST - 1
+        self._buffer = bytearray(_FEWEST * _SIZE)
+
+    def add(
+        self, window: SendWindow, sequence: int, made: int, samples: int, offset: int, size: int, at: float, serial: int
+    ) -> None:
+        """Add entry ``end``, which is neither void nor shed; the arguments are the fields of ``Entry``.
+        Raises struct.error for a number beyond its width; nothing is added then."""
+        end = self.end
+        if end - self.first > self._mask:
+            self._double()
+        _pack(
+            self._buffer,
+            (end & self._mask) * _SIZE,
+            offset,
+            serial,
+            at,
+            sequence,
+            made,
+            samples,
+            size,
+            window.resource_set,
+            False,
+            False,
+        )
+        self.end = end + 1
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Add what an earlier process left, void or not."""
+        for entry in entries:
+            if self.end - self.first > self._mask:
+                self._double()
+            self.end += 1
+            self.put(self.end - 1, entry)
+
+    def entry(self, number: int) -> Entry:
+        """The entry with ``first <= number < end``; KeyError for any other number."""
+        if not self.first <= number < self.end:
+            raise KeyError(number)
+        offset, serial, at, sequence, made, samples, size, owner, void, shed = _unpack(
+            self._buffer, (number & self._mask) * _SIZE
+        )
+        window = None if void else self._windows[owner]
+        return _make((window, sequence, made, samples, offset, size, at, serial, shed))
+
+    def put(self, number: int, entry: Entry) -> None:
+        """Replace the entry with ``first <= number < end``; KeyError for any other number."""
+        if not self.first <= number < self.end:
+            raise KeyError(number)
+        window, sequence, made, samples, offset, size, at, serial, shed = entry
+        owner = window.resource_set if window is not None else 0
+        _pack(
+            self._buffer,
+            (number & self._mask) * _SIZE,
+            offset,
+            serial,
+            at,
+            sequence,
+            made,
+            samples,
+            size,
+            owner,
+            window is None,
+            shed,
+        )
+
+    def drop(self) -> Entry:
+        """Take the first entry away; KeyError when there is none."""
+        entry = self.entry(self.first)
+        self.first += 1
+        return entry
+
+    def clear(self) -> None:
+        """Drop all entries; the numbers go on."""
+        self.first = self.end
+
+    def oldest_at(self) -> float:
+        """When the first entry was stored, infinite when there is none."""
+        first = self.first
+        if first == self.end:
+            return _INFINITY
+        at: float = _at_of(self._buffer, (first & self._mask) * _SIZE)[0]
+        return at
+
+    def oldest_place(self) -> tuple[int, int] | None:
+        """Offset and serial number of the oldest entry that lies in the ring, None when there is none."""
+        number = self.first
+        while number < self.end:
+            place: tuple[int, int] = _place_of(self._buffer, (number & self._mask) * _SIZE)
+            if place[0] >= 0:
+                return place
+            number += 1
+        return None
+
+    def _double(self) -> None:
+        """Every entry keeps its place modulo the old capacity: both halves have it, one of them counts."""
+        self._buffer *= 2
+        self._mask = 2 * self._mask + 1
