@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 _AVERAGED = 0.5
-_SPARE = 0.2  #: busy so much, a worker does not linger at all
-_RANGE = 0.6
+_SPARE = 0.1  #: busy so much, a worker does not linger at all
+_RANGE = 0.3
+_TURNS = 8
 
 
 class Pace:
@@ -24,7 +25,8 @@ class Pace:
         return self._longest * min(1.0, max(0.0, (self.busy - _SPARE) / _RANGE))
 
 
-def together(now: float, linger: float) -> float:
-    """The next multiple of ``linger``: partitions that linger are read at the same moment, so that
-    their frames share one batch."""
-    return (now // linger + 1.0) * linger
+def together(now: float, linger: float, number: int) -> float:
+    """When a partition that lingers is read next: one of ``_TURNS`` moments within every ``linger``, the
+    same for every ``_TURNS``-th partition. So the frames of some share a batch, and not all come at once."""
+    phase = linger * (number % _TURNS) / _TURNS
+    return ((now - phase) // linger + 1.0) * linger + phase

@@ -258,7 +258,7 @@ class Worker:
         if not linger:
             pieces.append(channel.partition.read_command(BLOCK_MS, channel.partition.most_entries))
             channel.expected.append((READ, 3))
-        channel.due = together(time.monotonic(), linger) if linger else None
+        channel.due = together(time.monotonic(), linger, channel.partition.number) if linger else None
         channel.connection.send(b"".join(pieces))
         self._counters["commits"] += 1
 
