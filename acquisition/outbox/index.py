@@ -18,22 +18,26 @@ _SIZE = _RECORD.size
 _FEWEST = 16
 _INFINITY = float("inf")
 _pack, _unpack = _RECORD.pack_into, _RECORD.unpack_from
-_place_of = Struct("<qQ").unpack_from
-_at_of = Struct("<16xd").unpack_from
+_head_of = Struct("<qQd").unpack_from
 _make = Entry._make  # half the cost of Entry(...), and it is called for every frame
 
 
 class Index:
     """Entries with running numbers from ``first`` to ``end``; ``windows`` are those of the outbox, by resource set.
 
+    ``oldest_at`` is when the first was stored, infinite when there is none; ``oldest_place`` offset and serial
+    number of the oldest that lies in the ring, None when there is none: both are asked for at every frame.
+
     The record of entry ``i`` is number ``i`` modulo the capacity, a power of two. The buffer
     is doubled when it is full and never shrinks.
     """
 
-    __slots__ = ("_buffer", "_mask", "_windows", "end", "first")
+    __slots__ = ("_buffer", "_mask", "_windows", "end", "first", "oldest_at", "oldest_place")
 
     def __init__(self, windows: Mapping[int, SendWindow]) -> None:
         self.first = self.end = 0
+        self.oldest_at = _INFINITY
+        self.oldest_place: tuple[int, int] | None = None
         self._windows = windows
         self._mask = _FEWEST - 1
         self._buffer = bytearray(_FEWEST * _SIZE)
@@ -61,6 +65,10 @@ class Index:
             False,
         )
         self.end = end + 1
+        if end == self.first:
+            self.oldest_at = at
+        if self.oldest_place is None and offset >= 0:
+            self.oldest_place = offset, serial
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Add what an earlier process left, void or not."""
@@ -100,34 +108,31 @@ class Index:
             window is None,
             shed,
         )
+        self._look_at_oldest()
 
     def drop(self) -> Entry:
         """Take the first entry away; KeyError when there is none."""
         entry = self.entry(self.first)
         self.first += 1
+        self._look_at_oldest()
         return entry
 
     def clear(self) -> None:
         """Drop all entries; the numbers go on."""
         self.first = self.end
+        self._look_at_oldest()
 
-    def oldest_at(self) -> float:
-        """When the first entry was stored, infinite when there is none."""
-        first = self.first
-        if first == self.end:
-            return _INFINITY
-        at: float = _at_of(self._buffer, (first & self._mask) * _SIZE)[0]
-        return at
-
-    def oldest_place(self) -> tuple[int, int] | None:
-        """Offset and serial number of the oldest entry that lies in the ring, None when there is none."""
-        number = self.first
-        while number < self.end:
-            place: tuple[int, int] = _place_of(self._buffer, (number & self._mask) * _SIZE)
-            if place[0] >= 0:
-                return place
+    def _look_at_oldest(self) -> None:
+        number, end = self.first, self.end
+        self.oldest_at, self.oldest_place = _INFINITY, None
+        while number < end:
+            offset, serial, at = _head_of(self._buffer, (number & self._mask) * _SIZE)
+            if number == self.first:
+                self.oldest_at = at
+            if offset >= 0:
+                self.oldest_place = offset, serial
+                return
             number += 1
-        return None
 
     def _double(self) -> None:
         """Every entry keeps its place modulo the old capacity: both halves have it, one of them counts."""

@@ -97,7 +97,7 @@ class Outbox:
         frame is encoded, because it moves floors. Returns the time, which ``append`` wants."""
         now = self._clock()
         oldest = now - self._seconds
-        while self._index.oldest_at() < oldest:
+        while self._index.oldest_at < oldest:
             self._drop()
         self._place(space(size))
         return now
@@ -155,7 +155,7 @@ class Outbox:
             self._memory_bytes += len(data) - len(self._memory[index])
             self._memory[index] = data
         else:
-            oldest = self._index.oldest_place()
+            oldest = self._index.oldest_place
             try:
                 self._ring.write(old.offset, old.serial, oldest[1] if oldest else old.serial, old.at, data)
             except OSError:  # a later process gives it up again
@@ -216,7 +216,7 @@ class Outbox:
 
     def _place(self, need: int) -> None:
         """Move the head to where ``need`` bytes fit, dropping what is in the way."""
-        oldest = self._index.oldest_place()
+        oldest = self._index.oldest_place
         if oldest is None:
             self._begin_lap()
         elif self._head + need > self.limit:
@@ -229,10 +229,10 @@ class Outbox:
             self._drop_between(self._head, self._head + need)
 
     def _drop_between(self, low: int, high: int) -> None:
-        oldest = self._index.oldest_place()
+        oldest = self._index.oldest_place
         while oldest is not None and low <= oldest[0] < high:
             self._drop()
-            oldest = self._index.oldest_place()
+            oldest = self._index.oldest_place
 
     def _begin_lap(self) -> None:
         self._head = 0
@@ -242,7 +242,7 @@ class Outbox:
         """Write at the head; when the disk is full, use the part that we have, then memory."""
         for _ in range(2):
             offset = self._head
-            oldest = self._index.oldest_place()
+            oldest = self._index.oldest_place
             try:
                 self._ring.write(offset, self._serial, oldest[1] if oldest else self._serial, at, data)
                 return offset

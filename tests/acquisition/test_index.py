@@ -38,9 +38,9 @@ def check(index: Index, model: dict[int, Entry]) -> None:
     held = list(range(index.first, index.end))
     assert held == list(model)
     assert [index.entry(number) for number in held] == list(model.values())
-    assert index.oldest_at() == next((entry.at for entry in model.values()), float("inf"))
+    assert index.oldest_at == next((entry.at for entry in model.values()), float("inf"))
     places = [(entry.offset, entry.serial) for entry in model.values() if entry.offset >= 0]
-    assert index.oldest_place() == (places[0] if places else None)
+    assert index.oldest_place == (places[0] if places else None)
     for number in (index.first - 1, index.end):
         with pytest.raises(KeyError):
             index.entry(number)
