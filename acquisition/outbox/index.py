@@ -112,8 +112,14 @@ class Index:
 
     def drop(self) -> Entry:
         """Take the first entry away; KeyError when there is none."""
-        entry = self.entry(self.first)
-        self.first += 1
+        first = self.first
+        entry = self.entry(first)
+        self.first = first = first + 1
+        if first < self.end:
+            offset, serial, at = _head_of(self._buffer, (first & self._mask) * _SIZE)
+            if offset >= 0:
+                self.oldest_at, self.oldest_place = at, (offset, serial)
+                return entry
         self._look_at_oldest()
         return entry
 

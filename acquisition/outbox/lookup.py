@@ -36,7 +36,8 @@ class Lookup:
         try:
             self.found = _first(self._address, 0)
         except (OSError, UnicodeError) as error:
-            self.found = error if isinstance(error, OSError) else OSError(str(error))
+            # without its traceback: that leads back to here, and a probe collects no cycles
+            self.found = error.with_traceback(None) if isinstance(error, OSError) else OSError(str(error))
 
 
 def _first(address: Address, flags: int) -> Target:

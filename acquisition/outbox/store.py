@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from acquisition.errors import CannotCreateError
-from acquisition.outbox.entry import IN_MEMORY, Entry
+from acquisition.outbox.entry import IN_MEMORY
 from acquisition.outbox.fresh import Fresh
 from acquisition.outbox.index import Index
 from acquisition.outbox.recovery import open_ring
@@ -46,6 +46,7 @@ class Outbox:
         self._seconds = seconds
         self._clock = clock
         self._index = Index(self.windows)
+        self.entry = self._index.entry  #: the entry with ``first <= index < end``; asked for at every frame
         self._fresh = Fresh()
         self._memory: dict[int, bytes] = {}
         self._memory_bytes = 0
@@ -120,23 +121,19 @@ class Outbox:
         self._index.add(window, window.last, window.made, samples, offset, len(data), at, serial)
         self.bytes += need
 
-    def entry(self, index: int) -> Entry:
-        """The entry with ``first <= index < end``."""
-        return self._index.entry(index)
-
     def read(self, index: int) -> bytes:
         """The frame with ``first <= index < end``, as it was encoded."""
         data = self._fresh.take(index)
         if data is not None:
             return data
-        entry = self._index.entry(index)
+        entry = self.entry(index)
         if entry.offset == IN_MEMORY:
             return self._memory[index]
         return self._ring.read(entry.offset, entry.size)
 
     def shed(self, index: int) -> None:
         """Never send this frame: the next one that is sent will say that it is gone."""
-        entry = self._index.entry(index)
+        entry = self.entry(index)
         window = entry.window
         assert window is not None
         self._index.put(index, entry._replace(shed=True))
@@ -147,7 +144,7 @@ class Outbox:
     def replace(self, index: int, data: bytes) -> None:
         """Put a frame without samples, no longer than the old one, in the place of a held one: it keeps its
         number, its samples count as dropped."""
-        old = self._index.entry(index)
+        old = self.entry(index)
         new = old._replace(samples=0, size=len(data))
         self.bytes += space(len(data)) - space(old.size)
         self._fresh.take(index)
@@ -171,7 +168,7 @@ class Outbox:
     def void(self, window: SendWindow) -> None:
         """Forget the frames of a window; their room is used again in turn."""
         for index in range(self.first, self.end):
-            entry = self._index.entry(index)
+            entry = self.entry(index)
             if entry.window is window:
                 self._index.put(index, entry._replace(window=None))
         window.floor = window.last + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from acquisition.model.codes import FIRST, MISSING, VALID
@@ -42,6 +43,12 @@ class CounterMemory:
         value, code = rate(new, self._old.get(name), seconds)
         self._old[name] = new
         return value * scale, code
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget the counters with other names: what vanished, such as a container's interface, may never come
+        again, and if it does, its counters start anew."""
+        if not self._old.keys() <= set(names):
+            self._old = {name: self._old[name] for name in names if name in self._old}
 
 
 def gauge(value: float | None, scale: float = 1.0) -> tuple[float, int]:

@@ -127,6 +127,7 @@ class NetworkFigures:
         for column, metric in enumerate(TRAFFIC):
             rates = [self._counters.rate(f"{name}{column}", traffic[name][column], seconds) for name in names]
             row[metric] = total(rates)
+        self._counters.keep([f"{name}{column}" for column in range(len(TRAFFIC)) for name in names])
 
     def close(self) -> None:
         """See ``Figures``."""

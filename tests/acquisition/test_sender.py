@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import select
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Credentials, ReplyError, pack
+from acquisition.outbox.lookup import Lookup
 from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
@@ -254,3 +257,22 @@ def test_shards_that_send_each_other_hosts_in_a_circle(make: Make, impostor: Cal
             sender.refuse(ReplyError(f"MOVED 1 {one.address}"), time.monotonic())
         assert sender.due > time.monotonic() + 0.5
     assert one.connections + two.connections < 30
+
+
+def test_lookups_that_fail_leave_nothing_behind() -> None:
+    """A probe collects no cycles: an error that is kept with its traceback would stay for ever."""
+    gc.collect()
+    gc.disable()
+    try:
+        lookup = Lookup(Address("no-such-host.invalid", 1))
+        gone = weakref.ref(lookup)
+        end = time.monotonic() + 30.0
+        while lookup.found is None and time.monotonic() < end:
+            time.sleep(0.01)
+        assert isinstance(lookup.found, OSError)
+        del lookup
+        while gone() is not None and time.monotonic() < end:  # its thread may be about to end
+            time.sleep(0.01)
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -13,7 +13,7 @@ from acquisition.model.codes import FIRST, MISSING, RESET, STUCK, VALID
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.reading import Reading
-from probes.sources.figures import Row
+from probes.sources.figures import CounterMemory, Row
 from probes.sources.host_figures import CpuFigures, cpu_ticks
 from probes.sources.network import link_speed, parse, physical, total
 from probes.sources.procfs_host import HostSource
@@ -170,6 +170,18 @@ def test_an_interface_that_has_just_come_adds_nothing_yet() -> None:
     assert total([(nan, FIRST)])[1] == FIRST
     assert total([(5.0, VALID), (nan, RESET)])[1] == RESET
     assert total([])[1] == MISSING
+
+
+def test_counters_of_what_vanished_are_forgotten() -> None:
+    counters = CounterMemory()
+    for number in range(100):  # a new container every second
+        name = f"veth{number}"
+        assert counters.rate("eth0", 5.0 * number, 1.0)[1] == (VALID if number else FIRST)
+        assert counters.rate(name, 7.0, 1.0)[1] == FIRST
+        counters.keep(["eth0", name])
+    counters.keep(["eth0"])
+    assert counters.rate("veth99", 8.0, 1.0)[1] == FIRST
+    assert counters.rate("eth0", 500.0, 1.0) == (5.0, VALID)
 
 
 def cpu(path: Path, *lines: str) -> list[Row]:
