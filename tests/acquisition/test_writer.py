@@ -239,10 +239,21 @@ def shards_of(pipeline: Pipeline) -> Shards:
 OWN: dict[int, Shards] = {}
 
 
+def can_listen(address: Address) -> bool:
+    with suppress(OSError), socket.create_server(address):
+        return True
+    return False
+
+
 @contextmanager
 def restarted(shards: Shards) -> Iterator[None]:
     """The first shard again, without its data, by its own configuration and node file."""
-    directory = Path(shards.shards[0].directory)
+    dead = shards.shards[0]
+    directory = Path(dead.directory)
+    deadline = time.monotonic() + 5.0
+    while dead.alive or not can_listen(dead.address):  # a server that is being killed still has its port for a moment
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
     server = subprocess.Popen([shards.redis.path, "redis.conf"], cwd=directory, stdout=subprocess.DEVNULL)
     try:
         yield
