@@ -81,8 +81,8 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
     """The state of a field of the applied positions; None when it has no averages to go on with."""
     where = f"{partition.applied_key} field {member[:40]!r}"
     named = _MEMBER.fullmatch(member)
-    if named is None:
-        damage.append(f"{where} names no resource set: it is removed")
+    if named is None or keys.partition_of(int(named[1], 16), partition.partitions) != partition.number:
+        damage.append(f"{where} names no resource set of this partition: it is removed")
         partition.also(pack(("HDEL", partition.applied_key, member)))
         return None
     host, resource_set = int(named[1], 16), int(named[2], 16)

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
+from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster, Layout
 from acquisition.link.resp import ReplyError, error_for
-from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT, Account, Source, balance
-from acquisition.wire import keys, position, status
+from acquisition.snapshot.balance import ABSENT, SILENT, Account, Source, balance
+from acquisition.snapshot.book_records import cursor_in, positions_in, report_in, shown
+from acquisition.wire import keys, status
 from acquisition.wire.position import Position
 from acquisition.wire.status import Status
 
@@ -29,8 +30,6 @@ SILENT_SECONDS = 10.0
 _ATTEMPTS = 5
 _PAUSE = 0.02
 _STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
-_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
-_COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})\b.*", re.DOTALL)
 
 
 class Books(NamedTuple):
@@ -109,8 +108,8 @@ def read(
     rejected = 0
     for tag, partition in found.items():
         try:
-            cursors[tag], aside = _cursor(tag, _checked(partition.commit), problems)
-            positions.update(_positions(tag, _checked(partition.applied), layout, problems))
+            cursors[tag], aside = cursor_in(tag, _checked(partition.commit), problems)
+            positions.update(positions_in(tag, _checked(partition.applied), layout, problems))
             statuses.update(partition.statuses)
             rejected += aside
         except ShardpulseError as error:
@@ -123,7 +122,7 @@ def read(
     unreadable.update((layout.tag_of(host), str(one)) for host, (one, _) in late.items() if _is_failure(one))
     statuses.update((host, pair) for host, pair in late.items() if not _is_failure(pair[0]))
     reports = {
-        host: _report(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
+        host: report_in(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
     }
     accounts = _accounts(layout, positions, reports, cursors)
     records = {host: record for host, (_, record) in reports.items() if record is not None}
@@ -194,7 +193,7 @@ def _hosts_with_status(cluster: Cluster, layout: Layout, problems: list[str]) ->
         match = _STATUS.fullmatch(key)
         host = int(match[2], 16) if match is not None else 0
         if match is None or layout.tag_of(host).encode() != match[1]:
-            problems.append(f"the key {_shown(key)} names no host of its partition")
+            problems.append(f"the key {shown(key)} names no host of its partition")
         else:
             hosts[layout.tag_of(host)].add(host)
     return hosts
@@ -276,57 +275,6 @@ def _statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[in
     return dict(zip(hosts, zip(replies[::2], replies[1::2], strict=True), strict=True))
 
 
-def _cursor(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
-    """The filter's cursor and its count of entries put aside."""
-    if data is None:
-        return b"", 0
-    match = _COMMIT.fullmatch(data) if isinstance(data, bytes) else None
-    if match is None:
-        problems.append(f"{keys.commit(tag)} holds {_shown(data)}: no commit")
-        return b"", 0
-    return match[2], int(match[3])
-
-
-def _positions(tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
-    found: dict[tuple[int, int], Position] = {}
-    for member, data in zip(rows[::2], rows[1::2], strict=True):
-        match = _MEMBER.fullmatch(member)
-        where = f"{keys.applied(tag)} field {_shown(member)}"
-        if match is None or layout.tag_of(int(match[1], 16)) != tag:
-            problems.append(f"{where} names no resource set of its partition")
-            continue
-        try:
-            found[(int(match[1], 16), int(match[2], 16))] = position.decode(data)
-        except FrameError as error:
-            problems.append(f"{where}: {error}")
-    return found
-
-
-def _report(
-    host: int, layout: Layout, data: Any, left: Any, problems: list[str], silent_after: float, now: float
-) -> tuple[Source, Status | None]:
-    """What a probe says of itself, and how far that can be relied on. ``left`` is the milliseconds that the
-    record has to live: its age by the shard's clock, whatever the host's clock says."""
-    where = keys.status(layout.tag_of(host), host)
-    nothing = Source(host, "", 0, ABSENT, None)
-    if data is None:
-        return nothing, None
-    if not isinstance(data, bytes):
-        problems.append(f"{where}: {data}")
-        return nothing._replace(report=DAMAGED), None
-    try:
-        record = status.decode(data)
-    except FrameError as error:
-        problems.append(f"{where}: {error}")
-        return nothing._replace(report=DAMAGED), None
-    expires = isinstance(left, int) and left >= 0
-    age = max(0.0, status.EXPIRE_SECONDS - left / 1000.0 if expires else now - record.wall)
-    every = record.rest.get("position_interval", 0.0)
-    if isinstance(every, int | float) and 0.0 < every < status.EXPIRE_SECONDS:  # a probe that says so reports rarely
-        silent_after = max(silent_after, 3.0 * every)
-    return Source(host, record.host_name, 0, SILENT if age > silent_after else REPORTED, age), record
-
-
 def _checked(reply: Any) -> Any:
     if isinstance(reply, ReplyError):
         raise error_for(reply)
@@ -344,8 +292,3 @@ def _is_failure(reply: Any) -> bool:
 
 def _is_refusal(reply: ReplyError) -> bool:
     return isinstance(error_for(reply), PermissionRefused)
-
-
-def _shown(data: object) -> str:
-    """Bytes that may be anything, for a message: short and without control characters."""
-    return repr(data[:60] if isinstance(data, bytes) else data)[:80]

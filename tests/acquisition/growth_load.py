@@ -18,6 +18,7 @@ from acquisition.link.resp import Address
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys, position
 from acquisition.wire.position import Position
@@ -111,7 +112,7 @@ class Load:
                 self._compare(blocks[host], column, expected)
 
     @staticmethod
-    def _compare(block, column: int, expected: State) -> None:  # type: ignore[no-untyped-def]
+    def _compare(block: Block, column: int, expected: State) -> None:
         for name in ("mean", "variance", "trend"):
             found, wanted = float(block.plane(name)[0, column]), getattr(expected, name)
             assert abs(found - wanted) <= 1e-5 * abs(wanted) + 1e-6, (block.host_id, name, found, wanted)

@@ -289,6 +289,22 @@ def test_damaged_state_starts_anew_and_holds_nothing_else_up(bench: Bench, damag
         assert any("damaged" in text or "removed" in text for text in bench.said)
 
 
+def test_a_position_of_another_partition_makes_its_host_no_member(bench: Bench) -> None:
+    feeder, stranger = Feeder(bench.cluster), Feeder(bench.cluster, host=8)
+    assert stranger.tag != feeder.tag
+    positions = keys.applied(feeder.tag)
+    member = keys.member(stranger.host, stranger.resource_set)
+    bench.cluster.call(positions, "HSET", positions, member, position.encode(Position(11, 0, 0, 0.0, 1.0)))
+    stray = stranger.make(values(1), 1.0)
+    stranger.tag = feeder.tag  # its frame goes into a stream where it does not belong
+    worker = bench.worker()
+    stranger.push(stray)
+    feed(feeder, 1, 2)
+    turn_until(worker, applied(bench, feeder, 2))
+    assert [entry[b"reason"] for entry in bench.rejected(feeder)] == [b"partition"]
+    assert bench.cluster.call(positions, "HGET", positions, member) is None
+
+
 def test_a_table_names_things_and_is_asked_for_when_it_is_missing(bench: Bench) -> None:
     feeder = Feeder(bench.cluster)
     worker = bench.worker()

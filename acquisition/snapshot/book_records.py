@@ -1,0 +1,76 @@
+"""What the records of the books say: cursor, applied positions, a probe's account of itself (pure).
+
+They may hold anything: what cannot be read becomes a line in ``problems``, with its key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from acquisition.errors import FrameError
+from acquisition.link.cluster import Layout
+from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
+from acquisition.wire import keys, position, status
+from acquisition.wire.position import Position
+from acquisition.wire.status import Status
+
+_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
+_COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})\b.*", re.DOTALL)
+
+
+def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
+    """The filter's cursor and its count of entries put aside."""
+    if data is None:
+        return b"", 0
+    match = _COMMIT.fullmatch(data) if isinstance(data, bytes) else None
+    if match is None:
+        problems.append(f"{keys.commit(tag)} holds {shown(data)}: no commit")
+        return b"", 0
+    return match[2], int(match[3])
+
+
+def positions_in(tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
+    """The fields of a partition's applied positions, by (host, resource set)."""
+    found: dict[tuple[int, int], Position] = {}
+    for member, data in zip(rows[::2], rows[1::2], strict=True):
+        match = _MEMBER.fullmatch(member)
+        where = f"{keys.applied(tag)} field {shown(member)}"
+        if match is None or layout.tag_of(int(match[1], 16)) != tag:
+            problems.append(f"{where} names no resource set of its partition")
+            continue
+        try:
+            found[(int(match[1], 16), int(match[2], 16))] = position.decode(data)
+        except FrameError as error:
+            problems.append(f"{where}: {error}")
+    return found
+
+
+def report_in(
+    host: int, layout: Layout, data: Any, left: Any, problems: list[str], silent_after: float, now: float
+) -> tuple[Source, Status | None]:
+    """What a probe says of itself, and how far that can be relied on. ``left`` is the milliseconds that the
+    record has to live: its age by the shard's clock, whatever the host's clock says."""
+    where = keys.status(layout.tag_of(host), host)
+    nothing = Source(host, "", 0, ABSENT, None)
+    if data is None:
+        return nothing, None
+    if not isinstance(data, bytes):
+        problems.append(f"{where}: {data}")
+        return nothing._replace(report=DAMAGED), None
+    try:
+        record = status.decode(data)
+    except FrameError as error:
+        problems.append(f"{where}: {error}")
+        return nothing._replace(report=DAMAGED), None
+    expires = isinstance(left, int) and left >= 0
+    age = max(0.0, status.EXPIRE_SECONDS - left / 1000.0 if expires else now - record.wall)
+    every = record.rest.get("position_interval", 0.0)
+    if isinstance(every, int | float) and 0.0 < every < status.EXPIRE_SECONDS:  # a probe that says so reports rarely
+        silent_after = max(silent_after, 3.0 * every)
+    return Source(host, record.host_name, 0, SILENT if age > silent_after else REPORTED, age), record
+
+
+def shown(data: object) -> str:
+    """Bytes that may be anything, for a message: short and without control characters."""
+    return repr(data[:60] if isinstance(data, bytes) else data)[:80]
