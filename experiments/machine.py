@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filters import native
+
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ("numpy", "hiredis", "redis", "msgspec")
 
@@ -27,6 +29,7 @@ def describe(redis_version: str = "") -> dict[str, Any]:
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
         "redis_server": redis_version,
+        "filter": "C" if native.ADVANCE is not None else "numpy",
         "packages": {name: _package(name) for name in _PACKAGES},
     }
 

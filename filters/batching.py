@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from acquisition.model import codes as validity
 from acquisition.wire.frame import Frame
+from acquisition.wire.smoothed import EXCEPTION, PLANE_IDS
 from filters.kernels import Kernel, computed
+from filters.native import ADVANCE, NATIVE_KERNELS, Advance
 from filters.partition import Partition
-from filters.record import RecordEncoder, exceptions_of
+from filters.record import PLANES_PIECE, Piece, RecordEncoder, exceptions_of
 from filters.smoothing import Batch, Codes, Positions, Smoothed, advance
 from filters.state import State
 
@@ -55,14 +57,49 @@ def batches(items: list[Item]) -> Iterator[list[Item]]:
 
 
 class Smoother:
-    """Advances states by batches and leaves the records to their partitions' next commits."""
+    """Advances states and leaves the records to their partitions' next commits.
 
-    def __init__(self, kernels: tuple[Kernel, ...], encoder: RecordEncoder, tau_seconds: float) -> None:
+    With ``native`` (filters.native) frame by frame and in place, else by batches with numpy.
+    """
+
+    def __init__(
+        self,
+        kernels: tuple[Kernel, ...],
+        encoder: RecordEncoder,
+        tau_seconds: float,
+        native: Advance | None = ADVANCE,
+    ) -> None:
         self.kernels = computed(kernels)
         self._encoder = encoder
         self._tau = np.array([tau_seconds])
+        self._numbers = bytes(PLANE_IDS[kernel.name] for kernel in self.kernels)
+        self._native = native if all(kernel.name in NATIVE_KERNELS for kernel in self.kernels) else None
 
     def smooth(self, items: list[Item]) -> None:
+        """Apply the frames of one turn, those of each state in order."""
+        if self._native is None:
+            for batch in batches(items):
+                self._smooth_batch(batch)
+        else:
+            self._smooth_singly(items, self._native)
+
+    def _smooth_singly(self, items: list[Item], advance_one: Advance) -> None:
+        now = time.time()
+        kept: dict[int, list[Piece]] = {}
+        for item in items:
+            _, state, frame = item
+            dt = self._prepare(item)
+            before = kept.get(id(state))
+            if before is not None:  # an older record of this turn still shows these planes
+                before[PLANES_PIECE] = bytes(before[PLANES_PIECE])
+            tau = state.tau
+            tau = self._tau if tau is None or tau.size != frame.metrics else tau
+            state.marks, unused = advance_one(
+                state.planes, self._numbers, frame.values, frame.codes, state.marks, dt, tau
+            )
+            kept[id(state)] = self._keep(item, unused, now)
+
+    def _smooth_batch(self, items: list[Item]) -> None:
         """Apply one batch; every state at most once."""
         dt = np.array([self._prepare(item) for item in items])
         counts = np.array([item.frame.samples for item in items], np.intp)
@@ -82,6 +119,27 @@ class Smoother:
             ),
         )
         self._distribute(items, starts, result)
+
+    def _distribute(self, items: list[Item], starts: Positions, result: Smoothed) -> None:
+        unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
+        unused = np.diff(unusable[np.searchsorted(result.marked, starts)]).tolist()
+        exceptions = exceptions_of(result, starts)
+        edges = starts.tolist()
+        now = time.time()
+        for i, item in enumerate(items):
+            item.state.planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
+            item.state.marks = exceptions[i]
+            self._keep(item, unused[i], now)
+
+    def _keep(self, item: Item, unused: int, now: float) -> list[Piece]:
+        """Leave the record to the partition's next commit; it shows the state's own planes."""
+        partition, state, frame = item
+        if frame.epoch == state.track.epoch:  # else a newer epoch began in the same read, with counts of its own
+            state.track.invalid += unused
+        slot = frame.tick % len(state.prefixes)
+        pieces = self._encoder.set_command(state.prefixes[slot], frame, state.planes.data, state.marks, now)
+        partition.keep_record(state, slot, pieces)
+        return pieces
 
     def _prepare(self, item: Item) -> float:
         """Align the state with the frame's rows; seconds since the state's newest frame (> 0)."""
@@ -107,34 +165,6 @@ class Smoother:
             )
         return np.concatenate(rows)
 
-    def _distribute(self, items: list[Item], starts: Positions, result: Smoothed) -> None:
-        exceptions, bounds = exceptions_of(result, starts)
-        unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
-        invalid = np.diff(unusable[bounds]).tolist()
-        planes = result.planes.data.cast("B") if result.planes.size else memoryview(b"")
-        total = result.planes.shape[1]
-        rows = [plane * total * 4 for plane in range(result.planes.shape[0])]
-        size = len(exceptions) // max(1, bounds[-1])
-        edges = starts.tolist()
-        now = time.time()
-        for i, (partition, state, frame) in enumerate(items):
-            first, end, low, high = edges[i], edges[i + 1], bounds[i], bounds[i + 1]
-            state.planes = result.planes[:, first:end]
-            state.aged = result.marked[low:high] - first
-            state.ages = result.ages[low:high]
-            if frame.epoch == state.track.epoch:  # else a newer epoch began in the same read, with counts of its own
-                state.track.invalid += invalid[i]
-            slot = frame.tick % len(state.prefixes)
-            pieces = self._encoder.set_command(
-                state.prefixes[slot],
-                frame,
-                [planes[row + first * 4 : row + end * 4] for row in rows],
-                exceptions[low * size : high * size],
-                high - low,
-                now,
-            )
-            partition.keep_record(state, slot, pieces)
-
 
 def _join_codes(items: list[Item]) -> Codes | None:
     if not any(item.frame.codes for item in items):
@@ -143,8 +173,6 @@ def _join_codes(items: list[Item]) -> Codes | None:
 
 
 def _join_aged(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:
-    sizes = [item.state.aged.size for item in items]
-    if not any(sizes):
-        return items[0].state.aged, items[0].state.ages
-    aged = np.concatenate([item.state.aged for item in items]) + np.repeat(starts[:-1], sizes)
-    return aged, np.concatenate([item.state.ages for item in items])
+    sizes = [len(item.state.marks) // EXCEPTION.itemsize for item in items]
+    table = np.frombuffer(b"".join([item.state.marks for item in items]), EXCEPTION)
+    return table["index"] + np.repeat(starts[:-1], sizes), table["age"]

@@ -6,6 +6,8 @@ once from the arrays that computed them.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from acquisition.wire import smoothed
@@ -14,6 +16,9 @@ from filters.kernels.step import Kernel
 from filters.smoothing import Smoothed
 
 Piece = bytes | memoryview
+#: Which piece of a SET command holds the computed planes.
+PLANES_PIECE = -3
+_EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
 class RecordEncoder:
@@ -54,13 +59,14 @@ class RecordEncoder:
         )
 
     def set_command(
-        self, prefix: bytes, frame: Frame, planes: list[memoryview], exceptions: Piece, count: int, now: float
+        self, prefix: bytes, frame: Frame, planes: memoryview, exceptions: bytes, now: float
     ) -> list[Piece]:
         """The pieces of SET key record EX seconds; ``prefix`` ends where the value's length comes.
 
-        ``planes`` are the rows of the computed planes of this frame alone, as bytes; raw ones come first.
+        ``planes`` are the computed planes of this frame alone, as bytes (``PLANES_PIECE``); raw ones
+        come before them.
         """
-        head = self.header(frame, count, now)
+        head = self.header(frame, len(exceptions) // _EXCEPTION_SIZE, now)
         size = smoothed.HEADER_SIZE + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
         return [
             prefix,
@@ -68,21 +74,22 @@ class RecordEncoder:
             head,
             frame.ids,
             *(frame.values,) * self._raw,
-            *planes,
+            planes,
             exceptions,
             self._tail,
         ]
 
 
-def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[memoryview, list[int]]:
-    """The exceptions of all frames of a batch, as bytes, and where each frame's begin.
+def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[bytes]:
+    """The exceptions of each frame of a batch, as bytes; indexes are relative to their own frame.
 
-    ``starts`` (F + 1,) first position of each frame, and the total. Answers F + 1 bounds in
-    units of one exception; indexes are relative to their own frame.
+    ``starts`` (F + 1,) first position of each frame, and the total.
     """
     bounds = np.searchsorted(result.marked, starts)
     table = np.empty(result.marked.size, smoothed.EXCEPTION)
     table["index"] = result.marked - np.repeat(starts[:-1], np.diff(bounds))
     table["code"] = result.codes
     table["age"] = result.ages
-    return table.view(np.uint8).data, bounds.tolist()
+    data, size = table.tobytes(), smoothed.EXCEPTION.itemsize
+    edges = (bounds * size).tolist()
+    return [data[low:high] for low, high in itertools.pairwise(edges)]

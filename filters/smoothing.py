@@ -61,8 +61,8 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     new = {kernel.name: planes[i] for i, kernel in enumerate(kernels)}
     with np.errstate(all="ignore"):  # NaN and infinity are at work where nothing is primed yet
         elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
-        alpha = _alpha(batch, elapsed)
-        step = Step(x, elapsed, alpha, x - old["mean"] if "mean" in old else x, old, new)
+        alpha, decay = _weights(batch, elapsed)
+        step = Step(x, elapsed, alpha, decay, x - old["mean"] if "mean" in old else x, old, new)
         for kernel in kernels:
             kernel.update(step, new[kernel.name])
         codes = _trusted(x, batch.codes)
@@ -83,23 +83,29 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     return Smoothed(planes, marked, reasons, ages)
 
 
-def _alpha(batch: Batch, elapsed: Floats) -> Floats:
-    """1 - exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for the aged ones in place.
+def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
+    """1 - exp(-elapsed/tau) and exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for the aged
+    ones in place.
 
     Nearly all samples were valid one frame ago and share their frame's dt: exp is evaluated
-    once per frame, in float64 as 1 - exp(-small) in float32 would lose digits, and singly only
-    for the few that were not.
+    once per frame, in float64 as the difference of one and its other weight would lose digits in float32,
+    and singly only for the few that were not.
     """
     if batch.tau.size != 1:  # by sample; none where nothing but empty frames came
         if batch.aged.size:
             elapsed[batch.aged] += batch.ages
-        return (-np.expm1(-elapsed.astype(np.float64) / batch.tau)).astype(np.float32)
-    alpha = np.repeat((-np.expm1(-batch.dt / batch.tau)).astype(np.float32), batch.counts)
+        return _pair(elapsed, batch.tau)
+    alpha, decay = (np.repeat(weight, batch.counts) for weight in _pair(batch.dt, batch.tau))
     if batch.aged.size:
         waited = elapsed[batch.aged] + batch.ages
         elapsed[batch.aged] = waited
-        alpha[batch.aged] = -np.expm1(-waited.astype(np.float64) / batch.tau)
-    return alpha
+        alpha[batch.aged], decay[batch.aged] = _pair(waited, batch.tau)
+    return alpha, decay
+
+
+def _pair(elapsed: Floats | Doubles, tau: Doubles) -> tuple[Floats, Floats]:
+    exponent = -elapsed.astype(np.float64) / tau
+    return (-np.expm1(exponent)).astype(np.float32), np.exp(exponent).astype(np.float32)
 
 
 def _trusted(x: Floats, codes: Codes | None) -> Codes | None:

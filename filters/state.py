@@ -9,24 +9,21 @@ import numpy.typing as npt
 
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE
-from acquisition.wire.smoothed import Floats, SmoothedRecord
+from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.known_names import KnownNames
 from filters.sequence import Track
 
-_NOBODY = np.empty(0, np.intp)
-_NO_AGES = np.empty(0, np.float32)
-
 
 class State:
-    """``planes`` float32 (P, n * m), one row per computed kernel; ``aged`` sorted positions of samples
-    that were not valid at the newest frame, with ``ages`` in seconds (see filters.smoothing).
+    """``planes`` float32 (P, n * m), one row per computed kernel; ``marks`` the exceptions of the newest
+    record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
     ``prefixes`` are the packed beginnings of the SET commands of the kept slots.
     """
 
     __slots__ = (
-        "aged", "ages", "heard", "host", "ids", "member", "metrics", "monotonic", "names", "names_key",
+        "heard", "host", "ids", "marks", "member", "metrics", "monotonic", "names", "names_key",
         "planes", "prefixes", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
@@ -46,8 +43,7 @@ class State:
         self.monotonic = 0.0
         self.heard = time.monotonic()  #: when this worker last saw a frame of it
         self.planes: Floats = np.empty((0, 0), np.float32)
-        self.aged = _NOBODY
-        self.ages = _NO_AGES
+        self.marks = b""
 
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.
@@ -63,8 +59,7 @@ class State:
         self.planes = np.empty((len(kernels), n * m), np.float32)
         for row, kernel in enumerate(kernels):
             self.planes[row] = record.planes[kernel.name].reshape(n * m)
-        self.aged = record.exceptions["index"].astype(np.intp)
-        self.ages = record.exceptions["age"].astype(np.float32)
+        self.marks = record.exceptions.tobytes()
 
     def align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
         """Lay the state out for other rows or columns: who stays keeps their values, newcomers
@@ -77,16 +72,25 @@ class State:
             old_ids = np.frombuffer(self.ids, "<u8")
             _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
             old_age = np.zeros(self.planes.shape[1], np.float32)
-            old_age[self.aged] = self.ages
+            old_age[self.exceptions["index"]] = self.exceptions["age"]
             planes[:, here] = self.planes.reshape(depth, old_ids.size, metrics)[:, there]
             age[here] = old_age.reshape(old_ids.size, metrics)[there]
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
         self.track.flags = 0 if self.names is not None and self.names.covers(new_ids) else WANT_TABLE
-        self.aged = np.flatnonzero(age)
-        self.ages = age.ravel()[self.aged]
+        self._mark(np.flatnonzero(age), age.ravel())
 
     def start_anew(self) -> None:
         """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""
-        self.aged = np.arange(self.planes.shape[1], dtype=np.intp)
-        self.ages = np.full(self.aged.size, np.inf, np.float32)
+        samples = self.planes.shape[1]
+        self._mark(np.arange(samples), np.full(samples, np.inf, np.float32))
+
+    @property
+    def exceptions(self) -> npt.NDArray[np.void]:
+        """``marks`` as an EXCEPTION array."""
+        return np.frombuffer(self.marks, EXCEPTION)
+
+    def _mark(self, index: npt.NDArray[np.intp], age: Floats) -> None:
+        table = np.zeros(index.size, EXCEPTION)  # no codes: these samples wait for their next frame
+        table["index"], table["age"] = index, age[index]
+        self.marks = table.tobytes()

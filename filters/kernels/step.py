@@ -16,12 +16,14 @@ class Step:
     """One step of many frames at once; every array is float32 (N,), N samples of any frames.
 
     ``x`` new samples, ``elapsed`` seconds since the sample's last valid value, ``alpha`` =
-    1 - exp(-elapsed/tau), ``old`` and ``new`` planes by name, ``deviation`` = x - old mean.
+    1 - exp(-elapsed/tau), ``decay`` = 1 - alpha, ``old`` and ``new`` planes by name, ``deviation`` =
+    x - old mean.
     """
 
     x: Floats
     elapsed: Floats
     alpha: Floats
+    decay: Floats
     deviation: Floats
     old: dict[str, Floats]
     new: dict[str, Floats]

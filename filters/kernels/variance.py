@@ -16,7 +16,7 @@ def update(step: Step, out: Floats) -> None:
     np.multiply(step.deviation, step.deviation, out=out)
     np.multiply(out, step.alpha, out=out)
     np.add(out, step.old["variance"], out=out)
-    np.multiply(out, 1.0 - step.alpha, out=out)
+    np.multiply(out, step.decay, out=out)
 
 
 KERNEL = Kernel("variance", update, prime=lambda _x: 0.0, needs=("mean",))

@@ -1,0 +1,34 @@
+"""The step of the filter in C, where it could be compiled: the same figures for a fraction of the CPU time.
+
+``ADVANCE`` is ``filters._advance.advance``, or None: then ``filters.smoothing`` computes with numpy, in
+batches of many frames. SHARDPULSE_PURE_PYTHON=1 in the environment chooses that as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from filters.kernels.step import Floats
+
+#: (planes, numbers, values, codes, marks, dt, taus) -> (marks, unused); see filters/_advance.c
+Advance = Callable[[Floats, bytes, bytes, bytes, bytes, float, npt.NDArray[np.float64]], tuple[bytes, int]]
+
+#: The computed kernels that it knows; with any other in the configuration all are computed with numpy.
+NATIVE_KERNELS = ("mean", "variance", "trend")
+
+
+def _load() -> Advance | None:
+    if os.environ.get("SHARDPULSE_PURE_PYTHON"):
+        return None
+    try:
+        from filters._advance import advance
+    except ImportError:
+        return None
+    return advance
+
+
+ADVANCE = _load()
