@@ -1,6 +1,8 @@
-"""One emulated host: the product's own writer, fed with seeded samples."""
+"""One emulated host: a writer, the product's own by default, fed with seeded samples."""
 
 from __future__ import annotations
+
+from typing import Any, Protocol
 
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
@@ -36,35 +38,54 @@ class Common:
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.workload.metrics
 
 
-class EmulatedHost:
-    """``made`` sample frames so far; ``log`` is the monotonic time of each, kept for hosts that are checked."""
+class HostWriter(Protocol):
+    """What an emulated host and its event loop need of a writer: ``acquisition.outbox.writer.Writer`` has it."""
 
-    __slots__ = (
-        "_common",
-        "_outbox",
-        "_start",
-        "due",
-        "index",
-        "log",
-        "made",
-        "membership",
-        "number",
-        "registered",
-        "writer",
-    )
+    @property
+    def problem(self) -> str:
+        """What keeps frames from going out."""
 
-    def __init__(
-        self,
-        common: Common,
-        index: int,
-        seeds: list[Address],
-        held_frames: int,
-        held_seconds: float,
-        position_interval: float,
-        logged: bool,
-        shed_after: float = SHED_AFTER,
-        old: float = OLD,
-    ) -> None:
+    @property
+    def generation(self) -> int:
+        """Grows with every new connection."""
+
+    def wants_table(self, resource_set: int, /) -> bool:
+        """Whether the filter may lack the names."""
+
+    def offer(
+        self, resource_set: int, schema: int, entities: int, metrics: int, interval: float, tick: int, wall: float,
+        monotonic: float, ids: bytes, values: bytes, codes: bytes = b"",
+    ) -> int:  # fmt: skip
+        """Number a frame and queue it."""
+
+    def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
+        """The same for the names."""
+
+    def fileno(self) -> int:
+        """The descriptor to poll."""
+
+    def events(self) -> int:
+        """What to poll for."""
+
+    def service(self, now: float) -> float:
+        """Send and receive; when to be called again."""
+
+    def account(self) -> dict[str, Any]:
+        """Counts and errors."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class SampledHost:
+    """One emulated host: ``made`` sample frames so far, offered to ``writer``; ``window`` counts them.
+
+    ``log`` is the monotonic time of each, kept for hosts that are checked.
+    """
+
+    __slots__ = ("_common", "_start", "due", "index", "log", "made", "membership", "number", "registered", "writer")
+
+    def __init__(self, common: Common, index: int, logged: bool, writer: HostWriter) -> None:
         self.index = index
         self.number = host_number(index)
         self.made = 0
@@ -72,29 +93,19 @@ class EmulatedHost:
         self.registered = (-1, 0, 0)  #: descriptor, events and generation in the event loop
         self.log: list[float] | None = [] if logged else None
         self.membership = Membership(common.workload, index, common.serials)
+        self.writer = writer
         self._common = common
         self._start = common.strip.start(index)
-        self._outbox = Outbox(None, max(held_frames * common.frame_bytes(), 1 << 16), held_seconds)
-        self.writer = Writer(
-            self.number,
-            host_name(index),
-            seeds,
-            Credentials(),
-            self._outbox,
-            position_interval=position_interval,
-            shed_after=shed_after,
-            old=old,
-        )
 
     @property
     def window(self) -> SendWindow:
         """What the writer knows of its frames, tables included: made, accepted, applied, sent again."""
-        return self._outbox.window(self._common.set_id)
+        raise NotImplementedError
 
     def waiting(self) -> int:
         """Frames, tables included, that the filter is not known to have applied."""
-        window = self._outbox.windows.get(self._common.set_id)
-        return window.last - window.applied if window is not None else 0
+        window = self.window
+        return window.last - window.applied
 
     def account(self) -> dict[str, float]:
         """The numbers of the writer's account, its errors by kind among them."""
@@ -148,3 +159,45 @@ class EmulatedHost:
         if self.log is not None:
             self.log.append(monotonic)
         return rows * metrics
+
+
+class EmulatedHost(SampledHost):
+    """A host with the product's own writer and an outbox in memory."""
+
+    __slots__ = ("_outbox",)
+
+    writer: Writer
+
+    def __init__(
+        self,
+        common: Common,
+        index: int,
+        seeds: list[Address],
+        held_frames: int,
+        held_seconds: float,
+        position_interval: float,
+        logged: bool,
+        shed_after: float = SHED_AFTER,
+        old: float = OLD,
+    ) -> None:
+        self._outbox = Outbox(None, max(held_frames * common.frame_bytes(), 1 << 16), held_seconds)
+        writer = Writer(
+            host_number(index),
+            host_name(index),
+            seeds,
+            Credentials(),
+            self._outbox,
+            position_interval=position_interval,
+            shed_after=shed_after,
+            old=old,
+        )
+        super().__init__(common, index, logged, writer)
+
+    @property
+    def window(self) -> SendWindow:
+        """What the writer knows of its frames."""
+        return self._outbox.window(self._common.set_id)
+
+    def waiting(self) -> int:
+        """Frames that the filter is not known to have applied; none before the first one is made."""
+        return super().waiting() if self._common.set_id in self._outbox.windows else 0

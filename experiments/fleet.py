@@ -6,9 +6,11 @@ import contextlib
 import select
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from experiments.emulated_host import EmulatedHost
+from experiments.emulated_host import SampledHost
+
+HostT = TypeVar("HostT", bound=SampledHost)
 
 _MOST_EVENTS = 512
 
@@ -23,16 +25,16 @@ class Counts(NamedTuple):
     lag_seconds: float
 
 
-class Fleet:
+class Fleet(Generic[HostT]):
     """Serves the writers of ``hosts``; counts what is made through ``sample``."""
 
-    def __init__(self, hosts: Sequence[EmulatedHost], other: int) -> None:
+    def __init__(self, hosts: Sequence[HostT], other: int) -> None:
         self.hosts = list(hosts)
         self.frames = self.samples = self.missed = 0
         self.lag_seconds = 0.0
         self._epoll = select.epoll()
         self._epoll.register(other, select.EPOLLIN)
-        self._by_descriptor: dict[int, EmulatedHost] = {}
+        self._by_descriptor: dict[int, HostT] = {}
 
     def counts(self) -> Counts:
         """The counts now; the lag is since the last call."""
@@ -40,13 +42,13 @@ class Fleet:
         self.lag_seconds = 0.0
         return found
 
-    def sample(self, host: EmulatedHost, tick: int, wall: float, monotonic: float, now: float) -> None:
+    def sample(self, host: HostT, tick: int, wall: float, monotonic: float, now: float) -> None:
         """Let a host make its next frame and send it."""
         self.samples += host.sample(tick, wall, monotonic)
         self.frames += 1
         self.serve(host, now)
 
-    def serve(self, host: EmulatedHost, now: float) -> None:
+    def serve(self, host: HostT, now: float) -> None:
         """Let a host's writer do what it has to do, and wait for what it waits for."""
         writer = host.writer
         host.due = writer.service(now)
@@ -79,7 +81,7 @@ class Fleet:
             host.writer.close()
         self._epoll.close()
 
-    def _register(self, host: EmulatedHost, wanted: tuple[int, int, int]) -> None:
+    def _register(self, host: HostT, wanted: tuple[int, int, int]) -> None:
         """Wait for other things. A new connection may have the descriptor of the old one, which left the
         epoll set when it was closed; so it is entered anew whenever changing it fails."""
         descriptor, events, _ = wanted

@@ -13,14 +13,16 @@ import gc
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from acquisition.errors import UnavailableError
 from acquisition.link.resp import parse_address
 from acquisition.model.ticks import tick_of
 from experiments.control import Orders, say
-from experiments.emulated_host import Common, EmulatedHost
+from experiments.emulated_host import Common, EmulatedHost, SampledHost
 from experiments.fleet import Fleet
+from experiments.lean_host import LeanHost
 from experiments.pacing import ClosedLoop, Paced
 from experiments.profiler import profiling
 from experiments.workload import Workload
@@ -53,15 +55,17 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _build(task: dict[str, Any], orders: Orders) -> Fleet:
+def _build(task: dict[str, Any], orders: Orders) -> Fleet[SampledHost]:
     """All hosts of this process, connected, with their tables offered."""
     workload = Workload(**task["workload"])
     common = Common(workload)
     seeds = [parse_address(text) for text in task["shards"]]
     checked = frozenset(task["checked"])
-    fleet = Fleet(
+    fleet: Fleet[SampledHost] = Fleet(
         [
-            EmulatedHost(
+            LeanHost(common, index, seeds, task["position_interval"], index in checked)
+            if task["lean"]
+            else EmulatedHost(
                 common,
                 index,
                 seeds,
@@ -79,7 +83,7 @@ def _build(task: dict[str, Any], orders: Orders) -> Fleet:
     return fleet
 
 
-def _connect(fleet: Fleet, hosts: list[EmulatedHost], interval: float) -> None:
+def _connect(fleet: Fleet[SampledHost], hosts: Sequence[SampledHost], interval: float) -> None:
     """Offer the tables of some hosts and wait until they are connected."""
     for host in hosts:
         wall, monotonic = time.time(), time.monotonic()
@@ -95,7 +99,7 @@ def _connect(fleet: Fleet, hosts: list[EmulatedHost], interval: float) -> None:
             fleet.serve(host, now)
 
 
-def _generate(task: dict[str, Any], fleet: Fleet, orders: Orders) -> None:
+def _generate(task: dict[str, Any], fleet: Fleet[SampledHost], orders: Orders) -> None:
     def stopped(called: bool) -> bool:
         if called:
             for order in orders.read():
@@ -106,11 +110,12 @@ def _generate(task: dict[str, Any], fleet: Fleet, orders: Orders) -> None:
         return False
 
     interval = task["workload"]["interval"]
+    loop: ClosedLoop[SampledHost] | Paced[SampledHost]
     loop = ClosedLoop(fleet, interval, task["outstanding"]) if task["outstanding"] else Paced(fleet, interval)
     loop.run(stopped)
 
 
-def _drain(fleet: Fleet, seconds: float) -> bool:
+def _drain(fleet: Fleet[SampledHost], seconds: float) -> bool:
     """Serve all writers until the filter has applied everything; false when ``seconds`` pass before."""
     deadline = time.monotonic() + seconds
     waiting = list(fleet.hosts)
@@ -123,7 +128,7 @@ def _drain(fleet: Fleet, seconds: float) -> bool:
     return not waiting
 
 
-def _report(fleet: Fleet, drained: bool) -> dict[str, Any]:
+def _report(fleet: Fleet[SampledHost], drained: bool) -> dict[str, Any]:
     logs = {str(host.index): host.log for host in fleet.hosts if host.log is not None}
     totals: dict[str, float] = {}
     for host in fleet.hosts:

@@ -49,6 +49,7 @@ class Options:
     check: int = 100
     tau: float = 5.0
     linger_seconds: float | None = None
+    retention_seconds: float | None = None
     filter_config: str = ""
     outstanding_frames: int = 0
     watched: int = 32
@@ -56,6 +57,7 @@ class Options:
     position_interval: float = 2.0
     held_seconds: float = 10.0
     drain_seconds: float = 30.0
+    lean: bool = False
     pins: dict[str, int] = field(default_factory=dict)
     overload: bool = False
     profile: bool = False
@@ -110,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     add("--check", type=int, default=100, metavar="N", help="random entities compared at the end (default 100)")
     add("--tau", type=float, default=5.0, metavar="S", help="time constant of filter and scalar model (default 5)")
     add("--linger", type=float, metavar="S", help="how long the filter gathers frames (default: the product's)")
+    add("--retention", type=float, metavar="S", help="how long raw frames are kept (default: the product's)")
     add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
     add(
         "--outstanding",
@@ -123,6 +126,7 @@ def parser() -> argparse.ArgumentParser:
     add("--position-interval", type=float, default=2.0, metavar="S", help="of the writers (default: the product's 2)")
     add("--held", type=float, default=10.0, metavar="S", help="what an emulated outbox holds (default 10)")
     add("--drain", type=float, default=30.0, metavar="S", help="longest wait for what is pending (default 30)")
+    add("--lean", action="store_true", help="emulated hosts without an outbox: cheaper, and any error fails the run")
     add("--pin", default="", metavar="ROLE=CORE,...", help="pin generator or filter (default: the kernel's choice)")
     add("--repeats", type=int, default=1, metavar="N", help="runs on fresh shards; medians are printed (default 1)")
     add("--overload", action="store_true", help="losses are what is measured: they do not fail the run")
@@ -151,6 +155,7 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
         check=given.check,
         tau=given.tau,
         linger_seconds=given.linger,
+        retention_seconds=given.retention,
         filter_config=given.filter_config,
         outstanding_frames=given.outstanding,
         watched=given.watched,
@@ -158,6 +163,7 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
         position_interval=given.position_interval,
         held_seconds=given.held,
         drain_seconds=given.drain,
+        lean=given.lean,
         pins=_pins(given.pin),
         overload=given.overload,
         profile=given.profile,

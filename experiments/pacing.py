@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Generic
 
 from acquisition.model.ticks import tick_of
-from experiments.emulated_host import EmulatedHost
-from experiments.fleet import Fleet
+from experiments.fleet import Fleet, HostT
 from probes.schedule import phase_of
 
 _LONGEST_SLEEP = 0.05
@@ -19,14 +19,14 @@ _TURN = 64  #: frames made between two looks at the sockets in the closed loop
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
 
 
-class Paced:
+class Paced(Generic[HostT]):
     """Every host samples once per interval at its hashed phase.
 
     Sampling times are those of the schedule, whatever the time at which this process gets to make
     the frame: its lateness counts as age. A host whose tick is more than an interval late misses it.
     """
 
-    def __init__(self, fleet: Fleet, interval: float) -> None:
+    def __init__(self, fleet: Fleet[HostT], interval: float) -> None:
         self._fleet = fleet
         self._interval = interval
         order = sorted((phase_of(host.number, interval), host.index, host) for host in fleet.hosts)
@@ -56,7 +56,7 @@ class Paced:
             self._sample(host, tick, wall, due)
         return not stopped(self._fleet.attend(0.0))
 
-    def _sample(self, host: EmulatedHost, tick: int, wall: float, due: float) -> None:
+    def _sample(self, host: HostT, tick: int, wall: float, due: float) -> None:
         now = time.monotonic()
         late = now - due
         self._fleet.lag_seconds = max(self._fleet.lag_seconds, late)
@@ -67,18 +67,18 @@ class Paced:
             self._fleet.sample(host, tick, wall - early, due - early, now)
 
 
-class ClosedLoop:
+class ClosedLoop(Generic[HostT]):
     """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
 
     So no more is offered than the pipeline takes, and its limit is what is measured. Sampling
     times are real; ticks are those of the workload's interval, which is short here.
     """
 
-    def __init__(self, fleet: Fleet, interval: float, outstanding: int) -> None:
+    def __init__(self, fleet: Fleet[HostT], interval: float, outstanding: int) -> None:
         self._fleet = fleet
         self._interval = interval
         self._outstanding = outstanding
-        self._next: dict[EmulatedHost, float] = dict.fromkeys(fleet.hosts, 0.0)
+        self._next: dict[HostT, float] = dict.fromkeys(fleet.hosts, 0.0)
 
     def run(self, stopped: Stopped) -> None:
         """Sample until stopped."""
@@ -92,7 +92,7 @@ class ClosedLoop:
             if not made and stopped(self._fleet.attend(_IDLE_SLEEP)):
                 return
 
-    def _sample(self, host: EmulatedHost) -> bool:
+    def _sample(self, host: HostT) -> bool:
         now = time.monotonic()
         if now < self._next[host] or host.waiting() >= self._outstanding:
             if now >= host.due:

@@ -150,8 +150,13 @@ def _adopt(stack: contextlib.ExitStack, child: Child) -> Child:
 
 def _write_config(options: Options, directory: Path) -> str:
     path = directory / "filter.toml"
-    linger = f"linger_seconds = {options.linger_seconds}\n" if options.linger_seconds is not None else ""
-    path.write_text(f"[filter]\ntau_seconds = {options.tau}\n{linger}")
+    chosen = {
+        "tau_seconds": options.tau,
+        "linger_seconds": options.linger_seconds,
+        "retention_seconds": options.retention_seconds,
+    }
+    lines = [f"{name} = {value}\n" for name, value in chosen.items() if value is not None]
+    path.write_text("".join(["[filter]\n", *lines]))
     return str(path)
 
 
@@ -176,6 +181,7 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
         "workload": workload._asdict(),
         "shards": list(addresses),
         "hosts": share,
+        "lean": options.lean,
         "checked": sorted(set(choose_hosts(workload, options.check))),
         "outstanding": options.outstanding if options.closed_loop else 0,
         "held_frames": options.held_frames,

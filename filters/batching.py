@@ -73,7 +73,7 @@ class Smoother:
         self._encoder = encoder
         self._tau = np.array([tau_seconds])
         self._numbers = bytes(PLANE_IDS[kernel.name] for kernel in self.kernels)
-        self._native = native if all(kernel.name in NATIVE_KERNELS for kernel in self.kernels) else None
+        self._native = native if all(kernel in NATIVE_KERNELS for kernel in self.kernels) else None
 
     def smooth(self, items: list[Item]) -> None:
         """Apply the frames of one turn, those of each state in order."""

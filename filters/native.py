@@ -12,13 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from filters.kernels import mean, trend, variance
 from filters.kernels.step import Floats
 
 #: (planes, numbers, values, codes, marks, dt, taus) -> (marks, unused); see filters/_advance.c
 Advance = Callable[[Floats, bytes, bytes, bytes, bytes, float, npt.NDArray[np.float64]], tuple[bytes, int]]
 
-#: The computed kernels that it knows; with any other in the configuration all are computed with numpy.
-NATIVE_KERNELS = ("mean", "variance", "trend")
+#: The kernels that it computes; with any other in the configuration all are computed with numpy.
+NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
 
 
 def _load() -> Advance | None:

@@ -27,7 +27,7 @@ _CONNECT_SECONDS = 60.0
 _LOOK_SECONDS = 0.005  #: how often writers that want to be served by the clock are looked for
 
 
-class FragileFleet(Fleet):
+class FragileFleet(Fleet[EmulatedHost]):
     """``cut`` hosts are not served: nothing of theirs goes out or comes in."""
 
     cut: frozenset[int] = frozenset()

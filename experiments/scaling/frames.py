@@ -10,7 +10,8 @@ _AT_LEAST = 30_000.0
 
 def small(plan: Plan) -> Row:
     """Host-only probes: frames of 1 x 15 as fast as they are smoothed."""
-    options = Options(hosts=100 if plan.quick else 1000, entities=1, metrics=15, rate=0.0, seconds=plan.seconds)
+    hosts = 100 if plan.quick else 1000
+    options = Options(hosts=hosts, entities=1, metrics=15, rate=0.0, seconds=plan.seconds, lean=True)
     figures, failures = measure("frames of 1 x 15", options, plan.repeats)
     frames = float(figures["frames_per_second"])
     return Row(
@@ -22,7 +23,7 @@ def small(plan: Plan) -> Row:
 
 def filter_core(plan: Plan) -> Row:
     """Frames of 100 x 15 per second of the filter's CPU time."""
-    options = Options(hosts=100, entities=100, metrics=15, rate=0.0, seconds=plan.seconds)
+    options = Options(hosts=100, entities=100, metrics=15, rate=0.0, seconds=plan.seconds, lean=True)
     figures, failures = measure("frames of 100 x 15", options, plan.repeats)
     per_core = 1e6 / 1500 / figures["cpu_seconds_per_million_samples"]["filter"]
     return Row(

@@ -19,7 +19,7 @@ from acquisition.shards.launch import start_shards
 from experiments import ingest
 from experiments.control import Child, python
 from experiments.options import Options
-from experiments.scaling.runs import Plan, Row, Target, tell
+from experiments.scaling.runs import RETENTION, WARM_UP, Plan, Row, Target, tell
 from experiments.usage import cpu_seconds
 from filters.settings import FilterSettings
 
@@ -38,6 +38,8 @@ def row(plan: Plan) -> Row:
         entities=_ENTITIES,
         metrics=_METRICS,
         seconds=plan.seconds,
+        warmup=WARM_UP,
+        retention_seconds=RETENTION,
         shards=1,
         check=20,
     )
@@ -91,7 +93,7 @@ def _window(options: Options, shard: str, pid: int, writer: Child) -> dict[str, 
 def kept_entries(options: Options) -> int:
     """Entries that the pipeline keeps in a stream: those of the retention, or as many as its bytes hold."""
     settings = FilterSettings()
-    by_time = options.hosts * options.rate / _PARTITIONS * settings.retention_seconds
+    by_time = options.hosts * options.rate / _PARTITIONS * RETENTION
     return max(1, round(min(by_time, settings.retention_bytes / _FRAME_BYTES)))
 
 

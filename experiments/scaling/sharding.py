@@ -9,10 +9,11 @@ it finds at each turn of its loop. A closed loop with the same hosts on one and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from experiments.options import Options
-from experiments.scaling.runs import Plan, Row, Target, cost, measure
+from experiments.scaling.runs import RETENTION, WARM_UP, Plan, Row, Target, cost, measure
 
 _HOSTS_PER_SHARD, _QUICK_HOSTS = 3000, 300
 _ENTITIES, _METRICS = 101, 15
@@ -25,10 +26,16 @@ def row(plan: Plan) -> Row:
     found: dict[str, Any] = {}
     failures: list[str] = []
     for shards in (1, 2):
-        paced = Options(
-            hosts=hosts * shards, entities=_ENTITIES, metrics=_METRICS, seconds=plan.seconds, shards=shards, check=20
+        same = Options(
+            metrics=_METRICS,
+            seconds=plan.seconds,
+            warmup=WARM_UP,
+            retention_seconds=RETENTION,
+            shards=shards,
+            lean=True,
         )
-        closed = Options(hosts=100, entities=100, metrics=_METRICS, rate=0.0, seconds=plan.seconds, shards=shards)
+        paced = replace(same, hosts=hosts * shards, entities=_ENTITIES, check=20)
+        closed = replace(same, hosts=100, entities=100, rate=0.0)
         for name, options in (("paced", paced), ("closed", closed)):
             figures, wrong = measure(f"{shards} shard(s), {name}", options, plan.repeats)
             failures += wrong

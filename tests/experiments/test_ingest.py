@@ -48,6 +48,13 @@ def test_several_filters_and_generators_share_the_work():
     assert run["failures"] == []
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.0])
+def test_lean_hosts_make_the_same_frames(rate):
+    run = ingest.measure(Options(hosts=12, entities=5, metrics=3, rate=rate, seconds=2.0, warmup=1.0, lean=True))
+    assert run["failures"] == []
+    assert run["figures"]["checked_samples"] == 100 * 3
+
+
 def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
     wrong = tmp_path / "filter.toml"
     wrong.write_text("[filter]\ntau_seconds = 4.0\n")
