@@ -41,6 +41,7 @@ class LeanWriter:
         self._expected: deque[int] = deque()
         self._head = self._questions = b""
         self._status_key = ""
+        self._asked = False  #: positions were asked for, and the answers have not come
 
     @property
     def problem(self) -> str:
@@ -57,8 +58,9 @@ class LeanWriter:
         return self._sender.fileno()
 
     def events(self) -> int:
-        """What to poll for."""
-        return self._sender.events()
+        """What to poll for. That frames were stored can wait until the next one is sent: nobody wakes for it."""
+        sender = self._sender
+        return 0 if sender.ready and not self._asked and not sender.blocked else sender.events()
 
     def close(self) -> None:
         """Close the connection."""
@@ -114,10 +116,10 @@ class LeanWriter:
             self._begin()
         if sender.blocked and not sender.flush(now):
             return now + self._interval
-        if self._queue or now >= self._due:
-            self._transmit(now)
-        elif self._expected:
+        if self._expected:
             self._receive(now)
+        if sender.ready and (self._queue or now >= self._due):
+            self._transmit(now)
         return self._due
 
     def account(self) -> dict[str, Any]:
@@ -138,6 +140,7 @@ class LeanWriter:
         self._questions = pack(("GET", keys.commit(tag))) + pack(("HMGET", keys.applied(tag), member))
         self._status_key = keys.status(tag, self._host)
         self._expected.clear()
+        self._asked = False
         self._due = 0.0
 
     def _transmit(self, now: float) -> None:
@@ -154,6 +157,7 @@ class LeanWriter:
             )
             parts += (self._questions, pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)))
             self._expected.extend((_CURSOR, _POSITION, _STATUS))
+            self._asked = True
         self._sender.send(b"".join(parts), now)
 
     def _receive(self, now: float) -> None:
@@ -166,6 +170,8 @@ class LeanWriter:
                 self.window.acked_id = reply
             elif kind == _POSITION and reply[0] is not None:
                 self._learn(reply[0])
+            elif kind == _STATUS:
+                self._asked = False
 
     def _learn(self, data: bytes) -> None:
         try:
