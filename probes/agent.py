@@ -113,6 +113,7 @@ class Agent:
             outbox,
             position_interval=settings.position_interval,
             timeout=settings.timeout,
+            shed_after=settings.shed_after,
         )
         return self._writer
 

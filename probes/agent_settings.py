@@ -38,6 +38,7 @@ class AgentSettings(NamedTuple):
     ring_bytes: int
     ring_seconds: float
     position_interval: float
+    shed_after: float
     discovery_interval: float
     modules: tuple[ModuleSettings, ...]
     selection: dict[str, Any]
@@ -49,7 +50,7 @@ class AgentSettings(NamedTuple):
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of."""
-        return self[:9]
+        return self[:10]
 
 
 def encode(settings: AgentSettings) -> bytes:

@@ -118,6 +118,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         probe.ring_bytes,
         probe.ring_seconds,
         probe.position_interval_seconds,
+        probe.shed_after_seconds,
         probe.discovery_interval_seconds,
         chosen,
         watched,

@@ -130,6 +130,15 @@ class Probe(Table, frozen=True):
     position_interval_seconds: Annotated[
         float, Meta(gt=0, le=3600, description="how often the probe asks what the filter has applied")
     ] = 2.0
+    shed_after_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=86400,
+            description="age of what waits that is too much when more is made than is applied: then the most "
+            "talkative probes thin their frames and count what they leave out as lost",
+        ),
+    ] = 5.0
     host: HostModule = field(default_factory=HostModule)
     processes: ProcessesModule = field(default_factory=ProcessesModule)
     vms: VmsModule = field(default_factory=VmsModule)
