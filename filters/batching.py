@@ -15,7 +15,7 @@ from acquisition.wire.smoothed import EXCEPTION, PLANE_IDS
 from filters.kernels import Kernel, computed
 from filters.native import ADVANCE, NATIVE_KERNELS, Advance
 from filters.partition import Partition
-from filters.record import PLANES_PIECE, Piece, RecordEncoder, exceptions_of
+from filters.record import RecordEncoder, exceptions_of
 from filters.smoothing import Batch, Codes, Positions, Smoothed, advance
 from filters.state import State
 
@@ -76,31 +76,26 @@ class Smoother:
         self._native = native if all(kernel in NATIVE_KERNELS for kernel in self.kernels) else None
 
     def smooth(self, items: list[Item]) -> None:
-        """Apply the frames of one turn, those of each state in order."""
+        """Apply one batch; every state at most once."""
         if self._native is None:
-            for batch in batches(items):
-                self._smooth_batch(batch)
+            self._smooth_together(items)
         else:
             self._smooth_singly(items, self._native)
 
     def _smooth_singly(self, items: list[Item], advance_one: Advance) -> None:
         now = time.time()
-        kept: dict[int, list[Piece]] = {}
         for item in items:
-            _, state, frame = item
+            partition, state, frame = item
+            partition.settle(state)
             dt = self._prepare(item)
-            before = kept.get(id(state))
-            if before is not None:  # an older record of this turn still shows these planes
-                before[PLANES_PIECE] = bytes(before[PLANES_PIECE])
             tau = state.tau
             tau = self._tau if tau is None or tau.size != frame.metrics else tau
             state.marks, unused = advance_one(
                 state.planes, self._numbers, frame.values, frame.codes, state.marks, dt, tau
             )
-            kept[id(state)] = self._keep(item, unused, now)
+            self._keep(item, unused, now)
 
-    def _smooth_batch(self, items: list[Item]) -> None:
-        """Apply one batch; every state at most once."""
+    def _smooth_together(self, items: list[Item]) -> None:
         dt = np.array([self._prepare(item) for item in items])
         counts = np.array([item.frame.samples for item in items], np.intp)
         starts = np.concatenate(([0], np.cumsum(counts)))
@@ -131,7 +126,7 @@ class Smoother:
             item.state.marks = exceptions[i]
             self._keep(item, unused[i], now)
 
-    def _keep(self, item: Item, unused: int, now: float) -> list[Piece]:
+    def _keep(self, item: Item, unused: int, now: float) -> None:
         """Leave the record to the partition's next commit; it shows the state's own planes."""
         partition, state, frame = item
         if frame.epoch == state.track.epoch:  # else a newer epoch began in the same read, with counts of its own
@@ -139,7 +134,6 @@ class Smoother:
         slot = frame.tick % len(state.prefixes)
         pieces = self._encoder.set_command(state.prefixes[slot], frame, state.planes.data, state.marks, now)
         partition.keep_record(state, slot, pieces)
-        return pieces
 
     def _prepare(self, item: Item) -> float:
         """Align the state with the frame's rows; seconds since the state's newest frame (> 0)."""

@@ -20,7 +20,7 @@ from acquisition.wire import keys, position
 from acquisition.wire.frame import Frame
 from filters import full_commit
 from filters.known_names import KnownNames, learn
-from filters.record import Piece
+from filters.record import PLANES_PIECE, Piece
 from filters.sequence import APPLY
 from filters.settings import FilterSettings
 from filters.silent import Silent
@@ -59,6 +59,7 @@ class Partition:
         self.most_entries = _MOST_ENTRIES  #: the same, by the frames of the last read
         self._dirty: dict[bytes, State] = {}
         self._records: dict[tuple[bytes, int], list[Piece]] = {}
+        self._unsettled: dict[bytes, list[Piece]] = {}  #: the newest of these of each state
         self._extra: list[bytes] = []
         self._kept: deque[tuple[bytes, int]] = deque()
         self._kept_bytes = 0
@@ -137,7 +138,13 @@ class Partition:
 
     def keep_record(self, state: State, slot: int, pieces: list[Piece]) -> None:
         """A record to be written by the next commit; a newer one of the same slot replaces it."""
-        self._records[(state.member, slot)] = pieces
+        self._records[(state.member, slot)] = self._unsettled[state.member] = pieces
+
+    def settle(self, state: State) -> None:
+        """The state's planes are about to change: a record of it that is not committed yet must not."""
+        pieces = self._unsettled.pop(state.member, None)
+        if pieces is not None:
+            pieces[PLANES_PIECE] = bytes(pieces[PLANES_PIECE])
 
     # ---------------------------------------------------------------- committing
 
@@ -182,7 +189,7 @@ class Partition:
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
-        self._dirty, self._records, self._extra = {}, {}, []
+        self._dirty, self._records, self._unsettled, self._extra = {}, {}, {}, []
 
     def read_command(self, block_ms: int, count: int) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""

@@ -17,7 +17,7 @@ from acquisition.link.cluster import Cluster, Layout
 from acquisition.wire import keys
 from filters import kernels
 from filters.background import Background, Outcome
-from filters.batching import Item, Smoother
+from filters.batching import Item, Smoother, batches
 from filters.channel import BLOCK_MS, COMMIT, READ, TRIM, Channel, Moved, Overtaken
 from filters.garbage import Sweeper
 from filters.loader import Loader
@@ -239,9 +239,10 @@ class Worker:
     # ---------------------------------------------------------------- smoothing and committing
 
     def _smooth(self, items: list[Item]) -> None:
-        self._smoother.smooth(items)
-        self._counters["frames"] += len(items)
-        self._counters["samples"] += sum(item.frame.samples for item in items)
+        for batch in batches(items):
+            self._smoother.smooth(batch)
+            self._counters["frames"] += len(batch)
+            self._counters["samples"] += sum(item.frame.samples for item in batch)
 
     def _commit(self, channel: Channel) -> None:
         assert channel.connection is not None

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import hiredis
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model import codes
-from acquisition.wire import frame
+from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from experiments import scalar_model
 from experiments.scalar_model import Observation
 from filters import kernels, native
-from filters.batching import Item, Smoother
+from filters.batching import Item, Smoother, batches
 from filters.native import Advance
 from filters.partition import Partition
 from filters.record import RecordEncoder
@@ -58,7 +59,8 @@ class Bench:
         return Item(self.partition, self.state(host), made)
 
     def feed(self, *items: Item) -> None:
-        self.smoother.smooth(list(items))
+        for batch in batches(list(items)):
+            self.smoother.smooth(batch)
 
     def compare(self, tau_of: Any = None) -> None:
         for host, state in self.states.items():
@@ -220,6 +222,21 @@ def test_an_interval_that_float32_takes_for_none_starts_anew() -> None:
     bench.feed(bench.frame(1, 1e-60, [1], [[1.0]]))
     bench.feed(bench.frame(1, 2e-60, [1], [[3.0]]))
     assert bench.states[1].planes.ravel().tolist() == [3.0, 0.0, 0.0]
+
+
+def test_records_of_one_commit_show_each_its_own_tick() -> None:
+    bench = Bench()
+    bench.feed(bench.frame(1, 1.0, [1], [[2.0]]), bench.frame(1, 2.0, [1], [[4.0]]), bench.frame(1, 3.0, [1], [[8.0]]))
+    reader = hiredis.Reader()
+    reader.feed(b"".join(bench.partition.commit()[0]))
+    commands = iter(reader.gets, False)
+    records = [
+        smoothed.decode(command[2]) for command in commands if command[1:] and command[1].startswith(b"smoothed:")
+    ]
+    means = {record.tick: float(record.planes["mean"][0, 0]) for record in records}
+    assert set(means) == {1, 2, 3}
+    assert means[1] == 2.0 < means[2] < means[3]
+    assert means[3] == bench.states[1].planes[0, 0]
 
 
 def test_frames_without_entities_are_no_trouble() -> None:
