@@ -169,6 +169,27 @@ def test_what_a_minority_master_took_during_a_partition_is_sent_again_after_heal
     assert not [node for node in shards.nodes if Path(node.shard.directory, "dump.rdb").exists()]
 
 
+@pytest.mark.parametrize("how", [(), ("TAKEOVER",)], ids=["planned", "without a vote"])
+def test_a_master_that_lives_is_replaced_and_its_clients_follow(
+    pipeline: Pipeline, shards: ReplicatedCluster, how: tuple[str, ...]
+) -> None:
+    """What maintenance does: connections to the old master stay open, and it answers MOVED from then on.
+
+    TAKEOVER does not wait for the replica to have everything: what was acknowledged meanwhile is sent again.
+    """
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    master = shards.masters()[0]
+    replica = replica_of(shards, master)
+    hosts = hosts_on(pipeline, master)
+    wait_for_new_frames(pipeline, hosts, 3, 5.0)
+    replica.call("CLUSTER", "FAILOVER", *how)
+    load.run_until(lambda: replica in shards.masters(), 10.0, "the replica takes over")
+    wait_for_new_frames(pipeline, load.hosts, 3, 10.0)
+    assert pipeline.problems() == []
+    assert master in shards.replicas_of(replica)
+
+
 def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_the_outboxes(
     pipeline: Pipeline, shards: ReplicatedCluster
 ) -> None:
