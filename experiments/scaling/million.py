@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from experiments.options import Options
-from experiments.scaling.runs import Plan, Row, Target, cost, measure
+from experiments.scaling.runs import RETENTION, Plan, Row, Target, cost, measure
 
 _FIGURES = (
     "seconds", "samples_offered_per_second", "samples_smoothed_per_second", "backlog_samples", "samples_made",
     "samples_lost", "missed_ticks", "freshness_ms", "cpu_cores", "memory_bytes", "snapshot_seconds",
 )  # fmt: skip
 _MOST_CORES = 1.0
-_WARM_UP = 20.0  #: until the shards hold all the raw frames that they keep
+_WARM_UP = 20.0
 #: With so many probes each asks for its positions less often than by default, and the freshness reader looks rarely.
 _POSITION_SECONDS, _POLL_MS, _WATCHED = 10.0, 10.0, 16
 _MOST_MS, _STRETCH_MS = 250.0, 1000.0
@@ -41,6 +41,7 @@ def _row(
         metrics=15,
         seconds=plan.long_seconds,
         warmup=1.0 if plan.quick else _WARM_UP,
+        retention_seconds=RETENTION,
         drain_seconds=120.0,
         position_interval=_POSITION_SECONDS,
         poll_ms=_POLL_MS,

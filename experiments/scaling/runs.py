@@ -11,10 +11,10 @@ from experiments.options import Options
 
 PIPELINE = ("generator", "shards", "filter")  #: the roles that carry samples; the freshness reader only measures
 
-#: Raw frames are kept so long in short runs, and a run is warm when that time is over: before, a shard's memory
-#: grows with every frame, and the kernel's clearing of fresh pages is a third of the shard's CPU time.
-RETENTION = 5.0
-WARM_UP = 8.0
+#: Raw frames are kept so long, and a run is warm when that time is over: before, a shard's memory grows with every
+#: frame, and the kernel's clearing of fresh pages is a third of the shard's CPU time.
+RETENTION = 1.0
+WARM_UP = 5.0
 
 _MOST_TOLD = 3  #: of a run's failures; ingest tells all
 

@@ -57,8 +57,8 @@ def test_bare_entries_are_answered_and_trimmed():
     assert found["frames_per_second"] == pytest.approx(160, rel=0.25)
     assert found["missed"] == 0
     assert found["us"] >= 0
-    assert limit.kept_entries(Options(hosts=64_000, entities=100, metrics=15)) == (16 << 20) // 8396
-    assert limit.kept_entries(options) == 12
+    assert limit.kept_entries(Options(hosts=640_000, entities=100, metrics=15)) == (16 << 20) // 8396
+    assert limit.kept_entries(options) == 2
 
 
 def test_the_cost_is_plotted(tmp_path):
