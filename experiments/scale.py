@@ -25,6 +25,7 @@ ROWS: dict[str, Callable[[Plan], Row]] = {
     "filter": frames.filter_core,
     "limit": limit.row,
     "million": million.one,
+    "million-whole": million.one_whole,
     "two-million": million.two,
     "two-million-dense": million.two_dense,
 }
@@ -37,6 +38,7 @@ Measure how the pipeline scales, each row as medians of repeated runs of experim
   filter        frames/s of 100 x 15 per core of the filter, by its CPU time
   limit         CPU of a shard per frame, end to end, to that of a bare XADD of the same size
   million       10,000 hosts x 101 x 15 at 1 Hz: 15.15 million samples/s
+  million-whole the same with the product's writer and outbox in every emulated host
   two-million   20,000 hosts: 30.3 million samples/s
   two-million-dense   10,000 hosts x 202 x 15: the same
 Every run verifies itself as experiments.ingest does: nothing lost, nothing twice, values as the scalar

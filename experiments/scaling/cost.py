@@ -1,7 +1,7 @@
 """Row "cost per sample": what a million samples cost at 10^4 to 3 x 10^7 samples/s, in CPU seconds by role.
 
-Hosts of 101 entities x 15 metrics at 1 Hz; only their number grows. So a straight line means that nothing in the
-pipeline grows faster than the load.
+Hosts of 202 entities x 15 metrics at 1 Hz and two filter workers; only the number of hosts grows. So a straight
+line means that nothing in the pipeline grows faster than the load.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from experiments.options import Options
 from experiments.scaling.runs import RETENTION, WARM_UP, Plan, Row, Target, cost, measure
 
-_ENTITIES, _METRICS = 101, 15
+_ENTITIES, _METRICS = 202, 15
 _RATES = (1e4, 1e5, 1e6, 3e6, 1e7, 3e7)
 _QUICK_RATES = (1e4, 1e5, 1e6)
 _BASE = 1e6
@@ -32,6 +32,7 @@ def row(plan: Plan) -> Row:
             drain_seconds=60.0,
             check=20,
             lean=True,
+            filters=2,
         )
         figures, wrong = measure(f"cost at {rate:,.0f} samples/s", options, plan.repeats if rate < _LARGE else 1)
         failures += wrong
