@@ -41,6 +41,9 @@ SUMMARIES = {
     "filter": "check sequence, smooth and store what the probes sent",
     "status": "the health of the pipeline: shards, filter workers, books",
     "query": "read a snapshot of the smoothed state",
+    "top": "hosts by heat and what runs on them, live in a terminal",
+    "metrics": "print what Prometheus scrapes: samples and the pipeline's health",
+    "serve": "answer schedulers over HTTP: snapshots, hot hosts, moves, a live stream",
     "replay": "send captured vmstat or pidstat output through parser and checks",
     "config": "print the configuration, or validate a file",
 }

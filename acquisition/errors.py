@@ -16,7 +16,7 @@
     └── ConfigError           78   the configuration is wrong: file, line or key
 
 Codes follow sysexits.h; 76 is a verdict of ``shardpulse status`` and no error. Long-running
-commands (probe, filter, demo) that are told to stop by SIGINT or SIGTERM stop in order and
+commands (probe, filter, top, demo) that are told to stop by SIGINT or SIGTERM stop in order and
 exit with 0; other commands exit with 130 on SIGINT.
 """
 

@@ -14,11 +14,13 @@ import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config import Settings
-from acquisition.config.metric_registry import load_checked
+from acquisition.config.inputs import Inputs
+from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
 from filters.allocator import keep_freed_memory
+from filters.inputs.plan import InputsSettings, misnamed
 from filters.kernels import REGISTRY
 from filters.leases import Leases, new_holder
 from filters.settings import FilterSettings
@@ -59,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
-    """The filter's part of the configuration. Raises ConfigError for an unknown kernel.
+    """The filter's part of the configuration. Raises ConfigError for an unknown kernel or metric.
 
     How many ticks are kept was decided when the shards were started: all readers must agree.
     """
@@ -76,7 +78,19 @@ def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
         retention_seconds=chosen.retention_seconds,
         retention_bytes=chosen.retention_bytes,
         expire_seconds=chosen.expire_seconds,
+        inputs=_inputs_settings(chosen.inputs),
     )
+
+
+def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
+    known = registered()
+    for key, patterns in (("thresholds", chosen.thresholds), ("slacks", chosen.slacks)):
+        wrong = misnamed(patterns, known)
+        if wrong is not None:
+            raise ConfigError(f"filter.inputs.{key}: {wrong!r} fits no metric; write SET.METRIC, as vms.cpu_ratio")
+    if not chosen.enabled:
+        return None
+    return InputsSettings(chosen.window, chosen.counted, thresholds=chosen.thresholds, slacks=chosen.slacks)
 
 
 class _Service:

@@ -12,15 +12,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.model.metric import schema_hash
 from acquisition.wire import table
 
 
 class KnownNames(NamedTuple):
-    """``payload`` is the JSON of a whole table; ``ids`` uint64 (n,) sorted; ``metrics`` names in column order."""
+    """``payload`` is the JSON of a whole table; ``ids`` uint64 (n,) sorted; ``metrics`` names in column order,
+    ``schema`` the hash of the columns."""
 
     payload: bytes
     ids: npt.NDArray[np.uint64]
     metrics: tuple[str, ...]
+    schema: int
 
     def covers(self, ids: npt.NDArray[np.uint64]) -> bool:
         """Whether all of ``ids`` have a name."""
@@ -41,7 +44,7 @@ def learn(old: KnownNames | None, payload: bytes) -> KnownNames:
         payload = table.encode(new)
     ids = np.array([entity.id & _ID_MASK for entity in new.entities], np.uint64)
     ids.sort()
-    return KnownNames(payload, ids, tuple(metric.name for metric in new.metrics))
+    return KnownNames(payload, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
 
 
 _ID_MASK = (1 << 64) - 1  # a hostile table may name ids that no frame can carry

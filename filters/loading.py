@@ -14,6 +14,7 @@ from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import keys, position, smoothed
 from acquisition.wire.position import WANT_TABLE
+from filters.inputs.restoring import restore as restore_inputs
 from filters.kernels.step import Kernel
 from filters.known_names import learn
 from filters.partition import Partition
@@ -119,6 +120,7 @@ def _restore_records(
             damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
         if state.names is None:
             state.track.flags = WANT_TABLE
+    restore_inputs(partition, states, connection, damage)
 
 
 def _record_key(partition: Partition, state: State) -> str:

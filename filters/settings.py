@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from filters.inputs.plan import InputsSettings
+
 
 @dataclass(frozen=True)
 class FilterSettings:
@@ -21,6 +23,7 @@ class FilterSettings:
     retention_seconds: float = 30.0
     retention_bytes: int = 16 << 20
     expire_seconds: float = 600.0
+    inputs: InputsSettings | None = None  #: None: no decision inputs
 
     def tau_row(self, metrics: tuple[str, ...]) -> npt.NDArray[np.float64] | None:
         """Time constants of the named columns, float64 (m,), or None when all have the default one."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
+from filters.inputs.state import InputsState
 from filters.kernels import Kernel, computed
 from filters.known_names import KnownNames
 from filters.sequence import Track
@@ -23,8 +24,8 @@ class State:
     """
 
     __slots__ = (
-        "heard", "host", "ids", "marks", "member", "metrics", "monotonic", "names", "names_key",
-        "planes", "prefixes", "resource_set", "schema", "tau", "track",
+        "heard", "host", "ids", "inputs", "inputs_names", "marks", "member", "metrics", "monotonic", "names",
+        "names_key", "planes", "prefixes", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
     def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
@@ -44,6 +45,8 @@ class State:
         self.heard = time.monotonic()  #: when this worker last saw a frame of it
         self.planes: Floats = np.empty((0, 0), np.float32)
         self.marks = b""
+        self.inputs: InputsState | None = None
+        self.inputs_names: KnownNames | None = None  #: the names that ``inputs`` were planned by
 
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.

@@ -20,6 +20,7 @@ from filters.background import Background, Outcome
 from filters.batching import Item, Smoother, batches
 from filters.channel import BLOCK_MS, COMMIT, READ, TRIM, Channel, Moved, Overtaken
 from filters.garbage import Sweeper
+from filters.inputs.stage import InputsStage
 from filters.loader import Loader
 from filters.pace import Pace, together
 from filters.partition import Partition
@@ -57,6 +58,7 @@ class Worker:
         self._smoother = Smoother(
             self._kernels, RecordEncoder(self._kernels, int(settings.expire_seconds)), settings.tau_seconds
         )
+        self._inputs = InputsStage(settings, self._smoother.kernels)
         self._channels: dict[int, Channel] = {}
         self.readiness = Readiness()
         self._turned = time.monotonic()
@@ -241,6 +243,7 @@ class Worker:
     def _smooth(self, items: list[Item]) -> None:
         for batch in batches(items):
             self._smoother.smooth(batch)
+            self._inputs.advance(batch)
             self._counters["frames"] += len(batch)
             self._counters["samples"] += sum(item.frame.samples for item in batch)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Collection
 from typing import Protocol
 
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
+from acquisition.wire.keys import DEFAULT_KEEP_TICKS
 from acquisition.wire.table import Entity, Table
 from probes.checks import Check
 from probes.checks.timeout import timed_out
@@ -83,6 +85,7 @@ class Module:
         self._entities: list[Entity] | None = None
         self._known: set[int] = set()
         self._ids = b""
+        self._recent: deque[list[Entity]] = deque(maxlen=DEFAULT_KEEP_TICKS)  # rows of kept ticks stay named
         self._shrunk = False
         self._table_at = 0.0
         self._tick = tick_of(wall, interval)
@@ -127,9 +130,9 @@ class Module:
         """Check a reading and hand it on as a frame, with a table before it where one is needed."""
         self._check(reading)
         self._tick = tick
-        if not reading.entities and not self._entities:
+        if not reading.entities and not self.readings:
             self._entities = reading.entities
-            return  # nothing there, and nothing was there before: a set without entities is silent
+            return  # a set that never had entities is silent; one that had says that they are gone
         self._name_entities(reading, tick)
         codes = reading.codes
         invalid = len(codes) - codes.count(0)
@@ -153,7 +156,8 @@ class Module:
     def _name_entities(self, reading: Reading, tick: int) -> None:
         """Send a table where names may be unknown: a complete one at the start and after doubt, else the new ones."""
         entities = reading.entities
-        complete = self._sink.wants_table(self._id) or not self._known
+        complete = self._sink.wants_table(self._id) or (not self._known and bool(entities))
+        self._recent.append(entities)
         if self._shrunk and reading.monotonic - self._table_at > TABLE_SECONDS:
             complete = True
         if entities is not self._entities:
@@ -166,7 +170,9 @@ class Module:
             if come and not complete:
                 self._send_table(come, False, reading, tick)
         if complete:
-            self._send_table(entities, True, reading, tick)
+            named = {entity.id: entity for recent in self._recent for entity in recent}
+            self._send_table(list(named.values()), True, reading, tick)
+            self._shrunk = len(named) > len(entities)
 
     def _send_table(self, entities: list[Entity], complete: bool, reading: Reading, tick: int) -> None:
         names = Table(
@@ -180,7 +186,6 @@ class Module:
         )
         self._sink.offer_table(names, tick, reading.wall, reading.monotonic)
         if complete:
-            self._shrunk = False
             self._table_at = reading.monotonic
             self._known = {entity.id for entity in entities}
 

@@ -2,7 +2,8 @@
 
 qemu(1): ``-name guest=NAME`` or ``-name NAME``, ``-uuid UUID``, ``-smp CPUS`` or
 ``-smp cpus=,sockets=,cores=,threads=``, ``-m SIZE`` or ``-m size=SIZE`` (mebibytes unless
-a suffix says otherwise). In option lists a comma inside a value is doubled.
+a suffix says otherwise). In option lists a comma inside a value is doubled. ``-incoming`` makes a
+process wait for a migration; ``-accel``, ``-enable-kvm`` and ``-machine accel=`` say what runs the guest.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ _COMMA = "\0"
 
 
 class Guest(NamedTuple):
-    """A virtual machine as its command line describes it; ``uuid`` may be empty."""
+    """A virtual machine as its command line describes it; ``uuid`` may be empty, and so is ``accelerator``
+    where several or none are named. ``incoming``: the process was started to receive a migration."""
 
     name: str
     uuid: str
     vcpus: int
     memory_bytes: int
+    accelerator: str = ""
+    incoming: bool = False
 
 
 def may_be_qemu(command: str) -> bool:
@@ -42,7 +46,29 @@ def parse(arguments: list[str]) -> Guest | None:
         if option.startswith("-"):
             values["-" + option.lstrip("-")] = value  # -name and --name are the same
     name = _options(values.get("-name", ""), "guest").get("guest", "")
-    return Guest(name, values.get("-uuid", ""), _vcpus(values.get("-smp", "")), _memory(values.get("-m", "")))
+    return Guest(
+        name,
+        values.get("-uuid", ""),
+        _vcpus(values.get("-smp", "")),
+        _memory(values.get("-m", "")),
+        _accelerator(arguments),
+        "-incoming" in values,
+    )
+
+
+def _accelerator(arguments: list[str]) -> str:
+    """``kvm``, ``tcg`` … where exactly one is named: of a list qemu takes the first that the host has."""
+    named: set[str] = set()
+    for word, value in pairwise((*arguments, "")):
+        option = "-" + word.lstrip("-") if word.startswith("-") else ""
+        if option == "-enable-kvm":
+            named.add("kvm")
+        elif option == "-accel":
+            named.add(_options(value, "accel").get("accel", ""))
+        elif option in ("-machine", "-M"):
+            named.update(_options(value, "type").get("accel", "").split(":"))
+    named.discard("")
+    return named.pop() if len(named) == 1 else ""
 
 
 def _options(text: str, first: str) -> dict[str, str]:

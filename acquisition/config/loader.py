@@ -160,6 +160,9 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
             parse_address(address)
         except ValueError as error:
             yield ("shards", "addresses"), str(error)
+    bind, _, port = settings.serve.bind.rpartition(":")
+    if not bind or not port.isdigit() or int(port) > 65535:
+        yield ("serve", "bind"), f"{settings.serve.bind!r} is no HOST:PORT"
     for pattern in settings.probe.processes.commands:
         try:
             re.compile(pattern)
@@ -168,6 +171,8 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
     for metric, (low, high) in settings.checks.range.limits.items():
         if low > high:
             yield ("checks", "range", "limits", metric), f"low {low} is above high {high}"
+    if settings.filter.inputs.counted > settings.filter.inputs.window:
+        yield ("filter", "inputs", "counted"), f"{settings.filter.inputs.counted} ticks are more than the window has"
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"

@@ -1,7 +1,8 @@
 """The metrics and kernels that are installed, found through entry points: this package knows none by itself.
 
 The group ``shardpulse.metrics`` names mappings from resource set to ResourceSet, the group
-``shardpulse.kernels`` mappings from name to kernel. Unlike
+``shardpulse.kernels`` mappings from name to kernel, the group ``shardpulse.checks`` functions
+``(settings, name)`` that raise ConfigError for what else is registered nowhere. Unlike
 ``acquisition.config.loader`` this imports the packages that define them.
 """
 
@@ -14,6 +15,7 @@ from acquisition.model.metric import ResourceSet
 
 GROUP = "shardpulse.metrics"
 KERNELS = "shardpulse.kernels"
+CHECKS = "shardpulse.checks"
 
 
 def registered() -> dict[str, list[str]]:
@@ -30,9 +32,11 @@ def kernels() -> list[str]:
 
 
 def load_checked(path: str | None = None) -> config.Settings:
-    """``config.load`` that refuses unknown metrics and kernels as well, naming key and name (ConfigError)."""
+    """``config.load`` that refuses unknown metrics, kernels and rules as well, naming key and name (ConfigError)."""
     settings = config.load(path)
     name = config.find(path) or "configuration"
     config.check_metrics(settings, registered(), name)
     config.check_kernels(settings, kernels(), name)
+    for entry in entry_points(group=CHECKS):
+        entry.load()(settings, name)
     return settings

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from acquisition.config.base import Table
+from acquisition.config.decisions import Decisions
+from acquisition.config.inputs import Inputs
+from acquisition.config.serve import Serve
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
-
-
-class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all tables: frozen, and an unknown key is an error."""
 
 
 class Host(Table, frozen=True):
@@ -236,6 +236,7 @@ class Filter(Table, frozen=True):
     lease_seconds: Annotated[
         float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
     ] = 2.0
+    inputs: Inputs = field(default_factory=Inputs)
 
 
 class Snapshot(Table, frozen=True):
@@ -256,3 +257,5 @@ class Settings(Table, frozen=True):
     checks: Checks = field(default_factory=Checks)
     filter: Filter = field(default_factory=Filter)
     snapshot: Snapshot = field(default_factory=Snapshot)
+    serve: Serve = field(default_factory=Serve)
+    decisions: Decisions = field(default_factory=Decisions)

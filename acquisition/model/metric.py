@@ -54,4 +54,4 @@ def schema_hash(metrics: tuple[Metric, ...]) -> int:
     """A 32-bit hash over names, units and kinds in order: two frames with the same
     hash have the same columns. Ranges and help are no part of it."""
     text = "\n".join(f"{m.name}|{m.unit}|{m.kind}" for m in metrics)
-    return zlib.crc32(text.encode())
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))  # JSON can carry lone surrogates: a hash, no error

@@ -164,7 +164,7 @@ def _line(row: ShardStatus) -> str:
     followed = f"  replicas {row.replicas}" if row.replicas else ""
     return (
         f"{place}  cluster {row.cluster_state}  slots {row.slots}{leaving}{arriving}{followed}"
-        f"  memory {row.memory_bytes / 1e6:.1f} of {row.memory_limit_bytes / 1e6:.0f} MB"
+        f"  memory {row.memory_bytes / 2**20:.1f} of {row.memory_limit_bytes / 2**20:.0f} MiB"
         f"  {row.commands_per_second} commands/s  {row.clients} clients  {row.frames_kept} frames kept"
     )
 

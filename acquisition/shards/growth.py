@@ -147,6 +147,6 @@ def _check_room(known: Members, plan: Sequence[Move]) -> None:
         used, limit = memory(known, target)
         if limit and used + size > _FULL * limit:
             raise TemporaryError(
-                f"not enough memory: shard {known.place(target)} uses {used / 1e6:.0f} of {limit / 1e6:.0f} MB "
-                f"and would get {size / 1e6:.0f} MB more; nothing was moved"
+                f"not enough memory: shard {known.place(target)} uses {used / 2**20:.0f} of {limit / 2**20:.0f} MiB "
+                f"and would get {size / 2**20:.0f} MiB more; nothing was moved"
             )

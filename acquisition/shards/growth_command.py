@@ -80,7 +80,7 @@ def _print(done: Growth, shards: Shards, as_json: bool) -> None:
         return
     what = {"add": f"added shard {done.shard}", "remove": f"removed shard {done.shard}", "balance": "balanced"}
     print(
-        f"{what[done.action]}: {done.partitions} partitions, {done.keys} keys, {done.bytes / 1e6:.1f} MB moved in "
+        f"{what[done.action]}: {done.partitions} partitions, {done.keys} keys, {done.bytes / 2**20:.1f} MiB moved in "
         f"{done.seconds:.1f} s; a partition waited {1000 * done.longest_hold_seconds:.0f} ms at most"
     )
 

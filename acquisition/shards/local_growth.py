@@ -160,8 +160,8 @@ def _check_memory(shards: Shards, limit: int) -> None:
     most = int(_MOST_MEMORY * machine.memory_bytes())
     if sum(limits) + limit > most:
         raise CannotCreateError(
-            f"not enough memory: {len(limits)} shards may use {sum(limits) / 1e6:.0f} MB and one more "
-            f"{limit / 1e6:.0f} MB, this machine allows {most / 1e6:.0f} MB: choose less with --maxmemory BYTES"
+            f"not enough memory: {len(limits)} shards may use {sum(limits) / 2**20:.0f} MiB and one more "
+            f"{limit / 2**20:.0f} MiB, this machine allows {most / 2**20:.0f} MiB: choose less with --maxmemory BYTES"
         )
 
 

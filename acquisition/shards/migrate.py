@@ -81,7 +81,7 @@ class Mover:
         self.moved = self.moved._replace(partitions=self.moved.partitions + 1)
         self._report(
             f"partition {move.partition}: {self._members.place(move.source)} -> {self._members.place(move.target)}, "
-            f"{len(move.slots)} slots, {count} keys, {size / 1e6:.1f} MB, held up {1000 * seconds:.0f} ms {place}"
+            f"{len(move.slots)} slots, {count} keys, {size / 2**20:.1f} MiB, held up {1000 * seconds:.0f} ms {place}"
         )
         time.sleep(min(1.0, self._pause * seconds))
 
@@ -204,8 +204,8 @@ class Mover:
         used, limit = memory(self._members, target)
         if limit and used + 2 * size > _FULL * limit:
             raise TemporaryError(
-                f"shard {self._members.place(target)} has no room for slot {slot}: {used / 1e6:.0f} of "
-                f"{limit / 1e6:.0f} MB used, {2 * size / 1e6:.0f} needed; it stays where it is"
+                f"shard {self._members.place(target)} has no room for slot {slot}: {used / 2**20:.0f} of "
+                f"{limit / 2**20:.0f} MiB used, {2 * size / 2**20:.0f} needed; it stays where it is"
             )
 
     def _trim_smoothed(self, node: str, slot: int, asking: bool = False) -> None:

@@ -36,13 +36,15 @@ class Block:
     ``reason`` is empty for a current block. ``has_values`` is False for a block that is not
     current in a coherent reading: no older value stands in for the missing one.
     ``damage`` is the reason of a record or position that is none; ``unreachable`` says that a shard
-    did not answer for this block.
+    did not answer for this block; ``unheard`` that nothing has come for longer than ``down_after`` of this
+    resource set, whose host may be up all the same. ``past`` is the newest record of a block without values, read
+    only where one of its VMs is reported by another host as well: evidence of what was, no values of this reading.
     """
 
     __slots__ = (
         "_ids", "_record", "age_seconds", "damage", "data", "filtered", "has_values",
-        "head", "host", "host_id", "interval", "names", "position", "reason", "resource_set",
-        "set_id", "state", "tick", "unreachable", "wall",
+        "head", "host", "host_id", "interval", "names", "past", "position", "reason", "resource_set",
+        "set_id", "state", "tick", "unheard", "unreachable", "wall",
     )  # fmt: skip
 
     def __init__(self, host_id: int, set_id: int, position: Position | None) -> None:
@@ -56,6 +58,7 @@ class Block:
         self.reason = ""
         self.damage = ""
         self.unreachable = False
+        self.unheard = False
         self.has_values = False
         self.tick = position.tick if position else 0
         self.wall = position.wall if position else 0.0
@@ -64,6 +67,7 @@ class Block:
         self.age_seconds = float("inf")
         self.head: smoothed.Head | None = None
         self.data = b""
+        self.past: SmoothedRecord | None = None
         self._ids = b""
         self._record: SmoothedRecord | None = None
 

@@ -75,6 +75,18 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
         block.reason = _absence(head.tick, expected)
 
 
+def remember(block: Block, value: Value) -> None:
+    """Keep the newest record of a block without values as evidence of what was."""
+    if not isinstance(value, bytes) or block.position is None:
+        return
+    try:
+        record = smoothed.decode(value)
+    except FrameError:
+        return
+    if (record.host, record.resource_set, record.epoch) == (block.host_id, block.set_id, block.position.epoch):
+        block.past = record
+
+
 def explain_delay(block: Block) -> None:
     """Say so when a late block's samples do arrive, but long after their time."""
     delay = block.filtered - block.wall
@@ -84,7 +96,8 @@ def explain_delay(block: Block) -> None:
 
 def set_ages(blocks: Iterable[Block], now: float, down_after: float) -> None:
     """Set the age of every block at ``now``, and call hosts down of which nothing has come for
-    ``down_after`` seconds (or two of their shortest intervals, where that is longer).
+    ``down_after`` seconds (or two of their shortest intervals, where that is longer). Blocks of which nothing
+    has come for so long are unheard, also where their host is up: its probe no longer samples them.
 
     A host whose shard cannot be read is late, not down: nothing is known about it.
     """
@@ -98,6 +111,8 @@ def set_ages(blocks: Iterable[Block], now: float, down_after: float) -> None:
         seen[host] = max(seen.get(host, 0.0), block.filtered)
         patience[host] = min(patience.get(host, float("inf")), 2 * block.interval)
     for block in blocks:
+        silent = now - block.filtered > max(down_after, 2 * block.interval)
+        block.unheard = silent and bool(block.wall) and block.state == LATE and not block.unreachable
         limit = max(down_after, patience.get(block.host_id, 0.0))
         if (
             block.state == LATE

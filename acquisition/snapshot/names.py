@@ -85,6 +85,8 @@ class NamesCache:
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], Names] = {}
         self._set_names: dict[int, str] = {}
+        #: The same columns for all hosts that have them: they are most of what a table takes.
+        self._columns: dict[tuple[Metric, ...], tuple[Metric, ...]] = {}
 
     def get(self, host: int, resource_set: int) -> Names | None:
         """What is known, if anything."""
@@ -113,9 +115,11 @@ class NamesCache:
             old.read_at = now
             return None
         try:
-            names = Names(table_format.decode(raw), raw, now)
+            table = table_format.decode(raw)
         except FrameError as error:
             return error
+        columns = self._columns.setdefault(table.metrics, table.metrics)
+        names = Names(table._replace(metrics=columns), raw, now)
         self._names[host, resource_set] = names
         self._set_names[resource_set] = names.table.resource_set
         return None
@@ -124,3 +128,5 @@ class NamesCache:
         """Drop the names of resource sets that no shard knows of any more."""
         for key in self._names.keys() - present:
             del self._names[key]
+        if len(self._columns) > 64 + len(self._names):  # columns that came and went
+            self._columns.clear()

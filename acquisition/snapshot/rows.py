@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.selection import Selection
 from acquisition.wire.smoothed import PLANES
 
@@ -46,17 +47,19 @@ class Row(msgspec.Struct, frozen=True):
     reason: str  #: why it is not current
     lost_seconds: float | None = None  #: how long before this tick samples of this set were lost; None: none were
     sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes
+    #: of a VM that several processes have: migrating, its place; shadow, another one, whose figures are not its load
+    placement: str = ""
 
 
-def rows_of(blocks: Iterable[Block], selection: Selection) -> Iterator[Row]:
-    """The rows that a selection takes. A block of which nothing is known but that it is there
-    yields one row named ``?``, if the selection names no entity and no metric."""
+def rows_of(blocks: Iterable[Block], selection: Selection, placements: Placements | None = None) -> Iterator[Row]:
+    """The rows that a selection takes, marked by ``placements`` where these are given. A block of which nothing
+    is known but that it is there yields one row named ``?``, if the selection names no entity and no metric."""
     for block in blocks:
         if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
-            yield from _rows_of_block(block, selection)
+            yield from _rows_of_block(block, selection, placements)
 
 
-def _rows_of_block(block: Block, selection: Selection) -> Iterator[Row]:
+def _rows_of_block(block: Block, selection: Selection, placements: Placements | None) -> Iterator[Row]:
     if 0 in block.shape:
         if selection.entities is None and selection.metrics is None:
             yield _placeholder(block)
@@ -82,11 +85,12 @@ def _rows_of_block(block: Block, selection: Selection) -> Iterator[Row]:
             entity.epoch,
             f"{entity.id:016x}",
         )
+        mark = placements.mark(block.host_id, entity) if placements is not None else ""
         for j, (_, metric) in enumerate(columns):
             last, mean, deviation, trend = (plane[i][j] for plane in planes)
             yield Row(
                 *who, metric.name, metric.unit, mean, deviation, trend, last,
-                codes.name_of(validity[i][j]), age, stale[i][j], *tail,
+                codes.name_of(validity[i][j]), age, stale[i][j], *tail, mark,
             )  # fmt: skip
 
 

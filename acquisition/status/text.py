@@ -145,7 +145,7 @@ def _freshness(ages: Freshness | None) -> str:
 
 
 def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
-    yield Text(f"{'SHARD':<26}{'ROLE':<9}{'CORE':<9}{'MEMORY':>16}{'SLOTS':>8}{'BEHIND':>11}", "dim")
+    yield Text(f"{'SHARD':<26}{'ROLE':<9}{'CORE':<9}{'MEMORY':>18}{'SLOTS':>8}{'BEHIND':>10}", "dim")
     for row in rows:
         place = f"{'  ' * (row.role == REPLICA)}{row.address}"
         if not row.answering:
@@ -163,15 +163,18 @@ def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
         )
         yield Text.assemble(
             f"{_cut(place, 25):<26}{row.role:<9}{_cut(core, 8):<9}",
-            (f"{_memory(row):>16}", "yellow" if full else ""),
+            (f"{_memory(row):>18}", "yellow" if full else ""),
             f"{row.slots or '':>8}",
-            (f"{behind:>11}", "yellow" if behind == "NO LINK" else ""),
+            (f"{behind:>10}", "yellow" if behind == "NO LINK" else ""),
         )
 
 
 def _memory(row: ShardHealth) -> str:
-    limit = f" of {row.memory_limit_bytes / 1e6:,.0f}" if row.memory_limit_bytes else ""
-    return f"{row.memory_bytes / 1e6:,.0f}{limit} MB"
+    """In binary units, as everywhere; at most 18 columns."""
+    largest = max(row.memory_bytes, row.memory_limit_bytes)
+    size, digits, unit = (2**20, 0, "MiB") if largest < 10_000 * 2**20 else (2**30, 1, "GiB")
+    limit = f" of {row.memory_limit_bytes / size:,.{digits}f}" if row.memory_limit_bytes else ""
+    return f"{row.memory_bytes / size:,.{digits}f}{limit} {unit}"
 
 
 def _workers(rows: Sequence[Worker], lags: Sequence[Lag], most: int) -> Iterator[Text]:

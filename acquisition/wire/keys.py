@@ -12,11 +12,14 @@ key                                             type    written by; holds
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``silent:{tag}``                                hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
+``inputs:{tag}:HOST:SET:SLOT``                  string  filter; decision inputs of one tick, expires
+``recent:{tag}:HOST:SET``                       hash    filter; recent values: field step % 120 -> row, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
+``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:layout``                           string  shards up; partitions, kept ticks, format
 ==============================================  ======  =====================================
 
@@ -31,6 +34,7 @@ from functools import cache
 
 SLOTS = 16384
 LAYOUT = "shardpulse:layout"
+MIGRATIONS = "shardpulse:migrations"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"
@@ -95,6 +99,16 @@ def member(host: int, resource_set: int) -> str:
 def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:
     """One kept tick of the smoothed state of a resource set."""
     return f"smoothed:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
+
+
+def inputs(tag: str, host: int, resource_set: int, slot: int) -> str:
+    """The decision inputs of one kept tick of a resource set."""
+    return f"inputs:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
+
+
+def recent(tag: str, host: int, resource_set: int) -> str:
+    """The recent raw values and moving averages of a resource set."""
+    return f"recent:{{{tag}}}:{host:016x}:{resource_set:08x}"
 
 
 def names(tag: str, host: int, resource_set: int) -> str:

@@ -34,10 +34,19 @@ def create(request: Request) -> VmSource:
 
 
 def vm_entity(facts: HostFacts, found: Found, guest: Guest) -> Entity:
-    """The row of one VM: stable is its uuid (or its name on this host), its epoch the process that runs it."""
+    """The row of one VM: stable is its uuid (or its name on this host), its epoch the process that runs it.
+
+    Labels that tell where a VM is while two hosts report it: ``started`` (seconds after the boot of the host),
+    and, where they are known, ``accelerator`` and ``incoming`` (it was started to receive a migration).
+    """
     stable = guest.uuid or f"{facts.name}:{guest.name or found.pid}"
     epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
     labels = {"pid": str(found.pid), "uuid": guest.uuid, "host": facts.name}
+    labels["started"] = f"{found.start / facts.hertz:.2f}"
+    if guest.accelerator:
+        labels["accelerator"] = guest.accelerator
+    if guest.incoming:
+        labels["incoming"] = "yes"
     return Entity(entity_id("vm", stable, epoch), "vm", stable, epoch, guest.name or found.command, labels)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric
+from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric, schema_hash
 from acquisition.wire import table
 from acquisition.wire.table import Entity, Table
 
@@ -87,3 +87,9 @@ def test_incomplete_table_adds_and_renames() -> None:
     renamed = TABLE.entities[1]._replace(name="renamed")
     merged = table.merge(TABLE, TABLE._replace(complete=False, entities=(added, renamed)))
     assert merged.entities == (TABLE.entities[0], renamed, added)
+
+
+def test_lone_surrogates_in_names_are_no_error() -> None:
+    """JSON can carry them (``"\\ud800"``), UTF-8 cannot: a column of such a name has a hash like any other."""
+    payload = table.encode(Table("h", "s", 1.0, "", True, (Metric("\ud800", "\udcff", GAUGE, 0.0, 1.0, ""),), ()))
+    assert schema_hash(table.decode(payload).metrics) != schema_hash(())

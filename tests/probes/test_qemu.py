@@ -38,6 +38,26 @@ def test_command_lines(line: str, guest: Guest | None) -> None:
     assert parse(line.split()) == (guest or Guest("web", UUID, 2, 2 << 30))
 
 
+@pytest.mark.parametrize(
+    ("options", "accelerator", "incoming"),
+    [
+        ("-accel kvm -incoming defer", "kvm", True),
+        ("-machine pc-q35-8.2,usb=off,accel=kvm,dump-guest-core=off", "kvm", False),
+        ("-nodefaults -enable-kvm --incoming tcp:0:4444", "kvm", True),
+        ("-M accel=tcg", "tcg", False),
+        ("-machine q35,accel=kvm:tcg", "", False),  # either: it depends on the host
+        ("-accel kvm -accel tcg", "", False),
+        ("-accel tcg,thread=multi", "tcg", False),
+        ("-accel", "", False),
+        ("-machine q35 -name incoming", "", False),
+    ],
+)
+def test_what_runs_the_guest_and_what_waits_for_one(options: str, accelerator: str, incoming: bool) -> None:
+    guest = parse(f"qemu-system-x86_64 {options}".split())
+    assert guest is not None
+    assert (guest.accelerator, guest.incoming) == (accelerator, incoming)
+
+
 @pytest.mark.parametrize("line", ["", "bash", "qemu-img create x 1G", "vi qemu-system-x86_64.txt", "qemu-ga -m x"])
 def test_what_is_no_virtual_machine(line: str) -> None:
     assert parse(line.split()) is None
@@ -56,6 +76,7 @@ def guest_proc(tmp_path: Path) -> Path:
     stat = base / "stat"
     stat.write_text(stat.read_text().replace("a (b) c", "qemu-system-x86"))
     words = ["qemu-system-x86_64", "-name", "guest=web", "-uuid", UUID, "-m", "2048", "-smp", "2"]
+    words += ["-accel", "kvm", "-incoming", "defer"]
     (base / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
     for directory in ("fd", "fdinfo"):
         (base / directory).mkdir()
@@ -80,6 +101,8 @@ def test_a_guest_sees_its_tap_from_the_other_side(tmp_path: Path) -> None:
     [entity] = reading.entities
     assert (entity.kind, entity.stable, entity.name) == ("vm", UUID, "web")
     assert entity.epoch.endswith(":4711:123456")
+    assert float(entity.labels["started"]) == pytest.approx(123456 / facts.hertz)
+    assert (entity.labels["accelerator"], entity.labels["incoming"]) == ("kvm", "yes")
     values = dict(zip([metric.name for metric in VMS.metrics], reading.values, strict=True))
     assert values["vcpu_count"] == 2
     assert values["memory_assigned_bytes"] == 2 << 30

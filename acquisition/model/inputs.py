@@ -1,0 +1,53 @@
+"""What decision rules ask beside the moving average, of one metric of one entity at one tick.
+
+A light module of plain values: ``filters.inputs`` computes them, ``acquisition.wire.inputs`` carries them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RECENT_TICKS = 120  #: whose raw and smoothed values stay readable
+
+
+class DecisionInputs(NamedTuple):
+    """Figures over the last ``window`` ticks; only valid samples count, a tick that never came is not valid.
+
+    ``above`` is how many of the last ``counted`` ticks (k of n: far fewer than the window) exceed ``threshold``, of
+    which ``counted_valid`` were valid. ``time_above_seconds`` is how long
+    valid samples have been above it without one that was not: what was not seen is not counted.
+    ``cusum`` is d = max(0, d + y - mu - K) with mu the moving average before y and K the configured slack, in
+    the metric's unit (Page 1954; on an EMA baseline: Andreolini, Casolari, Colajanni 2008). ``median``,
+    ``mad`` (median of the absolute deviations from the median, not scaled), ``q1`` and ``q3`` (linear
+    interpolation between order statistics, Hyndman and Fan's type 7) are None when no sample of the window is valid.
+    ``since`` is the wall-clock time (seconds since 1970, the probe's clock) of the first sample that these
+    figures know of; ``warming``: fewer than ``window`` ticks have passed since, so that rules abstain.
+    """
+
+    window: int
+    valid: int
+    above: int
+    threshold: float
+    time_above_seconds: float
+    cusum: float
+    median: float | None
+    mad: float | None
+    q1: float | None
+    q3: float | None
+    since: float
+    warming: bool
+    counted: int = 0
+    counted_valid: int = 0
+
+
+class Recent(NamedTuple):
+    """One of the last ticks of one metric of one entity; ``raw`` and ``smoothed`` are None where there is no value.
+
+    ``code`` says whether the raw value counted (``acquisition.model.codes``); ``wall`` is when sampling ended.
+    """
+
+    tick: int
+    wall: float
+    raw: float | None
+    smoothed: float | None
+    code: int

@@ -1,0 +1,218 @@
+"""Claims: which processes report a VM, and what their figures prove about who runs it.
+
+A VM (its ``stable``, a uuid) has one process on one host, and two while it migrates, each an entity of its own.
+All evidence is that host's own: the CPU time that its process had, and how long ago it started by the clock
+that started with the host. Wall clocks of hosts are no part of it. It stands in the smoothed record of the
+tick, so a reader that starts now knows as much as one that has read all along (docs/decisions/0021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from acquisition.model import codes
+from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.names import Names
+from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.table import Entity
+
+VM = "vm"  #: kind of the entities that this is about
+GUEST_METRIC = "cpu_guest_ratio"  #: CPU time that ran the guest, in cores (docs/metrics.md)
+CPU_METRIC = "cpu_ratio"
+
+Key = tuple[int, int]  #: host id and resource set id of a block
+
+
+class Meter(NamedTuple):
+    """One figure of a process: ``now`` is its value in the tick that the reading asked for, None where there
+    is none or it is not valid; ``mean`` its moving average, up to the newest tick that there is."""
+
+    now: float | None = None
+    mean: float | None = None
+
+    @property
+    def ever(self) -> bool:
+        """Whether it is known to have been above 0, as far back as the average reaches.
+
+        An average of zeros is exactly 0, and one that was ever above 0 stays so for about a hundred time constants.
+        """
+        return (self.now or 0.0) > 0.0 or (self.mean or 0.0) > 0.0
+
+
+class Claim(NamedTuple):
+    """One process of a VM.
+
+    ``born`` is when it started, by the clock of the filter (seconds since 1970) that read its host's
+    monotonic clock; None where that is unknown. ``certain`` is False where only a table names it: it may have ended
+    long ago. ``unheard`` says that nothing has come of it for longer than the limit. ``kvm`` says that the kernel
+    runs its vCPUs; ``accounted`` that its host is known to count guest time, by any VM that it has (nested under
+    another hypervisor a kernel may count all of it as system time); ``incoming`` that it was started to receive
+    a migration.
+    """
+
+    host_id: int
+    host: str
+    entity_id: int
+    host_state: str  #: current, late, down
+    age_seconds: float
+    born: float | None
+    certain: bool
+    unheard: bool
+    guest: Meter
+    cpu: Meter
+    kvm: bool
+    accounted: bool
+    incoming: bool
+
+
+def claim_of(block: Block, row: int) -> Claim:
+    """What a row of a block claims."""
+    entity = block.entities[row]
+    record = block.record() or block.past
+    at = _row_of(record, row, entity)
+    return Claim(
+        block.host_id,
+        block.host,
+        entity.id,
+        block.state,
+        block.age_seconds,
+        _born(block, entity),
+        block.head is not None,
+        block.unheard or block.state == DOWN,
+        _meter(block, record, at, GUEST_METRIC),
+        _meter(block, record, at, CPU_METRIC),
+        entity.labels.get("accelerator") == "kvm",
+        _accounted(block, record),
+        bool(entity.labels.get("incoming")),
+    )
+
+
+def _born(block: Block, entity: Entity) -> float | None:
+    """When the process started: the label ``started`` is seconds after its host's boot, as is ``monotonic``."""
+    if block.head is None:
+        return None
+    try:
+        born = block.head.filtered - (block.head.monotonic - float(entity.labels["started"]))
+    except (KeyError, ValueError):
+        return None
+    return born if math.isfinite(born) else None
+
+
+def _row_of(record: SmoothedRecord | None, row: int, entity: Entity) -> int | None:
+    """Where an entity stands in a record, most likely at ``row``."""
+    if record is None:
+        return None
+    if row < record.ids.size and int(record.ids[row]) == entity.id:
+        return row
+    found = (record.ids == entity.id).nonzero()[0]
+    return int(found[0]) if found.size else None
+
+
+def _meter(block: Block, record: SmoothedRecord | None, row: int | None, metric: str) -> Meter:
+    column = _column(block, metric)
+    if record is None or row is None or column is None:
+        return Meter()
+    now = None
+    if block.state == CURRENT and _is_valid(record, row, column):
+        now = _value(record, "last", row, column)
+    return Meter(now, _value(record, "mean", row, column))
+
+
+def _column(block: Block, metric: str) -> int | None:
+    return next((i for i, each in enumerate(block.metrics) if each.name == metric), None)
+
+
+def _accounted(block: Block, record: SmoothedRecord | None) -> bool:
+    column = _column(block, GUEST_METRIC)
+    means = record.planes.get("mean") if record is not None else None
+    return means is not None and column is not None and column < means.shape[1] and bool((means[:, column] > 0.0).any())
+
+
+def _is_valid(record: SmoothedRecord, row: int, column: int) -> bool:
+    """As ``record.codes()[row, column]`` tells, without making the matrix."""
+    marked = record.exceptions
+    if not marked.size:
+        return True
+    here = marked["code"][marked["index"] == row * next(iter(record.planes.values())).shape[1] + column]
+    return not here.size or int(here[-1]) & codes.CODE_MASK == codes.VALID
+
+
+def _value(record: SmoothedRecord, plane: str, row: int, column: int) -> float | None:
+    values = record.planes.get(plane)
+    value = math.nan if values is None or column >= values.shape[1] else float(values[row, column])
+    return value if math.isfinite(value) else None
+
+
+class ClaimIndex:
+    """Which VMs more than one process claims: a cache over the rows of blocks, which rarely change.
+
+    It decides nothing: an empty one finds the same.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[Key, tuple[bytes, Names, tuple[str, ...]]] = {}
+        self._owners: dict[str, Key | Counter[Key]] = {}
+        self._contested: set[str] = set()
+
+    def contested(self, blocks: Iterable[Block], present: Iterable[Key] | None = None) -> dict[str, dict[Key, Block]]:
+        """VMs with several claims in ``blocks``, each with the blocks that hold them.
+
+        ``present`` are the keys of all blocks that exist, where ``blocks`` are but some of them.
+        """
+        by_key = {(block.host_id, block.set_id): block for block in blocks}
+        for key in self._held.keys() - set(by_key if present is None else present):
+            self._drop(key)
+        for key, block in by_key.items():
+            held = self._held.get(key)
+            if held is None or held[1] is not block.names or held[0] != block.raw_ids:
+                self._drop(key)
+                self._take(key, block)
+        found = {}
+        for vm in self._contested:
+            owners = self._owners[vm]
+            assert isinstance(owners, Counter)
+            here = {key: by_key[key] for key in sorted(owners) if key in by_key}
+            if sum(owners[key] for key in here) > 1:
+                found[vm] = here
+        return found
+
+    def _take(self, key: Key, block: Block) -> None:
+        if block.names is None:
+            return
+        vms = tuple(entity.stable for entity in block.entities if entity.kind == VM)
+        self._held[key] = (block.raw_ids, block.names, vms)
+        for vm in vms:
+            owner = self._owners.get(vm)
+            if owner is None:
+                self._owners[vm] = key
+            elif isinstance(owner, Counter):
+                owner[key] += 1
+            else:
+                self._owners[vm] = Counter((owner, key))
+                self._contested.add(vm)
+
+    def _drop(self, key: Key) -> None:
+        for vm in self._held.pop(key, (b"", None, ()))[2]:
+            owner = self._owners[vm]
+            if not isinstance(owner, Counter):
+                del self._owners[vm]
+                continue
+            owner[key] -= 1
+            if not owner[key]:
+                del owner[key]
+            if owner.total() == 1:
+                self._owners[vm] = next(iter(owner))
+                self._contested.discard(vm)
+
+
+def claims_of(vm: str, blocks: Mapping[Key, Block]) -> list[Claim]:
+    """All claims of a VM in these blocks."""
+    return [
+        claim_of(block, row)
+        for block in blocks.values()
+        for row, entity in enumerate(block.entities)
+        if entity.stable == vm and entity.kind == VM
+    ]

@@ -1,0 +1,207 @@
+"""Placement: on which one host a VM is, also while two hosts report it (pure).
+
+While a VM migrates there are two processes: the source runs the guest until it pauses or ends, the
+destination was started to receive it and is idle. Only one of them runs the guest at a time. The rule:
+
+1. The process that runs the guest in this tick; the oldest of those, as in the tick in which
+   the guest changes over both have run it.
+2. If none does: the youngest that has ever run it, of those that have been heard of within the limit (or of all).
+   The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
+3. If none is known to have run it, it may be emulated, or its kernels do not tell guest time from system time.
+   Then CPU time takes its place, which proves less, as receiving a guest takes CPU too: the oldest stays until
+   it has ended, or stands still while another does not.
+
+An aborted migration reverts by rule 1 or, as soon as the other process has ended, by itself.
+
+What /proc cannot tell: a paused guest from one that is idle. Both have no guest time in a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.claims import VM, Claim, ClaimIndex, claim_of, claims_of
+from acquisition.wire.table import Entity
+
+RUNNING = "running"  #: one process has it; it may be idle or paused
+MIGRATING = "migrating"  #: several processes have it
+#: One process has it, which was started to receive it and has not run it yet (or it has been paused ever
+#: since): what that process uses is not the load of the VM.
+ARRIVING = "arriving"
+UNSEEN = "unseen"  #: one process has it, on a host that is late or down: where it was last
+
+STATES = (RUNNING, MIGRATING, ARRIVING, UNSEEN)
+
+#: What a row is that is not the place of its VM.
+SHADOW = "shadow"
+
+#: CPU, in cores, below which a process without guest time stands still: two clock ticks of a second.
+_STANDSTILL = 0.02
+
+
+class Placement(NamedTuple):
+    """Where a VM is: ``entity_id`` is the process that is its place and load, ``claims`` are all, oldest first.
+
+    ``other_hosts`` are those of the other processes while it is MIGRATING, its own among them if it migrates
+    within it. A process that is unheard of for longer than the limit (its host is down), or that only a table
+    names, is none of them once the guest has run elsewhere.
+    """
+
+    vm: str
+    host_id: int
+    host: str
+    entity_id: int
+    state: str  #: of STATES
+    host_state: str  #: current, late, down
+    age_seconds: float  #: of what is known of it
+    other_hosts: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def other_host(self) -> str | None:
+        """The other host of a migration."""
+        return self.other_hosts[-1] if self.other_hosts else None
+
+    @property
+    def source(self) -> str | None:
+        """The host that it comes from, while it migrates."""
+        return self.claims[0].host if self.state == MIGRATING else None
+
+    @property
+    def destination(self) -> str | None:
+        """The host that it goes to, while it migrates."""
+        return self.claims[-1].host if self.state == MIGRATING else None
+
+
+def settle(vm: str, claims: Iterable[Claim]) -> Placement:
+    """The one place of a VM. The order of ``claims`` does not matter; there must be one at least."""
+    known = sorted(claims, key=_seniority)
+    place = _by_guest_time(known) if any(claim.guest.ever for claim in known) else _by_cpu_time(known)
+    others = [claim for claim in known if claim is not place and (_is_there(claim) or not _is_there(place))]
+    if others:
+        state = MIGRATING
+    elif place.host_state != CURRENT:
+        state = UNSEEN
+    elif _waits(place):
+        state = ARRIVING
+    else:
+        state = RUNNING
+    return Placement(
+        vm,
+        place.host_id,
+        place.host,
+        place.entity_id,
+        state,
+        place.host_state,
+        place.age_seconds,
+        tuple(claim.host for claim in others),
+        tuple(known),
+    )
+
+
+def _is_there(claim: Claim) -> bool:
+    return claim.certain and not claim.unheard
+
+
+def _waits(claim: Claim) -> bool:
+    """Whether a process still waits for the guest that it was started to receive."""
+    if claim.guest.ever or not (claim.incoming and claim.kvm):
+        return False
+    return claim.accounted or (claim.cpu.mean or 0.0) < _STANDSTILL
+
+
+def _birth(claim: Claim) -> float:
+    return float("-inf") if claim.born is None else claim.born
+
+
+def _seniority(claim: Claim) -> tuple[float, float, float, int, int]:
+    """Oldest first; what is not known to be young comes before, what has worked more before what has worked less."""
+    return _birth(claim), -(claim.guest.mean or 0.0), -(claim.cpu.mean or 0.0), claim.host_id, claim.entity_id
+
+
+def _by_guest_time(claims: Sequence[Claim]) -> Claim:
+    running = [claim for claim in claims if (claim.guest.now or 0.0) > 0.0]
+    if running:
+        return running[0]
+    ran = [claim for claim in claims if claim.guest.ever]
+    heard = [claim for claim in ran if not claim.unheard] or ran
+    return max(heard, key=lambda claim: (_birth(claim), claim.guest.mean or 0.0))
+
+
+def _by_cpu_time(claims: Sequence[Claim]) -> Claim:
+    place = claims[0]
+    for younger in claims[1:]:
+        if _has_taken_over(place, younger):
+            place = younger
+    return place
+
+
+def _has_taken_over(older: Claim, younger: Claim) -> bool:
+    """While both stand still their averages fall alike: the larger one stays the larger."""
+    if younger.cpu.now is None:
+        return False
+    works = younger.cpu.now >= _STANDSTILL
+    if older.unheard:
+        return works
+    if not older.certain:
+        return works and not younger.incoming
+    if older.cpu.now is None or older.cpu.now >= _STANDSTILL:
+        return False
+    return works or (younger.cpu.mean or 0.0) > (older.cpu.mean or 0.0)
+
+
+class Placements:
+    """The places of the VMs of one snapshot.
+
+    ``contested`` holds those that several processes have, by uuid: few. A reader that walks over rows skips
+    those for which ``is_shadow`` is true: they are not their VM's place, and their figures not its load.
+    """
+
+    def __init__(self, blocks: Sequence[Block], contested: Mapping[str, Placement]) -> None:
+        self._blocks = blocks
+        self.contested = contested
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> Placements:
+        """The places by these blocks alone."""
+        found = ClaimIndex().contested(blocks)
+        return cls(blocks, {vm: settle(vm, claims_of(vm, where)) for vm, where in found.items()})
+
+    @cached_property
+    def shadows(self) -> frozenset[tuple[int, int]]:
+        """(host id, entity id) of processes that are not the place of their VM."""
+        return frozenset(
+            (claim.host_id, claim.entity_id)
+            for placement in self.contested.values()
+            for claim in placement.claims
+            if (claim.host_id, claim.entity_id) != (placement.host_id, placement.entity_id)
+        )
+
+    def is_shadow(self, host_id: int, entity_id: int) -> bool:
+        """Whether a row is not the place of its VM."""
+        return (host_id, entity_id) in self.shadows
+
+    def is_migrating(self, vm: str) -> bool:
+        """Whether several processes have a VM: a claim of a host that has gone down meanwhile does not count."""
+        return vm in self.contested and self.contested[vm].state == MIGRATING
+
+    def mark(self, host_id: int, entity: Entity) -> str:
+        """SHADOW, MIGRATING, or nothing for a row that is all there is of its VM, or of no VM."""
+        if entity.kind != VM or entity.stable not in self.contested:
+            return ""
+        if self.is_shadow(host_id, entity.id):
+            return SHADOW
+        return MIGRATING if self.is_migrating(entity.stable) else ""
+
+    @cached_property
+    def all(self) -> Mapping[str, Placement]:
+        """Every VM by uuid; made when it is first asked for."""
+        found = dict(self.contested)
+        for block in self._blocks:
+            for row, entity in enumerate(block.entities):
+                if entity.kind == VM and entity.stable not in found:
+                    found[entity.stable] = settle(entity.stable, [claim_of(block, row)])
+        return found

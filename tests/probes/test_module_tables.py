@@ -1,0 +1,106 @@
+"""Which names a monitor module sends, and when: rows that readers still see stay named, and none left is said."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity, Table
+from probes.checks import build_pipeline
+from probes.metrics import VMS
+from probes.module import TABLE_SECONDS, Module
+from probes.reading import Reading
+from probes.sources.polled import Polled
+
+CPU = VMS.select(("cpu_ratio",))
+START = 1_792_000_000.0
+
+
+class Given(Polled):
+    """A source whose VMs the test starts and ends."""
+
+    name = "given"
+
+    def __init__(self, resource_set: ResourceSet) -> None:
+        self.resource_set = resource_set
+        self.entities: list[Entity] = []
+
+    def sample(self, wall: float, monotonic: float) -> Reading:
+        count = len(self.entities)
+        return Reading(self.resource_set, list(self.entities), [0.5] * count, bytearray(count), wall, monotonic, 1.0)
+
+
+class Sink:
+    """What was offered, by tick."""
+
+    def __init__(self) -> None:
+        self.frames: list[list[int]] = []
+        self.tables: list[tuple[bool, list[str]]] = []
+        self.doubt = False
+
+    def offer(self, _set: int, _schema: int, entities: int, *rest: object, **_: object) -> int:
+        ids = next(part for part in rest if isinstance(part, bytes))
+        self.frames.append(np.frombuffer(ids, "<u8").tolist())
+        assert len(self.frames[-1]) == entities
+        return 0
+
+    def offer_table(self, names: Table, _tick: int, _wall: float, _monotonic: float) -> int:
+        self.tables.append((names.complete, [entity.stable for entity in names.entities]))
+        return 0
+
+    def wants_table(self, _set: int) -> bool:
+        return self.doubt
+
+
+def vm(uuid: str) -> Entity:
+    return Entity(entity_id("vm", uuid, "1"), "vm", uuid, "1", uuid)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.source, self.sink, self.tick = Given(CPU), Sink(), 0
+        self.module = Module(CPU, self.source, build_pipeline(CPU), 1.0, 0.0, "a", self.sink, START, 0.0)
+
+    def run(self, *uuids: str, seconds: int = 1) -> list[tuple[bool, list[str]]]:
+        """The tables of the next seconds with these VMs."""
+        self.source.entities = [vm(uuid) for uuid in uuids]
+        del self.sink.tables[:]
+        for _ in range(seconds):
+            self.tick += 1
+            self.module.run(START + self.tick, float(self.tick))
+        return list(self.sink.tables)
+
+
+def test_a_complete_table_names_what_has_just_gone_too() -> None:
+    bench = Bench()
+    assert bench.run("u", "v") == [(True, ["u", "v"])]
+    assert bench.run("u", "v", "w") == [(False, ["w"])]
+    bench.sink.doubt = True  # the shard came back empty: rows of the kept ticks are sent again, and read
+    assert bench.run("u") == [(True, ["u", "v", "w"])]
+    assert bench.run("u", seconds=3)[-1] == (True, ["u"])
+    bench.sink.doubt = False
+    assert bench.run("u", seconds=100) == []
+
+
+def test_names_of_those_that_have_gone_leave_the_table_after_a_while() -> None:
+    bench = Bench()
+    bench.run("u", "v")
+    tables = bench.run("u", seconds=int(3 * TABLE_SECONDS))
+    assert tables == [(True, ["u"])]
+    bench.run("u", "x", seconds=int(TABLE_SECONDS))
+    bench.run("u", "x", "y")
+    later = bench.run("u", seconds=int(3 * TABLE_SECONDS))
+    assert later[-1] == (True, ["u"])
+    assert len(later) <= 2
+
+
+def test_a_host_whose_last_vm_has_left_goes_on_saying_that_it_has_none() -> None:
+    bench = Bench()
+    assert bench.run(seconds=3) == []
+    assert bench.sink.frames == []  # a host without VMs says nothing of VMs
+    bench.run("u", seconds=2)
+    tables = bench.run(seconds=int(3 * TABLE_SECONDS))
+    assert bench.sink.frames[2:] == [[]] * int(3 * TABLE_SECONDS)
+    assert tables == [(True, [])]
+    assert bench.run("u") == [(True, ["u"])]
