@@ -26,6 +26,7 @@ from acquisition.errors import (
 )
 from acquisition.link import endpoints
 from acquisition.snapshot import Snapshot, SnapshotReader
+from filters.decisions import command as decisions
 from filters.query_output import document, lines, tables
 from filters.query_request import Request, sections
 
@@ -48,6 +49,8 @@ shardpulse query --set processes --metric cpu_ratio --top 5
 shardpulse query --entity 'qemu*' --latest           each row as fresh as it can be
 shardpulse query --json | jq '.rows[] | select(.state != "current")'
 shardpulse query --set host --watch                  again every second
+shardpulse query hot                                 which hosts are in trouble, and why
+shardpulse query moves                               which VM to move, and where to
 """
 _CODES = (
     EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED,
@@ -62,6 +65,8 @@ _TOP_IN_TERMINAL = 10
 
 def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
+    if argv and argv[0] in decisions.QUESTIONS:
+        return decisions.main(argv)
     options = _parser().parse_args(argv)
     settings = load_checked(options.config)
     shards = endpoints.with_addresses(settings.shards, options.shards)

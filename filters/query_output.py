@@ -113,11 +113,14 @@ def _figures(row: Row, count: int) -> list[str]:
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    """The entity in the first of its rows, with the pid that tells apart processes of one name."""
+    """The entity in the first of its rows, with the pid that tells apart processes of one name, and whether it is a
+    VM that several hosts report."""
     labels, before = [], ""
     for row in rows:
         pid = row.stable.rpartition(":")[2] if row.kind == "process" else ""
-        labels.append("" if row.id and row.id == before else printable(f"{pid} {row.entity}".lstrip()))
+        mark = f"({row.placement})" if row.placement else ""
+        told = " ".join(part for part in (mark, pid, row.entity) if part)
+        labels.append("" if row.id and row.id == before else printable(told))
         before = row.id
     return labels
 
@@ -128,7 +131,8 @@ def _cells(row: Row) -> list[str]:
     return [
         printable(row.host), printable(row.resource_set), printable(row.entity), printable(row.stable) or ABSENT,
         printable(row.metric), exact(row.mean), exact(row.deviation), exact(row.trend), exact(row.last),
-        row.unit or ABSENT, row.validity, age, stale, str(row.tick), row.state,
+        row.unit or ABSENT, row.validity, age, stale, str(row.tick),
+        f"{row.state},{row.placement}" if row.placement else row.state,
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from acquisition.errors import DataError
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection, entity_keys
 
@@ -38,12 +39,12 @@ def sections(snapshot: Snapshot, request: Request) -> list[Section]:
     """What the request selects. Raises DataError naming the first pattern that matches nothing."""
     blocks = _check(request, snapshot.blocks)
     selection = Selection.of((), (), request.entities, request.metrics)
-    found = [_section(block, selection, request.top) for block in blocks]
+    found = [_section(block, selection, request.top, snapshot.placements) for block in blocks]
     return [section for section in found if section.rows]
 
 
-def _section(block: Block, selection: Selection, top: int) -> Section:
-    rows = list(rows_of([block], selection))
+def _section(block: Block, selection: Selection, top: int, placements: Placements) -> Section:
+    rows = list(rows_of([block], selection, placements))
     best: dict[str, float] = {}
     for row in rows:  # the first metric that was selected decides, cpu_ratio where it is among them
         if row.id not in best or row.metric == "cpu_ratio":

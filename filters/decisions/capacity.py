@@ -1,0 +1,71 @@
+"""What a VM needs and what a host has, in the same units: cores, bytes, bytes per second (pure).
+
+None where a figure is missing or was never valid: whoever asks then abstains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
+
+CPU_CORES = "cpu_ratio"  #: of a VM or process, in cores
+CPU_COUNT = "cpu_count"
+MEMORY_ASSIGNED = "memory_assigned_bytes"
+MEMORY_RESIDENT = "memory_resident_bytes"
+MEMORY_TOTAL = "memory_total_bytes"
+LINK_SPEED = "link_speed_bytes_per_second"
+RECEIVED = "network_receive_bytes_per_second"
+SENT = "network_transmit_bytes_per_second"
+_FRESH_SECONDS = 3.0
+
+
+def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
+    """The moving average of a metric that was valid within the last 3 s and its interval."""
+    reading = readings.get(metric)
+    if reading is None or reading.stale_seconds is None:
+        return None
+    return reading.mean if reading.stale_seconds <= _FRESH_SECONDS + reading.interval else None
+
+
+def memory_metric(vm: Vm) -> str:
+    """Which figure stands for a VM's RAM: what it was given; for a process, given nothing, its resident set."""
+    return MEMORY_ASSIGNED if mean(vm.readings, MEMORY_ASSIGNED) is not None else MEMORY_RESIDENT
+
+
+def memory(vm: Vm) -> float | None:
+    """A VM's RAM in bytes: what a migration may have to copy and a destination must have."""
+    return mean(vm.readings, memory_metric(vm))
+
+
+def demand(vm: Vm, resource: str) -> float | None:
+    """What a VM takes of a resource, absolute."""
+    if resource == CPU:
+        return mean(vm.readings, CPU_CORES)
+    if resource == MEMORY:
+        return memory(vm)
+    if resource == NETWORK:
+        return _busier(vm.readings)
+    return None
+
+
+def capacity(host: Host, resource: str) -> float | None:
+    """What a host has of a resource in all, in the unit of ``demand``; None where unknown or 0."""
+    metric = {CPU: CPU_COUNT, MEMORY: MEMORY_TOTAL, NETWORK: LINK_SPEED}.get(resource)
+    return (mean(host.readings, metric) or None) if metric is not None else None
+
+
+def share(vm: Vm, host: Host, resource: str) -> float | None:
+    """What a VM would take of a host, as a ratio of its capacity."""
+    needed, there = demand(vm, resource), capacity(host, resource)
+    return needed / there if needed is not None and there is not None else None
+
+
+def used(host: Host, resource: str) -> float | None:
+    """What of a host is in use now, as a ratio of its capacity."""
+    return mean(host.readings, resource)
+
+
+def _busier(readings: Mapping[str, Reading]) -> float | None:
+    received, sent = mean(readings, RECEIVED), mean(readings, SENT)
+    return max(received, sent) if received is not None and sent is not None else None

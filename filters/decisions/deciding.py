@@ -1,0 +1,41 @@
+"""From a picture to hot hosts and moves in one call: what the query command, the service and the views share.
+
+::
+
+    method = method_of(settings.decisions)
+    log = migration_store.read(reader.cluster, method.policy)
+    decided = decide(observe(reader.coherent(), settings.decisions), method, log, hot_before)
+    hot_before = decided.heat.hot                       # hysteresis goes in and comes out as a value
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from filters.decisions.judging import Heat, judge_all
+from filters.decisions.method import Method
+from filters.decisions.migration_store import Log
+from filters.decisions.picture import Picture
+from filters.decisions.plan import Plan, propose
+
+
+class Decided(NamedTuple):
+    """``plan`` is None where the log of migrations could not be read (``blind`` says why): who does not
+    know which VMs are on their way proposes no moves."""
+
+    picture: Picture
+    method: Method
+    heat: Heat
+    plan: Plan | None
+    blind: str = ""
+
+
+def decide(
+    picture: Picture, method: Method, log: Log | str | None, hot_before: frozenset[str] = frozenset()
+) -> Decided:
+    """Judge all hosts and, with a log of migrations, plan moves. A text as ``log`` says why there is none;
+    with None no moves are asked for."""
+    heat = judge_all(picture, method.rule, method.parameters, hot_before)
+    if log is None or isinstance(log, str):
+        return Decided(picture, method, heat, None, log or "")
+    return Decided(picture, method, heat, propose(picture, heat, method, log.migrations, log.now))

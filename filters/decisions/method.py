@@ -1,0 +1,75 @@
+"""How decisions are made: rule with parameters, selection, placement, policy; chosen by the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import msgspec
+
+from acquisition.config.decisions import Decisions
+from acquisition.config.settings import Settings
+from acquisition.errors import ConfigError
+from filters.decisions import placement, rules, selection
+from filters.decisions.placement import Placement
+from filters.decisions.policy import Policy
+from filters.decisions.rule import Parameters, Rule
+from filters.decisions.selection import Selection
+
+
+class Method(NamedTuple):
+    """Everything that is chosen."""
+
+    rule: Rule
+    parameters: Parameters
+    selection: Selection
+    placement: Placement
+    policy: Policy
+
+
+def check(settings: Settings, name: str) -> None:
+    """Refuse what is registered nowhere (entry point group ``shardpulse.checks``). Raises ConfigError."""
+    method_of(settings.decisions, name=name)
+
+
+def method_of(settings: Decisions, rule: str = "", name: str = "configuration") -> Method:
+    """The method that ``[decisions]`` describes, with another rule where one is named.
+
+    Raises ConfigError naming the key for what is not registered or no parameter of its rule.
+    """
+    for key in settings.parameters:
+        parameters_of(settings, key, name)
+    chosen = rule or settings.rule
+    return Method(
+        _pick(rules.REGISTRY, chosen, f"{name}: key decisions.rule: unknown rule"),
+        parameters_of(settings, chosen, name),
+        _pick(selection.REGISTRY, settings.selection, f"{name}: key decisions.selection: unknown selection"),
+        _pick(placement.REGISTRY, settings.placement, f"{name}: key decisions.placement: unknown placement"),
+        settings.policy,
+    )
+
+
+def parameters_of(settings: Decisions, rule: str, name: str = "configuration") -> Parameters:
+    """The parameters of a rule: its defaults with what ``[decisions.parameters]`` says. Raises ConfigError."""
+    where = f"{name}: key decisions.parameters"
+    found: Rule = _pick(rules.REGISTRY, rule, f"{where}: unknown rule")
+    given = settings.parameters.get(rule, {})
+    for key in given:
+        if key not in found.defaults.__struct_fields__:
+            raise ConfigError(f"{where}.{rule}.{key}: unknown key{_hint(key, found.defaults.__struct_fields__)}")
+    try:
+        return msgspec.convert({**msgspec.to_builtins(found.defaults), **given}, type(found.defaults))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}.{rule}: {str(error)[:1].lower()}{str(error)[1:]}") from error
+
+
+def _pick(registry: dict[str, Any], key: str, problem: str) -> Any:
+    if key not in registry:
+        raise ConfigError(f"{problem} {key!r}{_hint(key, registry)}")
+    return registry[key]
+
+
+def _hint(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"

@@ -1,0 +1,135 @@
+"""Migrations as schedulers report them: a log and what follows from it (pure).
+
+A scheduler reports that it has ``started`` a migration, and that it ``finished`` or ``failed``. ``append``
+takes one report; what contradicts the log changes nothing and is told. Whoever replays the same
+reports with the same times comes to the same state, so every reader of the log agrees about cool-downs and moves
+in progress. Times are those of the log's own clock (the shard that keeps it), never a host's or a scheduler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+STARTED = "started"
+FINISHED = "finished"
+FAILED = "failed"
+PHASES = (STARTED, FINISHED, FAILED)
+
+#: The same end of the same migration, reported again within so many seconds, is a repetition of the report.
+_REPEAT_SECONDS = 60.0
+
+
+class Report(NamedTuple):
+    """What a scheduler says: ``vm`` is a VM's stable id, ``source`` and ``destination`` are host ids."""
+
+    vm: str
+    source: str
+    destination: str
+    phase: str
+    reason: str = ""
+
+
+class Migration(NamedTuple):
+    """``started`` is None where only the end was reported, ``ended`` None while it lasts;
+    ``outcome`` is ``started``, ``finished`` or ``failed``."""
+
+    vm: str
+    source: str
+    destination: str
+    started: float | None
+    ended: float | None
+    outcome: str
+    reason: str = ""
+
+
+class Migrations(NamedTuple):
+    """The newest migration of each VM, by VM id; ``given_up_seconds`` after its start one without an end
+    counts as failed without a report."""
+
+    newest: Mapping[str, Migration] = {}
+    given_up_seconds: float = 600.0
+
+    def of(self, vm: str) -> Migration | None:
+        """The newest migration of a VM."""
+        return self.newest.get(vm)
+
+    def in_progress(self, now: float) -> Iterator[Migration]:
+        """Started, not ended, and not given up on."""
+        return (each for each in self.newest.values() if self._lasts(each, now))
+
+    def touched(self, host: str, now: float) -> float | None:
+        """Seconds since a VM last left or reached a host for good; None: not in this log."""
+        ends = [
+            each.ended
+            for each in self.newest.values()
+            if each.ended is not None and each.outcome == FINISHED and host in (each.source, each.destination)
+        ]
+        return max(0.0, now - max(ends)) if ends else None
+
+    def rested(self, vm: str, now: float) -> float | None:
+        """Seconds since a VM's newest migration ended, or was given up on; None: it has none that ended."""
+        newest = self.newest.get(vm)
+        if newest is None or self._lasts(newest, now):
+            return None
+        ended = newest.ended if newest.ended is not None else (newest.started or 0.0) + self.given_up_seconds
+        return max(0.0, now - ended)
+
+    def _lasts(self, each: Migration, now: float) -> bool:
+        return each.ended is None and each.started is not None and now - each.started <= self.given_up_seconds
+
+
+def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, str]:
+    """The state after a report that came at ``at`` (seconds), and what is wrong with the report.
+
+    A report that contradicts the log leaves the state as it is. One that repeats what is known does too,
+    and nothing is wrong with it: a scheduler whose request was cut off may send it again.
+    """
+    problem = _nonsense(report)
+    if problem:
+        return state, problem
+    newest = state.newest.get(report.vm)
+    open_now = newest is not None and state._lasts(newest, at)
+    if report.phase == STARTED:
+        if newest is not None and open_now:
+            return state, "" if _same_way(newest, report) else _contradiction(newest, "is migrating already")
+        return _put(state, Migration(*report[:3], at, None, STARTED, report.reason)), ""
+    if newest is not None and open_now:
+        if not _same_way(newest, report):
+            return state, _contradiction(newest, "is migrating")
+        return _put(state, newest._replace(ended=at, outcome=report.phase, reason=report.reason)), ""
+    if newest is not None and _repeats(newest, report, at):
+        return state, ""
+    return _put(state, Migration(*report[:3], None, at, report.phase, report.reason)), ""
+
+
+def forget(state: Migrations, before: float) -> Migrations:
+    """Without the migrations that ended, or began and never ended, before a moment."""
+    kept = {vm: each for vm, each in state.newest.items() if (each.ended or each.started or 0.0) >= before}
+    return state if len(kept) == len(state.newest) else state._replace(newest=kept)
+
+
+def _nonsense(report: Report) -> str:
+    if report.phase not in PHASES:
+        return f"phase {report.phase!r} is none of {', '.join(PHASES)}"
+    for name, value in (("vm", report.vm), ("source", report.source), ("destination", report.destination)):
+        if not value:
+            return f"{name} is empty"
+    return f"source and destination are the same host {report.source}" if report.source == report.destination else ""
+
+
+def _same_way(one: Migration, report: Report) -> bool:
+    return one[:3] == report[:3]
+
+
+def _repeats(one: Migration, report: Report, at: float) -> bool:
+    recent = one.ended is not None and at - one.ended <= _REPEAT_SECONDS
+    return recent and _same_way(one, report) and one.outcome == report.phase
+
+
+def _contradiction(known: Migration, what: str) -> str:
+    return f"{known.vm} {what} from {known.source} to {known.destination}"
+
+
+def _put(state: Migrations, migration: Migration) -> Migrations:
+    return state._replace(newest={**state.newest, migration.vm: migration})

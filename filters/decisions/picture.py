@@ -1,0 +1,114 @@
+"""The picture: what decision rules see of the data center at one tick, as frozen values.
+
+Rules, VM selection and placement are pure functions over these. Whatever is missing is None, never 0,
+so that arithmetic with it fails loudly instead of making a silent host look idle. ``filters.decisions.observe``
+makes a picture from a snapshot; tests and experiments make theirs by hand.
+
+Every metric of the tables (docs/metrics.md) has its own name here. Beside them stand three derived
+readings that mean the same for hosts and VMs, a ratio of the capacity of the *host*:
+
+``cpu_busy_ratio``      host: 1 - idle - iowait; VM: its CPU time in cores / the cores of its host
+``memory_used_ratio``   host: 1 - available / total; VM: its resident memory / the memory of its host
+``network_used_ratio``  the busier direction / the speed of the links of the host
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from acquisition.snapshot.block import CURRENT, DOWN, LATE
+
+if TYPE_CHECKING:
+    from acquisition.model.inputs import DecisionInputs
+
+__all__ = [
+    "CPU",
+    "CURRENT",
+    "DOWN",
+    "LATE",
+    "MEMORY",
+    "NETWORK",
+    "VALID",
+    "Host",
+    "Picture",
+    "Reading",
+    "Transit",
+    "Vm",
+]
+
+CPU = "cpu_busy_ratio"
+MEMORY = "memory_used_ratio"
+NETWORK = "network_used_ratio"
+VALID = "VALID"  #: acquisition.model.codes.NAMES[VALID]
+
+
+class Reading(NamedTuple):
+    """One metric of one host or VM at the tick of the picture.
+
+    ``recent`` are its valid raw values, oldest first, at most 120; ``recent_means`` the moving averages
+    at the same ticks. Both are empty where the reader did not ask for them. ``validity`` is the code of
+    ``last`` (``VALID``, ``VALID|OUTLIER``, ``MISSING`` …); ``stale_seconds`` runs from the last valid value
+    to this tick and is 0 where ``last`` is valid, None where there never was one.
+    """
+
+    metric: str
+    mean: float | None = None
+    deviation: float | None = None
+    trend: float | None = None  #: units per second
+    last: float | None = None
+    validity: str = "MISSING"
+    age_seconds: float | None = None  #: since the tick was sampled
+    stale_seconds: float | None = None
+    inputs: DecisionInputs | None = None
+    recent: Sequence[float] = ()
+    recent_means: Sequence[float] = ()
+    unit: str = ""
+    interval: float = 1.0  #: seconds between two values
+
+
+class Vm(NamedTuple):
+    """A VM, or a process where a host has no VMs. ``id`` survives migration (uuid; HOST:PID of a process)."""
+
+    id: str
+    name: str
+    host: str  #: id of the host that bears its load; while it migrates, the source
+    state: str = CURRENT  #: current, late, down
+    age_seconds: float | None = None
+    labels: Mapping[str, str] = {}
+    readings: Mapping[str, Reading] = {}
+    migrating: bool = False
+    observed_seconds: float | None = None  #: since its first valid value on this host; None: unknown
+    kind: str = "vm"  #: or process
+    entity: str = ""  #: 64-bit identity in hex, as in rows of a snapshot
+
+
+class Host(NamedTuple):
+    """A host with what runs on it. ``id`` is its identity in 16 hex digits."""
+
+    id: str
+    name: str
+    state: str = CURRENT  #: current, late, down
+    age_seconds: float | None = None
+    labels: Mapping[str, str] = {}
+    readings: Mapping[str, Reading] = {}
+    vms: Sequence[Vm] = ()  #: may be made when it is first looked at
+    reason: str = ""  #: why it is not current
+
+
+class Transit(NamedTuple):
+    """A VM that several hosts report: ids of the VM, of the host that bears its load, of the other one."""
+
+    vm: str
+    source: str
+    destination: str
+
+
+class Picture(NamedTuple):
+    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts."""
+
+    tick: int
+    now: float  #: wall clock of the reader, seconds
+    hosts: tuple[Host, ...]
+    errors: tuple[str, ...] = ()
+    transits: tuple[Transit, ...] = ()

@@ -1,0 +1,86 @@
+"""A host as it would be with a VM more or less (pure).
+
+A VM's load is added to, or taken from, every figure that is a level: averages, raw and recent
+values, median and quartiles. Spread and CUSUM stay what they are, for a constant shift changes neither. How
+many values lay above a threshold becomes all or none of them, by the new level. So any rule can be
+asked whether the host would be hot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from filters.decisions import capacity
+from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
+
+
+def with_vm(host: Host, vm: Vm) -> Host:
+    """The host after ``vm`` has come. Resources whose share is unknown stay as they are."""
+    return loaded(host, vm)._replace(vms=_Joined(host.vms, vm))
+
+
+def without_vm(host: Host, vm: Vm) -> Host:
+    """The host after ``vm`` has left."""
+    return loaded(host, vm, -1.0)._replace(vms=tuple(each for each in host.vms if each.id != vm.id))
+
+
+def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
+    """The host with the load of ``vm`` added, or taken away; its VMs as they are."""
+    readings = dict(host.readings)
+    for resource in (CPU, MEMORY, NETWORK):
+        reading, part = readings.get(resource), _part(host, vm, resource, sign)
+        if reading is not None and part is not None:
+            readings[resource] = shift(reading, sign * part)
+    return host._replace(readings=readings)
+
+
+def _part(host: Host, vm: Vm, resource: str, sign: float) -> float | None:
+    """A VM that comes may need all that it was given, one that leaves frees only what it uses."""
+    if resource == MEMORY and sign < 0:
+        resident, total = capacity.mean(vm.readings, capacity.MEMORY_RESIDENT), capacity.capacity(host, MEMORY)
+        return resident / total if resident is not None and total is not None else None
+    return capacity.share(vm, host, resource)
+
+
+class _Joined(Sequence[Vm]):
+    """VMs and one more, without making those that have not been looked at yet."""
+
+    def __init__(self, there: Sequence[Vm], more: Vm) -> None:
+        self._there, self._more = there, more
+
+    @overload
+    def __getitem__(self, index: int) -> Vm: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Vm]: ...
+    def __getitem__(self, index: int | slice) -> Vm | Sequence[Vm]:
+        return (*self._there, self._more)[index]
+
+    def __iter__(self) -> Iterator[Vm]:
+        yield from self._there
+        yield self._more
+
+    def __len__(self) -> int:
+        return len(self._there) + 1
+
+
+def shift(reading: Reading, by: float) -> Reading:
+    """A reading whose level is ``by`` higher."""
+    inputs = reading.inputs
+    if inputs is not None:
+        mean = _plus(reading.mean, by)
+        moved = inputs._replace(median=_plus(inputs.median, by), q1=_plus(inputs.q1, by), q3=_plus(inputs.q3, by))
+        if mean is not None:
+            moved = moved._replace(above=inputs.counted_valid if mean > inputs.threshold else 0)
+        inputs = moved
+    return reading._replace(
+        mean=_plus(reading.mean, by),
+        last=_plus(reading.last, by),
+        inputs=inputs,
+        recent=tuple(value + by for value in reading.recent),
+        recent_means=tuple(value + by for value in reading.recent_means),
+    )
+
+
+def _plus(value: float | None, by: float) -> float | None:
+    return None if value is None else value + by

@@ -1,0 +1,114 @@
+"""The three ratios that rules compare, from what the tables have (pure).
+
+Where the filter derives them itself at every tick (filters.inputs.derived) its figures are taken; these are for
+shards whose filter does not, and for VMs, whose ratio needs the capacity of their host. They are put together
+from averages: exact for CPU (linear), close for memory and network (a capacity hardly changes).
+A derived value is as valid, as old and as stale as the worst of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from filters.decisions import capacity
+from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
+
+Readings = Mapping[str, Reading]
+_IDLE = "cpu_idle_ratio"
+_IOWAIT = "cpu_iowait_ratio"
+_AVAILABLE = "memory_available_bytes"
+
+
+def host_cpu(readings: Readings) -> Reading | None:
+    """1 - idle - iowait."""
+    return _combine(CPU, readings, (_IDLE, _IOWAIT), lambda idle, iowait: 1.0 - idle - iowait)
+
+
+def host_memory(readings: Readings) -> Reading | None:
+    """1 - available / total."""
+    parts = (_AVAILABLE, capacity.MEMORY_TOTAL)
+    return _combine(MEMORY, readings, parts, lambda available, total: 1.0 - available / total)
+
+
+def host_network(readings: Readings) -> Reading | None:
+    """The busier direction of the speed of the links."""
+    parts = (capacity.RECEIVED, capacity.SENT, capacity.LINK_SPEED)
+    return _combine(NETWORK, readings, parts, lambda received, sent, speed: max(received, sent) / speed)
+
+
+HOST = {CPU: host_cpu, MEMORY: host_memory, NETWORK: host_network}
+
+
+def of_vm(host: Readings) -> dict[str, Callable[[Readings], Reading | None]]:
+    """The same for a VM of a host with these readings."""
+
+    def cpu(vm: Readings) -> Reading | None:
+        return _share(CPU, vm.get(capacity.CPU_CORES), _there(host, capacity.CPU_COUNT))
+
+    def memory(vm: Readings) -> Reading | None:
+        return _share(MEMORY, vm.get(capacity.MEMORY_RESIDENT), _there(host, capacity.MEMORY_TOTAL))
+
+    def network(vm: Readings) -> Reading | None:
+        busier = _combine(NETWORK, vm, (capacity.RECEIVED, capacity.SENT), max)
+        return _share(NETWORK, busier, _there(host, capacity.LINK_SPEED))
+
+    return {CPU: cpu, MEMORY: memory, NETWORK: network}
+
+
+def _there(host: Readings, metric: str) -> float | None:
+    return capacity.mean(host, metric) or None
+
+
+def _share(name: str, part: Reading | None, whole: float | None) -> Reading | None:
+    """A reading in parts of a capacity, its inputs and recent values too."""
+    if part is None or whole is None:
+        return None
+    by = 1.0 / whole
+    inputs = part.inputs
+    if inputs is not None:
+        inputs = inputs._replace(
+            threshold=inputs.threshold * by, cusum=inputs.cusum * by,
+            median=_times(inputs.median, by), mad=_times(inputs.mad, by),
+            q1=_times(inputs.q1, by), q3=_times(inputs.q3, by),
+        )  # fmt: skip
+    return part._replace(
+        metric=name, unit="ratio", mean=_times(part.mean, by), last=_times(part.last, by),
+        deviation=_times(part.deviation, by), trend=_times(part.trend, by), inputs=inputs,
+        recent=tuple(value * by for value in part.recent),
+        recent_means=tuple(value * by for value in part.recent_means),
+    )  # fmt: skip
+
+
+def _combine(name: str, readings: Readings, parts: tuple[str, ...], formula: Callable[..., float]) -> Reading | None:
+    """A reading of several; None where one of them is not there at all."""
+    found = [readings[part] for part in parts if part in readings]
+    if len(found) < len(parts):
+        return None
+    worst = next((part for part in found if not part.validity.startswith(VALID)), found[0])
+    stale = [part.stale_seconds for part in found]
+    ages = [part.age_seconds for part in found if part.age_seconds is not None]
+    return Reading(
+        name,
+        mean=_apply(formula, [part.mean for part in found]),
+        last=_apply(formula, [part.last for part in found]),
+        validity=worst.validity,
+        age_seconds=max(ages, default=None),
+        stale_seconds=None if None in stale else max(seconds for seconds in stale if seconds is not None),
+        unit="ratio",
+        interval=found[0].interval,
+    )
+
+
+def _apply(formula: Callable[..., float], values: list[float | None]) -> float | None:
+    """The formula of values that are all there; None too where it divides by 0."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    try:
+        return formula(*known)
+    except ZeroDivisionError:
+        return None
+
+
+def _times(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by

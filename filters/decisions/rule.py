@@ -1,0 +1,61 @@
+"""The protocol of decision rules.
+
+A rule is a pure function ``(host or VM, parameters, was_hot) -> Verdict``. It keeps no state: whether its
+subject was hot before comes in as a value (only rules with hysteresis look at it). A new rule is one file in
+``filters/decisions/rules/`` with its Parameters, its function and its RULE, one line in the registry there,
+and one test against a scalar transcription of its formula.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from msgspec import Meta, Struct
+
+from filters.decisions.picture import CPU, Host, Vm
+from filters.decisions.verdict import Verdict
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Window = Annotated[int, Meta(ge=1, le=120)]  #: as many values as a reading keeps at most
+
+
+class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the parameters of all rules.
+
+    ``smoothed`` takes the moving average where a formula says u, in place of the raw value.
+    ``stale_seconds`` is how long ago the last valid value may lie; beyond, the rule abstains.
+    """
+
+    smoothed: bool = True
+    stale_seconds: NotNegative = 3.0
+
+
+class OneMetric(Parameters, frozen=True):
+    """Parameters of a rule that looks at one metric, a ratio of a capacity."""
+
+    metric: str = CPU
+
+
+class Judge(Protocol):
+    """The function of a rule."""
+
+    def __call__(self, subject: Host | Vm, parameters: Any, was_hot: bool = False, /) -> Verdict:
+        """The verdict on one host or VM."""
+        ...
+
+
+class Rule(NamedTuple):
+    """One registration: ``source`` cites where the formula comes from, ``defaults`` are of its own Parameters type.
+
+    ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
+    where the window (and the threshold) of ``[filter.inputs]`` are the rule's.
+    """
+
+    name: str
+    title: str
+    source: str
+    defaults: Parameters
+    judge: Judge
+    history: bool = False

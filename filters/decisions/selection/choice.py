@@ -1,0 +1,30 @@
+"""The protocol of VM selection.
+
+A selection ranks the VMs of a hot host that may be moved. It is a pure function ``(VM, host) -> Worth``; a new
+one is one file here with its function and its SELECTION, one line in the registry, and one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from filters.decisions.picture import Host, Vm
+from filters.decisions.verdict import Figure
+
+
+class Worth(NamedTuple):
+    """``key`` orders VMs, the greatest is moved first; None: a figure is MISSING, ``reason`` says which."""
+
+    key: tuple[float, ...] | None
+    reason: str
+    figures: tuple[Figure, ...] = ()
+
+
+class Selection(NamedTuple):
+    """One registration; ``source`` cites where it comes from."""
+
+    name: str
+    title: str
+    source: str
+    worth: Callable[[Vm, Host], Worth]

@@ -1,0 +1,27 @@
+"""All that a plan is made from, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from filters.decisions.migrations import Migrations
+from filters.decisions.picture import Host
+from filters.decisions.policy import Policy
+from filters.decisions.rule import Parameters, Rule
+from filters.decisions.verdict import Verdict
+
+
+class Situation(NamedTuple):
+    """``hosts`` are as projected: with the load of VMs that are on their way to them, or have been
+    proposed to be. ``moving`` counts migrations in progress and proposals per host id. ``now`` is
+    the clock of the log of migrations."""
+
+    hosts: Mapping[str, Host]
+    verdicts: Mapping[str, Verdict]
+    moving: Mapping[str, int]
+    migrations: Migrations
+    rule: Rule
+    parameters: Parameters
+    policy: Policy
+    now: float

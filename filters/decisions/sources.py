@@ -1,0 +1,64 @@
+"""Decision inputs and recent values for the readings of a picture, from what the filter keeps beside the averages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.model import codes
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.inputs import DerivedReading, InputsTable, Owner, RecentTable, read_inputs, read_recent
+from acquisition.snapshot.rows import finite
+from filters.decisions.picture import Reading
+from filters.decisions.rule import Rule
+
+_HOST_SET = "host"
+_RATIO = "ratio"
+
+
+class TickInputs:
+    """Completes readings (filters.decisions.block_readings.Inputs) from tables of the snapshot's own ticks."""
+
+    def __init__(self, tables: Mapping[Owner, InputsTable], recent: Mapping[Owner, RecentTable] | None = None) -> None:
+        self._tables = tables
+        self._recent = recent or {}
+
+    def complete(self, block: Block, row: int, metric: str, reading: Reading | None) -> Reading | None:
+        """The reading with its inputs; of a metric that the filter derives, the whole reading."""
+        owner = (block.host_id, block.set_id)
+        table = self._tables.get(owner)
+        if table is None or row >= table.rows:
+            return reading
+        if reading is None:
+            derived = table.derived(row, metric)
+            if derived is None:
+                return None
+            reading = _of_derived(metric, block, derived)
+        reading = reading._replace(inputs=table.inputs(row, metric))
+        recent = self._recent.get(owner)
+        if recent is None or reading.inputs is None:
+            return reading
+        values, means = recent.valid_values(int(table.record.ids[row]), metric)
+        return reading._replace(recent=tuple(values), recent_means=tuple(means))
+
+
+def inputs_of(cluster: Cluster, layout: Layout, snapshot: Snapshot, rule: Rule) -> TickInputs:
+    """What a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them.
+
+    Raises ShardError when no shard answers at all.
+    """
+    tables = read_inputs(cluster, layout, snapshot.blocks)
+    if not rule.history:
+        return TickInputs(tables)
+    owners = [(block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == _HOST_SET]
+    return TickInputs(tables, read_recent(cluster, layout, [owner for owner in owners if owner in tables]))
+
+
+def _of_derived(metric: str, block: Block, derived: DerivedReading) -> Reading:
+    deviation = None if derived.variance is None else math.sqrt(max(0.0, derived.variance))
+    return Reading(
+        metric, derived.mean, deviation, derived.trend, derived.last, codes.name_of(derived.code),
+        finite(block.age_seconds), derived.stale_seconds, unit=_RATIO, interval=block.interval or 1.0,
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""What a rule answers: hot, not hot, or that it abstains and why; with the figures that it used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from filters.decisions.picture import Reading
+
+HOT = "hot"
+NOT_HOT = "not hot"
+ABSTAINS = "abstains"
+
+
+class Figure(NamedTuple):
+    """One number of an explanation. What was measured has ``validity`` and ``age_seconds``; what was
+    configured or computed from other figures has neither."""
+
+    name: str
+    value: float | None
+    unit: str = ""
+    validity: str = ""
+    age_seconds: float | None = None
+    stale_seconds: float | None = None
+
+
+class Verdict(NamedTuple):
+    """``outcome`` is HOT, NOT_HOT or ABSTAINS; ``reason`` one sentence for people. ``excess`` orders
+    hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown)."""
+
+    outcome: str
+    reason: str
+    figures: tuple[Figure, ...] = ()
+    excess: float | None = None
+
+
+def abstain(reason: str, *figures: Figure) -> Verdict:
+    """The rule does not know, and says why."""
+    return Verdict(ABSTAINS, reason, figures)
+
+
+def decide(hot: bool, reason: str, excess: float, *figures: Figure) -> Verdict:
+    """Hot or not hot."""
+    return Verdict(HOT if hot else NOT_HOT, reason, figures, excess)
+
+
+def measured(name: str, value: float | None, reading: Reading) -> Figure:
+    """A figure with the age and validity of the reading that it comes from."""
+    return Figure(name, value, reading.unit, reading.validity, reading.age_seconds, reading.stale_seconds)
