@@ -1,0 +1,161 @@
+"""``python -m experiments.serve_load``: requests a second and latency of the query service, the pipeline running."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
+from experiments import machine, pipeline, usage
+from experiments.options import Options
+from experiments.serve_load import wrk
+from experiments.serve_load.host_figures import HostFigures
+from experiments.serve_load.service import Service, serving
+
+_RESULTS = Path(__file__).resolve().parents[1] / "results"
+_LEAST_RATE = 2000.0
+_MOST_P99 = 10.0  #: milliseconds
+_WARM_UP = 40.0  #: the windows of the rules must be full
+
+_DESCRIPTION = """\
+Load the query service with wrk while the whole pipeline runs on the same machine: emulated hosts with
+their VMs at 1 Hz, real shards, the real filter, `shardpulse serve` pinned to one core. One host in
+twenty is overloaded all the time. The targets of /v1/hot are 2,000 requests/s and 10 ms at the
+99th percentile."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.serve_load --hosts 100 --seconds 10
+  python -m experiments.serve_load --hosts 100 --seconds 10 --json --save serve-load
+
+exit codes: 0 the targets are met, 1 they are not, or answers failed, 2 wrong options, 69 a part could not be
+reached, or there is no wrk (apt install wrk), 73 no port, core or file could be had"""
+
+#: What is asked for: name, path, headers.
+REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("hot", "/v1/hot", ()),
+    ("hot_gzip", "/v1/hot", ("Accept-Encoding: gzip",)),
+    ("moves", "/v1/moves", ()),
+    ("hosts_cpu", "/v1/hosts?metric=cpu_busy_ratio&fields=mean,validity", ()),
+)
+
+
+def main(argv: list[str]) -> int:
+    """Measure, print, and say whether the targets are met."""
+    given = _parse(argv)
+    try:
+        figures = measure(given)
+    except ShardpulseError as error:
+        print(f"serve_load: {error}", file=sys.stderr)
+        return error.exit_code
+    failures = _failures(figures)
+    document = {
+        **machine.provenance(argv, "experiments.serve_load"),
+        "machine": machine.describe(),
+        "passed": not failures,
+        "failures": failures,
+        **figures,
+    }
+    if given.save:
+        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document) if given.json else _format(document))
+    return EXIT_FAILURE if failures else EXIT_OK
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    options = Options(hosts=given.hosts, entities=given.entities, metrics=given.metrics, warmup=given.warm_up)
+    with tempfile.TemporaryDirectory(prefix="shardpulse-serve-") as name:
+        directory = Path(name)
+        with pipeline.running(options, directory) as parts:
+            hot = max(1, given.hosts // 20)
+            figures = HostFigures(parts.shards.connect(), given.hosts, hot, options.seed)
+            try:
+                parts.start()
+                with serving(parts.shards.addresses, directory, _last_core()) as service:
+                    parts.run(given.warm_up)
+                    service.wait_for(given.hosts, hot)
+                    return _loads(parts, service, given)
+            finally:
+                figures.close()
+
+
+def _loads(parts: pipeline.Pipeline, service: Service, given: argparse.Namespace) -> dict[str, Any]:
+    roles = {**parts.roles, "service": [service.pid]}
+    before, mark = usage.read(roles), parts.mark()
+    time.sleep(min(5.0, float(given.seconds)))
+    idle = usage.cores(before, usage.read(roles))["service"]
+    found = {}
+    for name, path, headers in REQUESTS:
+        began = usage.read(roles)
+        load = wrk.run(service.url(path), given.seconds, given.connections, headers)
+        cores = usage.cores(began, usage.read(roles))
+        found[name] = {**load._asdict(), "cores": {role: round(value, 3) for role, value in cores.items()}}
+    after = parts.mark()
+    seconds = after.usage.at - mark.usage.at
+    return {
+        "hosts": given.hosts,
+        "connections": given.connections,
+        "seconds": given.seconds,
+        "answer_bytes": len(json.dumps(service.ask("/v1/hot"), separators=(",", ":"))),
+        "service_cores_without_requests": round(idle, 4),
+        "service_memory_bytes": usage.pss_bytes(service.pid),
+        "samples_smoothed_per_second": round((after.shards.applied - mark.shards.applied) / seconds),
+        "loads": found,
+    }
+
+
+def _failures(figures: dict[str, Any]) -> list[str]:
+    hot = figures["loads"]["hot"]
+    failures = [f"{name}: {load['failed']} answers failed" for name, load in figures["loads"].items() if load["failed"]]
+    if hot["requests_per_second"] < _LEAST_RATE:
+        failures.append(f"/v1/hot: {hot['requests_per_second']:.0f} requests/s, {_LEAST_RATE:.0f} are asked for")
+    if hot["p99"] > _MOST_P99:
+        failures.append(f"/v1/hot: p99 {hot['p99']} ms, at most {_MOST_P99} are asked for")
+    return failures
+
+
+def _last_core() -> int:
+    return max(os.sched_getaffinity(0))
+
+
+def _format(document: dict[str, Any]) -> str:
+    rows = [
+        document["command"],
+        f"{document['hosts']} hosts, {document['samples_smoothed_per_second']} samples/s smoothed meanwhile; "
+        f"the answer of /v1/hot has {document['answer_bytes']} bytes; without requests the service takes "
+        f"{document['service_cores_without_requests']:.1%} of a core",
+    ]
+    for name, load in document["loads"].items():
+        rate, cores = f"{load['requests_per_second']:>9.0f} requests/s", f"{load['cores']['service']:.2f} cores"
+        rows.append(f"  {name:<10} {rate}   p50 {load['p50']} ms   p99 {load['p99']} ms   {cores}")
+    rows += [f"FAILED: {failure}" for failure in document["failures"]]
+    return "\n".join(rows)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    made = argparse.ArgumentParser(
+        prog="python -m experiments.serve_load",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
+    made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
+    made.add_argument("--metrics", type=int, default=5, metavar="N", help="metrics of each row (default 5)")
+    made.add_argument("--seconds", type=int, default=10, metavar="S", help="of each load (default 10)")
+    made.add_argument("--connections", type=int, default=8, metavar="N", help="of wrk (default 8)")
+    made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first load (default 40)")
+    made.add_argument("--json", action="store_true", help="one JSON document")
+    made.add_argument("--save", metavar="NAME", help="also into experiments/results/NAME.json")
+    return made.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""The service under load: ``shardpulse serve`` on one core, asked until it has something to say."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from acquisition import lifeline
+from acquisition.errors import UnavailableError
+
+_READY_SECONDS = 60.0
+
+
+class Service:
+    """A running service; ``pid`` and ``port`` are its own."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.pid = process.pid
+        self.port = port
+
+    def url(self, path: str) -> str:
+        """Where a path is."""
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def ask(self, path: str) -> Any:
+        """The JSON answer of a path; None unless it is 200."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30.0)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            return json.loads(body) if answer.status == 200 else None
+        finally:
+            connection.close()
+
+    def wait_for(self, hosts: int, hot: int) -> None:
+        """Until so many hosts are there and judged. Raises UnavailableError when that takes too long."""
+        deadline = time.monotonic() + _READY_SECONDS
+        while True:
+            found = self.ask("/v1/hot")
+            if found and found["hosts"] == hosts and len(found["hot"]) >= hot and not found["abstained"]:
+                return
+            if time.monotonic() > deadline:
+                seen = {key: len(found[key]) for key in ("hot", "abstained")} if found else "nothing"
+                raise UnavailableError(f"the service does not see {hosts} hosts, {hot} of them hot, but {seen}")
+            time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def serving(addresses: Sequence[object], directory: Path, core: int) -> Iterator[Service]:
+    """The service, pinned to one core, until the end of the block."""
+    config = directory / "serve.toml"
+    listed = ", ".join(f'"{address}"' for address in addresses)
+    config.write_text(f"[shards]\naddresses = [{listed}]\n[serve]\nbind = '127.0.0.1:0'\n")
+    command = lifeline.tied([sys.executable, "-m", "acquisition", "serve", "--config", str(config)])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            os.sched_setaffinity(process.pid, {core})  # before it has threads: they inherit it
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise UnavailableError("the service did not start")
+            yield Service(process, int(line.rpartition(":")[2]))
+        finally:
+            process.terminate()
+            process.wait(10.0)

@@ -1,0 +1,61 @@
+// Whether what is shown is current, and saying so when it is not: live, stale, trouble, disconnected.
+
+import { byId, setText } from "./dom.js";
+import { age, printable } from "./text.js";
+
+const LEAST_STALE_SECONDS = 3;
+
+/** Returns what the stream reports to. Time is the browser's monotonic clock: clocks of machines may differ. */
+export function watchConnection() {
+  const state = { kind: "connecting", reason: "", heard: null, gap: 1 };
+  const show = () => render(state);
+  setInterval(show, 500);
+  return {
+    tick() {
+      const now = performance.now();
+      if (state.heard !== null) state.gap = Math.min(60, 0.8 * state.gap + 0.2 * ((now - state.heard) / 1000));
+      Object.assign(state, { kind: "live", reason: "", heard: now });
+      show();
+    },
+    trouble(reason) {
+      Object.assign(state, { kind: "trouble", reason });
+      show();
+    },
+    opened() {
+      if (state.kind === "disconnected") Object.assign(state, { kind: "connecting", gap: 1 });
+      show();
+    },
+    closed(reason) {
+      Object.assign(state, { kind: "disconnected", reason });
+      show();
+    },
+    get current() {
+      return kindOf(state) === "live";
+    },
+  };
+}
+
+const sinceHeard = (state) => (state.heard === null ? null : (performance.now() - state.heard) / 1000);
+
+function kindOf(state) {
+  const since = sinceHeard(state);
+  const late = since !== null && since > Math.max(LEAST_STALE_SECONDS, 3 * state.gap);
+  return late && (state.kind === "live" || state.kind === "connecting") ? "stale" : state.kind;
+}
+
+function render(state) {
+  const kind = kindOf(state);
+  const since = sinceHeard(state);
+  const texts = {
+    disconnected: `Disconnected: ${state.reason}.`,
+    trouble: "The service has no current picture.",
+    stale: "Stale: no new tick has come.",
+  };
+  document.body.dataset.connection = kind;
+  const banner = byId("banner");
+  banner.hidden = !(kind in texts);
+  setText(byId("banner-text"), texts[kind] ?? ""); // read aloud when it changes; what counts on stands beside it
+  const old = since === null ? "Nothing has been received yet." : `What is shown is ${age(since)} old.`;
+  setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${old} Trying again.`);
+  setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind);
+}

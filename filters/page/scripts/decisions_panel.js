@@ -1,0 +1,85 @@
+// Hot hosts with the reason, proposed moves with theirs, what was refused and why, where the rule abstains.
+
+import { byId, element, keyed, setText } from "./dom.js";
+import { figuresText } from "./figures.js";
+import { count, printable } from "./text.js";
+
+const MOST = 50; // of a list; the rest is counted
+const state = { hot: null, moves: null };
+let parts = null;
+let open = () => {};
+
+/** Build the panel; `onOpen(id, name)` is called for a host that was chosen. */
+export function startDecisions(onOpen) {
+  open = onOpen;
+  parts = {
+    blind: element("p", { class: "wrong", hidden: true }),
+    movesTitle: element("h3", {}, "Proposed moves"), moves: element("ol"),
+    hotTitle: element("h3", {}, "Hot hosts"), hot: element("ul"),
+    refused: more("refused"), abstained: more("not judged"),
+  };
+  byId("decisions").append(
+    parts.blind, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.refused.node, parts.abstained.node,
+  );
+}
+
+export function showHot(document) {
+  state.hot = document;
+  setText(byId("rule"), `rule: ${document.rule.title}`);
+  setText(parts.hotTitle, `${count(document.hot.length, "hot host")}`);
+  keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
+  fill(parts.abstained, document.abstained, (row) => row.id, (row) => `${printable(row.host)} (${row.state}): ${printable(row.reason)}`, "not judged: the rule abstains");
+}
+
+export function showMoves(document) {
+  state.moves = document;
+  parts.blind.hidden = !document.blind;
+  setText(parts.blind, document.blind ? `No moves can be proposed: ${document.blind}` : "");
+  setText(parts.movesTitle, document.blind ? "Moves: unknown" : count(document.moves.length, "proposed move"));
+  keyed(parts.moves, document.moves.slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
+  const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
+  fill(parts.refused, document.refused, (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
+}
+
+/** What the rule says of a host: its verdict, or null when it is not hot and was judged. */
+export function verdictOf(id) {
+  return [...(state.hot?.hot ?? []), ...(state.hot?.abstained ?? [])].find((row) => row.id === id) ?? null;
+}
+
+function hotCard(row) {
+  const name = element("button", { type: "button", class: "link route", onclick: () => open(row.id, row.host) });
+  return element("li", { class: "card hot" }, name, element("p"), element("p", { class: "figures" }));
+}
+
+function updateHot(node, row) {
+  const [name, reason, figures] = node.children;
+  setText(name, printable(row.host));
+  setText(reason, printable(row.reason));
+  setText(figures, figuresText(row.figures));
+}
+
+function moveCard() {
+  const why = ["why this host", "why this VM", "why there"].flatMap((label) => [element("dt", {}, label), element("dd")]);
+  const figures = element("details", {}, element("summary", {}, "figures"), element("p", { class: "figures" }));
+  return element("li", { class: "card move" }, element("p", { class: "route" }), element("dl", {}, ...why), figures);
+}
+
+function updateMove(node, row) {
+  const [route, list, figures] = node.children;
+  setText(route, `${printable(row.vm.name)}: ${printable(row.source.host)} → ${printable(row.destination.host)}`);
+  const reasons = [row.why.host, row.why.vm, row.why.destination];
+  list.querySelectorAll("dd").forEach((place, index) => setText(place, printable(reasons[index].reason)));
+  setText(figures.lastChild, reasons.map((each) => figuresText(each.figures)).filter(Boolean).join("; "));
+}
+
+function more(label) {
+  const [title, list] = [element("summary", {}, label), element("ul")];
+  return { node: element("details", { hidden: true }, title, list), title, list };
+}
+
+function fill(part, rows, keyOf, textOf, label) {
+  part.node.hidden = rows.length === 0;
+  setText(part.title, `${rows.length} ${label}${rows.length > MOST ? ` (the first ${MOST})` : ""}`);
+  const shown = new Map(rows.slice(0, MOST).map((row) => [keyOf(row), row]));
+  keyed(part.list, [...shown.values()], keyOf, () => element("li"), (node, row) => setText(node, textOf(row)));
+}

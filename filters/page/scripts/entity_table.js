@@ -1,0 +1,87 @@
+// VMs and processes of a host: figures, their age and validity; sortable, chosen by name.
+
+import { element, keyed, setAttribute, setText } from "./dom.js";
+import { age, present, printable, quantity } from "./text.js";
+
+const COLUMNS = [
+  { label: "name", sort: (row) => row.name.toLowerCase() },
+  { label: "kind", sort: (row) => row.kind },
+  { label: "CPU (cores)", metric: "cpu_ratio" },
+  { label: "memory", metric: "memory_resident_bytes" },
+  { label: "receive", metric: "network_receive_bytes_per_second" },
+  { label: "transmit", metric: "network_transmit_bytes_per_second" },
+  { label: "last valid", sort: (row) => oldest(row) ?? Infinity },
+];
+const MOST = 400; // rows that are shown; the filter of a host with more is its table's order
+
+export class EntityTable {
+  constructor(onChoose) {
+    this.onChoose = onChoose;
+    this.sorting = { column: 2, down: true };
+    this.chosen = "";
+    this.rows = [];
+    this.body = element("tbody");
+    this.heads = COLUMNS.map((column, index) =>
+      element("th", { scope: "col" }, element("button", { type: "button", onclick: () => this.sort(index) }, column.label)),
+    );
+    this.table = element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)), this.body);
+    this.empty = element("p", { class: "empty" });
+    this.node = element("div", {}, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "VMs and processes" }, this.table), this.empty);
+  }
+
+  /** `state` is that of the host: one that is not current has no figures. */
+  show(entities, chosen, state) {
+    Object.assign(this, { rows: entities, chosen, state });
+    this.render();
+  }
+
+  sort(column) {
+    this.sorting = { column, down: this.sorting.column === column ? !this.sorting.down : column > 1 };
+    this.render();
+  }
+
+  render() {
+    const { column, down } = this.sorting;
+    const wanted = COLUMNS[column];
+    const rank = wanted.sort ?? ((row) => row.readings?.[wanted.metric]?.mean ?? -Infinity);
+    const sorted = [...this.rows].sort((one, other) => (down ? -1 : 1) * compare(rank(one), rank(other)));
+    this.heads.forEach((head, index) => setAttribute(head, "aria-sort", index === column ? (down ? "descending" : "ascending") : null));
+    keyed(this.body, sorted.slice(0, MOST), (row) => row.id, (row) => this.make(row), (node, row) => this.update(node, row));
+    this.table.hidden = !sorted.length;
+    setText(this.empty, sorted.length > MOST ? `${sorted.length - MOST} more are not shown` : sorted.length ? "" : "nothing is known to run here");
+  }
+
+  make(row) {
+    const name = element("button", { type: "button", class: "link", onclick: () => this.onChoose(row.id) });
+    return element("tr", {}, element("td", {}, name, " ", element("span", { class: "badge warn", hidden: true })), ...COLUMNS.slice(1).map(() => element("td")));
+  }
+
+  update(node, row) {
+    const [name, , shadow] = node.firstChild.childNodes;
+    setText(name, printable(row.name) || "(no name)");
+    shadow.hidden = !row.shadow;
+    setText(shadow, row.shadow ? "migrating, load is elsewhere" : "");
+    setAttribute(node, "class", row.id === this.chosen ? "chosen" : "");
+    setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
+    setText(node.children[1], row.kind);
+    COLUMNS.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state));
+    const valid = oldest(row);
+    setText(node.children[6], this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);
+  }
+}
+
+function cell(node, reading, state) {
+  const missing = state !== "current" || !reading || !present(reading.mean);
+  const word = state !== "current" ? state : (reading?.validity ?? "missing").toLowerCase();
+  setText(node, missing ? word : quantity(reading.mean, reading.unit === "cores" ? "" : reading.unit));
+  setAttribute(node, "class", missing ? "missing" : null);
+  setAttribute(node, "title", reading ? `raw ${quantity(reading.last, reading.unit)}, ${reading.validity}` : null);
+}
+
+/** Seconds from the last valid value of CPU, or of what there is, to this tick; null: never. */
+function oldest(row) {
+  const known = Object.values(row.readings ?? {}).map((reading) => reading.stale_seconds).filter(present);
+  return known.length ? Math.min(...known) : null;
+}
+
+const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);

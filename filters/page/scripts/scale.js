@@ -1,0 +1,40 @@
+// Colours of load: from calm blue over amber to red, also told apart by those who see no red and green. No value has no
+// colour of the scale: it is hatched grey.
+
+const STOPS = {
+  light: [[0, 228, 236, 246], [0.5, 150, 187, 226], [0.7, 244, 200, 98], [0.85, 232, 116, 50], [1, 176, 18, 44]],
+  dark: [[0, 31, 42, 62], [0.5, 56, 98, 152], [0.7, 196, 146, 46], [0.85, 222, 96, 40], [1, 255, 66, 92]],
+};
+const STEPS = 100;
+const known = {};
+
+/** Colours of 0 to 100 per cent as little-endian RGBA words for image data; above is as the last. */
+export function palette(theme) {
+  known[theme] ??= Uint32Array.from({ length: STEPS + 1 }, (_, step) => word(mixed(STOPS[theme], step / STEPS)));
+  return known[theme];
+}
+
+/** The colour of a ratio as CSS text. */
+export function css(theme, ratio) {
+  const [red, green, blue] = mixed(STOPS[theme], ratio);
+  return `rgb(${red} ${green} ${blue})`;
+}
+
+/** Whether text on the colour of a ratio should be dark. */
+export function darkText(theme, ratio) {
+  const [red, green, blue] = mixed(STOPS[theme], ratio);
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 140;
+}
+
+/** Index into the palette of a value in thousandths. */
+export const step = (thousandths) => Math.max(0, Math.min(STEPS, Math.round(thousandths / 10)));
+
+function mixed(stops, ratio) {
+  const place = Math.max(0, Math.min(1, ratio));
+  const upper = Math.max(1, stops.findIndex((stop) => stop[0] >= place));
+  const [low, high] = [stops[upper - 1], stops[upper]];
+  const part = (place - low[0]) / (high[0] - low[0]);
+  return [1, 2, 3].map((channel) => Math.round(low[channel] + (high[channel] - low[channel]) * part));
+}
+
+const word = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;

@@ -1,0 +1,53 @@
+// The live stream: connects, hands events on, comes back by itself. fetch instead of EventSource, which cannot
+// send a token. What was missed is not asked for: the newest picture is told first, plots read the past themselves.
+
+import { request } from "./api.js";
+import { eventParser } from "./event_parser.js";
+
+const SILENT_SECONDS = 15; // the service says something every 10 s at least
+const RETRY_SECONDS = [0.5, 1, 2, 3, 5];
+
+/** Listen to topics for ever. `onEvent(topic, document)`, `onOpen()`, `onClosed(reason, retrySeconds)`. */
+export async function listen(topics, { onEvent, onOpen, onClosed }) {
+  const path = `/v1/stream?${topics.map((topic) => `topic=${topic}`).join("&")}`;
+  const parse = (name, text) => onEvent(name, JSON.parse(text));
+  let failures = 0;
+  for (;;) {
+    let reason = "the service ended the stream";
+    try {
+      await read(path, parse, () => {
+        failures = 0;
+        onOpen();
+      });
+    } catch (error) {
+      reason = error instanceof TypeError ? "the service cannot be reached" : error.message;
+    }
+    const seconds = RETRY_SECONDS[Math.min(failures, RETRY_SECONDS.length - 1)];
+    failures += 1;
+    onClosed(reason, seconds);
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  }
+}
+
+async function read(path, onEvent, onOpen) {
+  const control = new AbortController();
+  let timer;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => control.abort(new Error(`nothing was heard for ${SILENT_SECONDS} s`)), SILENT_SECONDS * 1000);
+  };
+  try {
+    const response = await request(path, { signal: control.signal, headers: { Accept: "text/event-stream" } });
+    onOpen();
+    const push = eventParser(onEvent);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    heard();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      heard();
+      push(piece.value);
+    }
+  } finally {
+    clearTimeout(timer);
+    control.abort();
+  }
+}

@@ -1,0 +1,47 @@
+// Numbers and names as people read them. What is missing is a word, never 0.
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** A name without characters that hide, break or reverse it: a process may call itself anything. */
+export const printable = (text) => String(text).replace(UNSEEN, "\ufffd");
+
+/** At most `length` characters, with an ellipsis where something is cut. */
+export function shortened(text, length) {
+  const letters = Array.from(printable(text));
+  return letters.length <= length ? letters.join("") : letters.slice(0, Math.max(1, length - 1)).join("") + "…";
+}
+
+export const present = (value) => typeof value === "number" && Number.isFinite(value);
+
+/** A ratio as a percentage; `missing` where there is none. */
+export const percent = (ratio, digits = 0) => (present(ratio) ? `${(ratio * 100).toFixed(digits)}\u00a0%` : "missing");
+
+/** A value in its unit with about three significant digits. */
+export function quantity(value, unit = "") {
+  if (!present(value)) return "missing";
+  if (unit === "ratio") return percent(value, Math.abs(value) < 0.0995 ? 1 : 0);
+  if (unit.startsWith("bytes")) return `${scaled(value)}${unit.slice(5)}`;
+  const plain = Math.abs(value) >= 1000 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
+  return unit && unit !== "count" ? `${plain} ${unit}` : plain;
+}
+
+function scaled(value) {
+  let power = 0;
+  while (Math.abs(value) >= 1023.5 && power < BINARY.length - 1) {
+    value /= 1024;
+    power += 1;
+  }
+  return `${power === 0 || Math.abs(value) >= 99.95 ? value.toFixed(0) : value.toPrecision(3)} ${BINARY[power]}`;
+}
+
+/** An age: `0.6 s`, `45 s`, `3 min`, `2.1 h`; `unknown age` where there is none. */
+export function age(seconds) {
+  if (!present(seconds)) return "unknown age";
+  if (Math.abs(seconds) < 10) return `${seconds.toFixed(1)} s`;
+  if (Math.abs(seconds) < 120) return `${seconds.toFixed(0)} s`;
+  return Math.abs(seconds) < 7200 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** `1 host`, `2 hosts`. */
+export const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -1,0 +1,137 @@
+"""Who may connect, and how: loopback without ceremony, anything else with a token and TLS.
+
+The token is compared in constant time. Without a token, a request must name this machine by a loopback
+name (Host, RFC 9110 section 7.2): a web page that had its own name resolve to 127.0.0.1 could
+otherwise read everything through its visitor's browser.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import ssl
+import stat
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from acquisition.config.serve import Serve
+from acquisition.errors import ConfigError, NoInputError
+from filters.service.problem import Problem
+
+_LEAST_TOKEN = 16  #: characters
+_MAKE_TOKEN = "head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE"
+_UNAUTHORIZED = {b"www-authenticate": b'Bearer realm="shardpulse"'}
+
+
+class Access(NamedTuple):
+    """Where to listen and what to demand. ``token`` is empty where none is."""
+
+    host: str
+    port: int
+    token: bytes = b""
+    certificate: str = ""
+    key: str = ""
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return is_loopback(self.host)
+
+
+def access(settings: Serve) -> Access:
+    """What the [serve] table asks for. Raises ConfigError when it would be unsafe, saying what to do, and
+    NoInputError when a file cannot be read."""
+    host, _, port = settings.bind.rpartition(":")
+    token = _token(settings.token_file) if settings.token_file else b""
+    chosen = Access(host.strip("[]"), int(port), token, settings.tls_certificate, settings.tls_key)
+    if bool(chosen.certificate) != bool(chosen.key):
+        raise ConfigError("[serve] tls_certificate and tls_key go together: set both or none")
+    if chosen.certificate:
+        _check_certificate(chosen)
+    if not chosen.loopback:
+        _demand(chosen)
+    return chosen
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address to bind to is this machine's loopback."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check(scope: Scope, token: bytes) -> None:
+    """Whether a request may be answered. Raises Problem (401, 421)."""
+    if not token:
+        _check_host(scope)
+        return
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+    if scheme.lower() != b"bearer" or not hmac.compare_digest(secret.strip(), token):
+        detail = "send the token of [serve] token_file: Authorization: Bearer TOKEN"
+        raise Problem(401, "unauthorized", detail, _UNAUTHORIZED)
+
+
+def _check_host(scope: Scope) -> None:
+    for name, value in scope["headers"]:
+        if name == b"host":
+            host = value.decode("latin-1")
+            named = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+            if not is_loopback(named.lower()):
+                detail = "without a token this service answers only requests to localhost; set [serve] token_file"
+                raise Problem(421, "wrong-host", detail)
+
+
+def _demand(chosen: Access) -> None:
+    missing = []
+    if not chosen.token:
+        missing.append(f"a token ({_MAKE_TOKEN}; then [serve] token_file = FILE)")
+    if not chosen.certificate:
+        missing.append(
+            "TLS ([serve] tls_certificate and tls_key; to try it: openssl req -x509 -newkey rsa:2048 -nodes "
+            f'-keyout key.pem -out cert.pem -days 30 -subj "/CN={chosen.host}")'
+        )
+    if missing:
+        raise ConfigError(
+            f"[serve] bind = {chosen.host}:{chosen.port} can be reached from other machines and needs "
+            f"{' and '.join(missing)}; or bind to 127.0.0.1"
+        )
+
+
+def _token(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise ConfigError(f"key serve.token_file: others may read {path}: chmod 600 it")
+            token = file.readline().strip()
+    except OSError as error:
+        raise NoInputError(f"key serve.token_file: {path} cannot be read: {error.strerror}") from error
+    if len(token) < _LEAST_TOKEN or any(not 33 <= byte <= 126 for byte in token):
+        raise ConfigError(f"key serve.token_file: {path} needs {_LEAST_TOKEN} printable characters: {_MAKE_TOKEN}")
+    return token
+
+
+def _check_certificate(chosen: Access) -> None:
+    for key, path in (("tls_certificate", chosen.certificate), ("tls_key", chosen.key)):
+        try:
+            with open(path, "rb") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        except OSError as error:
+            raise NoInputError(f"key serve.{key}: {path} cannot be read: {error.strerror}") from error
+        if key == "tls_key" and mode & 0o077:
+            raise ConfigError(f"key serve.tls_key: others may read {path}: chmod 600 it")
+    try:
+        tls_context(chosen)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"[serve] tls_certificate and tls_key are no pair of PEM files: {error}") from error
+
+
+def tls_context(chosen: Access) -> ssl.SSLContext:
+    """TLS 1.2 or newer with the configured certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(chosen.certificate, chosen.key, password=lambda: "")
+    return context

@@ -1,0 +1,90 @@
+"""``shardpulse serve``: answer over HTTP until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from acquisition import errors, help_text
+from acquisition.config.metric_registry import load_checked
+from acquisition.config.settings import Settings
+from acquisition.errors import ShardpulseError, UsageError
+from acquisition.link.endpoints import with_addresses
+from filters.service.access import access
+from filters.service.server import Server, allow_descriptors, listen, run, server
+from filters.service.service import Service
+
+_DESCRIPTION = """\
+Answer schedulers, dashboards and browsers over HTTP: one coherent picture per tick, its hot hosts and
+the moves that would help, as JSON under /v1, as OpenMetrics under /metrics, as server-sent events
+under /v1/stream, as a page under /. /openapi.json describes all of it. An answer that has not changed costs
+a 304; values that are missing are null; errors are problem documents (RFC 9457). While the shards
+cannot be read the answer is 503 with the age of the last picture, until they can be again.
+
+It listens on loopback. On any other address it demands a token and TLS ([serve] token_file,
+tls_certificate, tls_key) and does not start without. SIGTERM and Ctrl-C end it in order, also while
+streams are open; SIGHUP makes it read token and certificate again."""
+
+_EXAMPLES = """
+shardpulse serve                                            http://127.0.0.1:7680
+shardpulse serve --bind 127.0.0.1:0                         a free port, which it prints
+curl -s --compressed localhost:7680/v1/hot                  which hosts are in trouble, and why
+curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  who is not heard of
+curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
+curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
+"""
+_CODES = (errors.EXIT_NO_INPUT, errors.EXIT_CANNOT_CREATE, errors.EXIT_PERMISSION, errors.EXIT_CONFIG)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    settings = _settings(options)
+    where = access(settings.serve)
+    service = Service(settings, where)
+    running = server(service.app, where, settings.serve.limits, service.close_streams)
+    allow_descriptors(settings.serve.limits.connections)
+    listener = listen(where)
+    scheme = "https" if where.certificate else "http"
+    host, port = listener.getsockname()[:2]
+    print(f"shardpulse serve: {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    run(running, listener, lambda: _reload(options, service, running))
+    return errors.EXIT_OK
+
+
+def _reload(options: argparse.Namespace, service: Service, running: Server) -> None:
+    """Take a new token and certificate; everything else stays as it was when the service was started."""
+    try:
+        where = access(_settings(options).serve)
+        if running.context is not None and where.certificate:
+            running.context.load_cert_chain(where.certificate, where.key)
+        service.token = where.token
+        _say("token and certificate read again")
+    except ShardpulseError as error:
+        _say(f"{error}; the old token and certificate stay")
+
+
+def _say(text: str) -> None:
+    print(f"shardpulse serve: {text}", file=sys.stderr, flush=True)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    settings = load_checked(options.config)
+    shards = with_addresses(settings.shards, options.shards)
+    serve = settings.serve
+    if options.bind is not None:
+        host, _, port = options.bind.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise UsageError(f"--bind: {options.bind!r} is no HOST:PORT")
+        serve = msgspec.structs.replace(serve, bind=options.bind)
+    return msgspec.structs.replace(settings, shards=shards, serve=serve)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    return parser

@@ -1,0 +1,126 @@
+"""The whole snapshot, by columns: one block per resource set of a host, one matrix per figure.
+
+A row per sample would say host, entity and metric again with each number; a matrix says them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.selection import Selection
+from filters.service.documents.figures import FIGURES, Lists, planes_of, shortened
+
+Plane = list[list[float | None]] | UnsetType
+
+
+class MetricDocument(Struct, frozen=True):
+    """One column."""
+
+    name: str
+    unit: str
+    kind: str
+
+
+class EntityName(Struct, frozen=True):
+    """One row."""
+
+    id: str
+    kind: str
+    name: str
+    stable: str
+    epoch: str
+
+
+class BlockDocument(Struct, frozen=True):
+    """One resource set of one host: ``mean[i][j]`` is of ``entities[i]`` and ``metrics[j]``."""
+
+    host: str
+    host_id: str
+    resource_set: str
+    tick: int
+    interval: float
+    wall: float
+    age_seconds: float | None
+    state: str
+    reason: str
+    metrics: list[MetricDocument]
+    entities: list[EntityName]
+    mean: Plane = UNSET
+    deviation: Plane = UNSET
+    trend: Plane = UNSET
+    last: Plane = UNSET
+    validity: list[list[str]] | UnsetType = UNSET
+    stale_seconds: Plane = UNSET
+
+
+class SnapshotDocument(Struct, frozen=True):
+    """One tick of all hosts. ``errors`` say what could not be read, ``damaged`` counts records that are none."""
+
+    tick: int
+    now: float
+    reading: str
+    errors: list[str]
+    damaged: int
+    blocks: list[BlockDocument]
+
+
+def snapshot_document(
+    snapshot: Snapshot, tick: int, selection: Selection, states: Collection[str], figures: Collection[str]
+) -> SnapshotDocument:
+    """The rows and columns that the selection takes, of blocks in one of ``states`` (all, when it is empty)."""
+    blocks = [
+        found
+        for block in chosen(snapshot, selection, states)
+        if (found := _block(block, selection, figures)) is not None
+    ]
+    return SnapshotDocument(
+        tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.damaged, blocks
+    )
+
+
+def chosen(snapshot: Snapshot, selection: Selection, states: Collection[str]) -> list[Block]:
+    """The blocks that a selection takes."""
+    return [
+        block
+        for block in snapshot.blocks
+        if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id)
+        and (not states or block.state in states)
+    ]
+
+
+def _block(block: Block, selection: Selection, figures: Collection[str]) -> BlockDocument | None:
+    """None when rows or columns were asked for and the block has none of them."""
+    members = block.entities
+    rows = [i for i, entity in enumerate(members) if selection.takes_entity(entity)]
+    columns = [j for j, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
+    if (selection.entities is not None and not rows) or (selection.metrics is not None and not columns):
+        return None
+    planes: dict[str, Any] = _planes(block, rows, columns, figures)
+    return BlockDocument(
+        block.host,
+        f"{block.host_id:016x}",
+        block.resource_set,
+        block.tick,
+        block.interval,
+        round(block.wall, 6),
+        shortened(block.age_seconds),
+        block.state,
+        block.reason,
+        [MetricDocument(*block.metrics[j][:3]) for j in columns],
+        [
+            EntityName(f"{members[i].id:016x}", members[i].kind, members[i].name, members[i].stable, members[i].epoch)
+            for i in rows
+        ],
+        **planes,
+    )
+
+
+def _planes(block: Block, rows: list[int], columns: list[int], figures: Collection[str]) -> dict[str, Lists]:
+    if not rows or not columns:
+        return {name: [] for name in FIGURES if name in figures}
+    return planes_of(block, rows, columns, figures)

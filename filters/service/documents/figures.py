@@ -1,0 +1,137 @@
+"""The figures of samples: planes of a block as nested lists with the digits that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET, Struct, UnsetType
+
+from acquisition.model import codes
+from acquisition.model.inputs import DecisionInputs
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.inputs import InputsTable
+
+#: What may be asked for of every sample, in the order of the documents.
+FIGURES = ("mean", "deviation", "trend", "last", "validity", "stale_seconds")
+UNIT = "unit"
+INPUTS = "inputs"
+#: What may be asked for of a reading.
+READING = (*FIGURES, UNIT, INPUTS)
+_DIGITS = 7  #: what a float32 has: 0.1, not 0.10000000149011612
+_SMOOTH = frozenset(("threshold", "time_above_seconds", "cusum", "median", "mad", "q1", "q3"))
+_VALIDITY = np.array([codes.name_of(code) for code in range(256)], object)
+
+Number = float | UnsetType | None
+Lists = list[list[Any]]
+
+
+class InputsDocument(Struct, frozen=True):
+    """What rules ask beside the moving average; the meaning of each is that of
+    ``acquisition.model.inputs.DecisionInputs``. ``warming``: the window is not full yet, rules abstain."""
+
+    window: int
+    valid: int
+    above: int
+    threshold: float
+    time_above_seconds: float
+    cusum: float
+    median: float | None
+    mad: float | None
+    q1: float | None
+    q3: float | None
+    since: float
+    warming: bool
+    counted: int
+    counted_valid: int
+
+
+class Reading(Struct, frozen=True):
+    """One metric of one entity. ``validity`` is the code of ``last``; ``stale_seconds`` runs from the last
+    valid value to this tick, null when there never was one. What was not asked for is left out."""
+
+    mean: Number = UNSET
+    deviation: Number = UNSET
+    trend: Number = UNSET
+    last: Number = UNSET
+    validity: str | UnsetType = UNSET
+    stale_seconds: Number = UNSET
+    unit: str | UnsetType = UNSET
+    inputs: InputsDocument | UnsetType | None = UNSET
+
+
+def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str]) -> dict[str, Lists]:
+    """Figure -> list of rows of values; numbers are None where there is none."""
+    index = np.ix_(np.asarray(rows, np.intp), np.asarray(columns, np.intp))
+    return {name: _plane(block, name, index) for name in FIGURES if name in figures}
+
+
+def readings_of(
+    block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str], table: InputsTable | None
+) -> list[dict[str, Reading]]:
+    """For each of ``rows`` its readings by metric name; ``table`` has the decision inputs of the block."""
+    planes = planes_of(block, rows, columns, figures)
+    metrics = [block.metrics[column] for column in columns]
+    found: list[dict[str, Reading]] = []
+    for i, row in enumerate(rows):
+        by_metric = {}
+        for j, metric in enumerate(metrics):
+            values = {name: plane[i][j] for name, plane in planes.items()}
+            if UNIT in figures:
+                values[UNIT] = metric.unit
+            if INPUTS in figures:
+                values[INPUTS] = inputs_document(table.inputs(row, metric.name) if table is not None else None)
+            by_metric[metric.name] = Reading(**values)
+        found.append(by_metric)
+    return found
+
+
+def _plane(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> Lists:
+    if name == "validity":
+        names: Lists = _VALIDITY[block.codes()[index]].tolist()
+        return names
+    if name == "stale_seconds":
+        return rounded(block.stale_seconds()[index])
+    if name == "deviation":
+        with np.errstate(invalid="ignore"):
+            return rounded(np.sqrt(block.plane("variance")[index]))
+    return rounded(block.plane(name)[index])
+
+
+def rounded(values: npt.NDArray[Any]) -> Lists:
+    """Nested lists of floats with seven significant digits, None where a value is not finite."""
+    wide = values.astype(np.float64)
+    good = np.isfinite(wide)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        exponent = np.where(good & (wide != 0), np.floor(np.log10(np.abs(wide))), 0.0)
+        digits = _DIGITS - 1 - exponent
+        up, down = 10.0 ** np.clip(digits, 0, 300), 10.0 ** np.clip(-digits, 0, 300)
+        wide = np.round(wide * up / down) / up * down
+    values = wide
+    if not good.all():
+        values = wide.astype(object)
+        values[~good] = None
+    lists: Lists = values.tolist()
+    return lists
+
+
+def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
+    """The document of decision inputs; None where the filter computes none."""
+    if found is None:
+        return None
+    values: dict[str, Any] = {
+        name: digits(value) if name in _SMOOTH else value for name, value in found._asdict().items()
+    }
+    return InputsDocument(**values)
+
+
+def digits(value: float | None) -> float | None:
+    """The digits that a float32 has; None where there is no value."""
+    return None if value is None or not np.isfinite(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def shortened(value: float | None, digits: int = 6) -> float | None:
+    """A single number of seconds with so many decimals; None where it is none."""
+    return None if value is None or not np.isfinite(value) else round(value, digits)

@@ -1,0 +1,173 @@
+"""Hosts: the list of all with their own figures, and one with everything that runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
+from acquisition.snapshot.inputs import InputsTable, Owner
+from acquisition.snapshot.selection import Selection
+from filters.decisions import picture
+from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
+from filters.service.documents.entities import EntityDocument, entities_of
+from filters.service.documents.figures import (
+    INPUTS,
+    READING,
+    Reading,
+    digits,
+    inputs_document,
+    readings_of,
+    shortened,
+)
+from filters.service.documents.sets import SetSummary, summary
+
+#: The resource set whose only row is the host itself.
+HOST_SET = "host"
+#: What may be asked for of a host; id, name and state always stand there.
+FIELDS = ("id", "name", "state", "reason", "age_seconds", "labels", "sets", "readings", *READING)
+#: Ratios of the capacity of a host, which rules compare (filters.decisions.picture).
+DERIVED = (CPU, MEMORY, NETWORK)
+STATES = (CURRENT, LATE, DOWN)
+
+
+class HostDocument(Struct, frozen=True):
+    """One host. ``readings`` are the host's own figures by metric; ``age_seconds`` is that of its oldest
+    resource set. A host that is late or down has no figures: it is not idle."""
+
+    id: str
+    name: str
+    state: str
+    reason: str | UnsetType = UNSET
+    age_seconds: float | UnsetType | None = UNSET
+    labels: dict[str, Any] | UnsetType = UNSET
+    sets: list[SetSummary] | UnsetType = UNSET
+    readings: dict[str, Reading] | UnsetType = UNSET
+    entities: list[EntityDocument] | UnsetType = UNSET
+
+
+class HostsDocument(Struct, frozen=True):
+    """All hosts that were asked for, by name; ``errors`` say what could not be read: it is then not all."""
+
+    tick: int
+    now: float
+    errors: list[str]
+    hosts: list[HostDocument]
+
+
+class HostAnswer(Struct, frozen=True):
+    """One host with its entities."""
+
+    tick: int
+    now: float
+    errors: list[str]
+    host: HostDocument
+
+
+class View(NamedTuple):
+    """What hosts are shown from: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
+    which have the derived readings that rules look at."""
+
+    snapshot: Snapshot
+    tick: int
+    tables: Mapping[Owner, InputsTable]
+    pictured: Mapping[str, Host]
+
+
+def hosts_document(view: View, selection: Selection, states: Collection[str], fields: Collection[str]) -> HostsDocument:
+    """The hosts of the selection that are in one of ``states`` (all, when it is empty)."""
+    snapshot, found = view.snapshot, []
+    for blocks in by_host(snapshot.blocks):
+        if selection.takes_block(blocks[0].host, blocks[0].host_id, HOST_SET, 0):
+            state = state_of(blocks)
+            if not states or state in states:
+                found.append(host_document(view, blocks, state, selection, fields))
+    return HostsDocument(view.tick, round(snapshot.now, 6), list(snapshot.errors), found)
+
+
+def host_answer(view: View, key: str, selection: Selection, fields: Collection[str]) -> HostAnswer:
+    """One host by name or hexadecimal id. Raises KeyError when the snapshot has none such."""
+    snapshot = view.snapshot
+    for blocks in by_host(snapshot.blocks):
+        if key in (blocks[0].host, f"{blocks[0].host_id:016x}"):
+            plain = host_document(view, blocks, state_of(blocks), selection, fields)
+            host = structs.replace(plain, entities=_entities(view, blocks, selection, fields))
+            return HostAnswer(view.tick, round(snapshot.now, 6), list(snapshot.errors), host)
+    raise KeyError(key)
+
+
+def _entities(
+    view: View, blocks: Sequence[Block], selection: Selection, fields: Collection[str]
+) -> list[EntityDocument]:
+    figures = set(fields) & set(READING)
+    return [
+        entity
+        for block in blocks
+        if block.resource_set != HOST_SET and selection.takes_block("", 0, block.resource_set, block.set_id)
+        for entity in entities_of(
+            view.snapshot, block, selection, figures, view.tables.get((block.host_id, block.set_id))
+        )
+    ]
+
+
+def by_host(blocks: Iterable[Block]) -> Iterable[list[Block]]:
+    """The blocks of each host together; ``blocks`` are in the order of a snapshot."""
+    for _, group in groupby(blocks, key=lambda block: (block.host, block.host_id)):
+        yield list(group)
+
+
+def state_of(blocks: Sequence[Block]) -> str:
+    """The state of a host: down, late when any of its resource sets is, else current."""
+    states = {block.state for block in blocks}
+    return next(state for state in (DOWN, LATE, CURRENT) if state in states)
+
+
+def host_document(
+    view: View, blocks: Sequence[Block], state: str, selection: Selection, fields: Collection[str]
+) -> HostDocument:
+    """What ``fields`` name of one host."""
+    first = blocks[0]
+    own = next((block for block in blocks if block.resource_set == HOST_SET), None)
+    figures = set(fields) & set(READING)
+    identity = f"{first.host_id:016x}"
+    pictured = view.pictured.get(identity)
+    reasons = dict.fromkeys(f"{block.resource_set}: {block.reason}" for block in blocks if block.reason)
+    return HostDocument(
+        identity,
+        first.host,
+        state,
+        "; ".join(reasons) if "reason" in fields else UNSET,
+        shortened(max(block.age_seconds for block in blocks)) if "age_seconds" in fields else UNSET,
+        (dict(pictured.labels) if pictured is not None else {}) if "labels" in fields else UNSET,
+        [summary(block) for block in blocks] if "sets" in fields else UNSET,
+        _own_readings(view, own, pictured, selection, figures) if figures or "readings" in fields else UNSET,
+    )
+
+
+def _own_readings(
+    view: View, own: Block | None, pictured: Host | None, selection: Selection, figures: Collection[str]
+) -> dict[str, Reading]:
+    """The metrics of the host's own table, and the derived ones."""
+    if own is None or not own.shape[0]:
+        return {}
+    columns = [column for column, metric in enumerate(own.metrics) if selection.takes_metric(metric.name)]
+    readings = readings_of(own, [0], columns, figures, view.tables.get((own.host_id, own.set_id)))[0]
+    for metric in DERIVED:
+        found = pictured.readings.get(metric) if pictured is not None else None
+        if found is not None and selection.takes_metric(metric):
+            readings[metric] = _derived(found, figures)
+    return readings
+
+
+def _derived(found: picture.Reading, figures: Collection[str]) -> Reading:
+    values = {name: getattr(found, name) for name in figures}
+    for name in ("mean", "deviation", "trend", "last", "stale_seconds"):
+        if name in values:
+            values[name] = digits(values[name])
+    if INPUTS in values:
+        values[INPUTS] = inputs_document(found.inputs)
+    return Reading(**values)

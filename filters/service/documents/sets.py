@@ -1,0 +1,47 @@
+"""One resource set of one host: where its samples stand, why they are late, what was lost."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from acquisition.snapshot.block import Block
+from filters.service.documents.figures import shortened
+
+
+class SetSummary(Struct, frozen=True):
+    """``age_seconds`` counts to the reader's ``now``; ``lost_seconds`` from the newest loss to this tick (null:
+    nothing was lost); ``coverage`` is the part of the samples of this epoch that arrived."""
+
+    resource_set: str
+    tick: int
+    interval: float
+    age_seconds: float | None
+    state: str
+    reason: str
+    entities: int
+    source: str
+    coverage: float | None
+    lost: int
+    lost_seconds: float | None
+    sheds: bool
+    gaps: int
+
+
+def summary(block: Block) -> SetSummary:
+    """The summary of a block."""
+    quality = block.quality
+    return SetSummary(
+        block.resource_set,
+        block.tick,
+        block.interval,
+        shortened(block.age_seconds),
+        block.state,
+        block.reason,
+        block.shape[0],
+        block.names.table.source if block.names is not None else "",
+        shortened(quality.coverage),
+        quality.lost,
+        shortened(quality.lost_seconds, 3),
+        quality.sheds,
+        quality.gaps,
+    )

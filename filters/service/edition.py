@@ -1,0 +1,113 @@
+"""One edition: the picture of one tick with every answer that was made from it.
+
+The reading thread publishes editions; requests only read them. An answer is encoded when it is first asked
+for (the prepared ones before the edition is published) and shared by all who ask for the same.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from acquisition.snapshot import Snapshot
+from filters.service.answer import Answer
+from filters.service.documents.entities import EntityIndex
+from filters.service.problem import Problem, unavailable
+
+if TYPE_CHECKING:
+    from filters.service.judging import Judged, Tables
+
+_CACHED_BYTES = 128 << 20  #: answers of one edition that are kept for others who ask the same
+_CACHED_ANSWERS = 512
+
+
+class Edition:
+    """The snapshot of one tick. ``number`` grows by at least one from edition to edition, also when the clock
+    steps back; it is the tick where the clock does not."""
+
+    def __init__(self, number: int, instance: str, snapshot: Snapshot, judged: Judged | None = None) -> None:
+        self.number = number
+        self.snapshot = snapshot
+        self.decided = judged.decided if judged is not None else None
+        self.tables: Tables = judged.tables if judged is not None else {}
+        self.made = time.monotonic()
+        self.etag = f'W/"{number}-{instance}"'.encode()
+        self._answers: dict[str, Answer] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self.made
+
+    @cached_property
+    def entities(self) -> EntityIndex:
+        """Where each entity stands."""
+        return EntityIndex(self.snapshot.blocks)
+
+    def known(self, key: str) -> Answer | None:
+        """The answer that was made for a key, if it was."""
+        return self._answers.get(key)
+
+    def make(self, key: str, build: Callable[[Edition], bytes], content_type: bytes) -> Answer:
+        """The answer for a key, made by ``build`` unless it is there; may be called from any thread."""
+        found = self._answers.get(key)
+        if found is not None:
+            return found
+        answer = Answer(build(self), self.etag, content_type)
+        if answer.slow_to_compress:
+            answer.compress()
+        with self._lock:
+            if len(self._answers) < _CACHED_ANSWERS and self._bytes + answer.size <= _CACHED_BYTES:
+                self._answers[key] = answer
+                self._bytes += answer.size
+        return answer
+
+
+class Outage:
+    """Why there is no new picture: nothing could be read."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.since = time.monotonic()
+
+
+class Newest:
+    """What is to be answered with now: the newest edition, or the problem that there is none.
+
+    Written by one thread, read by any: each field is replaced as a whole.
+    """
+
+    def __init__(self, stale_seconds: float) -> None:
+        self._stale_seconds = stale_seconds
+        self.last: Edition | None = None
+        self.outage: Outage | None = Outage("no picture has been taken yet")
+
+    def publish(self, edition: Edition) -> None:
+        """A new picture; it ends an outage."""
+        self.last = edition
+        self.outage = None
+
+    def fail(self, reason: str) -> None:
+        """No picture could be taken; the last one is answered no more."""
+        if self.outage is None or self.outage.reason != reason:
+            self.outage = Outage(reason)
+
+    def edition(self) -> Edition:
+        """The edition to answer with. Raises Problem (503) when there is none, or only an old one."""
+        last, outage = self.last, self.outage
+        if outage is None and last is not None and last.age_seconds <= self._stale_seconds:
+            return last
+        raise self.problem()
+
+    def problem(self) -> Problem:
+        """Why there is nothing to answer with, and how old the last picture is."""
+        last, outage = self.last, self.outage
+        age = last.age_seconds if last is not None else None
+        reason = outage.reason if outage is not None else "the shards have not answered in time"
+        old = "" if age is None else f"; the last picture is {age:.1f} s old"
+        return unavailable(f"{reason}{old}", age)

@@ -1,0 +1,186 @@
+"""``/v1/migrations``: what schedulers report about the moves that they carry out, and what follows from it.
+
+The log is kept in the shards (``filters.decisions.migration_store``), so that every service and every command
+agrees about cool-downs and moves in progress, and a restart forgets nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.types import Receive, Scope, Send
+
+from acquisition.config.settings import Settings
+from acquisition.errors import DataError, ShardpulseError
+from acquisition.link import endpoints
+from acquisition.link.cluster import Cluster
+from filters.decisions import migration_store
+from filters.decisions.migration_store import Log
+from filters.decisions.migrations import Report
+from filters.decisions.policy import Policy
+from filters.service import parameters
+from filters.service.answer import JSON
+from filters.service.application import no_picture
+from filters.service.documents.encoding import encode
+from filters.service.edition import Edition, Newest
+from filters.service.problem import Problem, bad_request, not_found
+
+_BODY_SECONDS = 10.0
+_MOST_WAITING = 64
+_TEXT = r"^[^\x00-\x1f\x7f]+$"
+Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=_TEXT)]
+
+
+class MigrationReport(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a scheduler says. ``vm`` is the VM's stable id (uuid); hosts are named by name or hexadecimal id."""
+
+    vm: Name
+    source: Name
+    destination: Name
+    phase: Literal["started", "finished", "failed"]
+    reason: Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+class MigrationDocument(Struct, frozen=True):
+    """One migration. Times are seconds since 1970 by the shards' clock; ``started`` is null where only the end was
+    reported, ``ended`` while it lasts."""
+
+    vm: str
+    source: str
+    destination: str
+    started: float | None
+    ended: float | None
+    outcome: str
+    reason: str
+    in_progress: bool
+
+
+class MigrationsDocument(Struct, frozen=True):
+    """The newest migration of each VM, as far back as cool-downs reach; ``problems`` are entries of the log that
+    contradict others and changed nothing."""
+
+    now: float
+    migrations: list[MigrationDocument]
+    problems: list[str]
+
+
+class MigrationsEndpoint:
+    """GET lists what is known, POST takes one report."""
+
+    def __init__(self, settings: Settings, policy: Policy, newest: Newest) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._newest = newest
+        self._thread = ThreadPoolExecutor(1, "migrations")
+        self._cluster: Cluster | None = None
+        self._waiting = 0
+
+    def close(self) -> None:
+        """Take no more reports."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
+        limits = self._settings.serve.limits
+        parameters.parse(scope["query_string"], (), limits.query_bytes)
+        edition = self._newest.edition()
+        if scope["method"] != "POST":
+            await _reply(send, encode(document(await self._in_thread(self._read))))
+            return
+        said = _decode(await read_body(scope, receive, limits.body_bytes))
+        report = report_of(said, edition)
+        log = await self._in_thread(lambda: self._report(report))
+        found = next(each for each in document(log).migrations if each.vm == said.vm)
+        await _reply(send, encode(found))
+
+    async def _in_thread(self, work: Callable[[], Log]) -> Log:
+        if self._waiting >= _MOST_WAITING:
+            raise Problem(503, "busy", "too many reports wait: try again", {b"retry-after": b"1"})
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except DataError as error:
+            raise Problem(409, "contradiction", f"{error}; GET /v1/migrations shows what is known") from error
+        except ShardpulseError as error:
+            raise no_picture(str(error), self._newest) from error
+        finally:
+            self._waiting -= 1
+
+    def _read(self) -> Log:
+        return migration_store.read(self._connected(), self._policy)
+
+    def _report(self, report: Report) -> Log:
+        return migration_store.report(self._connected(), report, self._policy)
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = endpoints.connect(self._settings.shards)
+        return self._cluster
+
+
+def document(log: Log) -> MigrationsDocument:
+    """The document of a log, the newest first."""
+    open_now = {each.vm for each in log.migrations.in_progress(log.now)}
+    rows = [MigrationDocument(*each, each.vm in open_now) for each in log.migrations.newest.values()]
+    rows.sort(key=lambda row: -(row.ended or row.started or 0.0))
+    return MigrationsDocument(round(log.now, 6), rows, list(log.problems))
+
+
+def report_of(said: MigrationReport, edition: Edition) -> Report:
+    """The report with the ids of its hosts. Raises Problem (404)."""
+    return Report(said.vm, host_id(edition, said.source), host_id(edition, said.destination), said.phase, said.reason)
+
+
+def host_id(edition: Edition, name: str) -> str:
+    """The id of a host by its name or id. Raises Problem (404)."""
+    for block in edition.snapshot.blocks:
+        if name in (block.host, f"{block.host_id:016x}"):
+            return f"{block.host_id:016x}"
+    raise not_found(f"there is no host {name!r}; GET /v1/hosts lists them", "host")
+
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The JSON body of a request. Raises Problem (408, 413, 415).
+
+    Its type must be said: a form on some web page cannot, so it cannot make a browser report anything.
+    """
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    if len(kinds) != 1 or kinds[0].split(b";")[0].strip().lower() != JSON:
+        raise Problem(415, "wrong-type", "send the report as Content-Type: application/json")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            return await _whole(receive, most)
+    except TimeoutError as error:
+        detail = f"the body did not come within {_BODY_SECONDS:.0f} s"
+        raise Problem(408, "too-slow", detail, {b"connection": b"close"}) from error
+
+
+async def _whole(receive: Receive, most: int) -> bytes:
+    parts, length, more = [], 0, True
+    while more:
+        message = await receive()
+        part = message.get("body", b"")
+        length += len(part)
+        if length > most:
+            raise Problem(413, "body-too-long", f"a body has at most {most} bytes", {b"connection": b"close"})
+        parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _decode(body: bytes) -> MigrationReport:
+    try:
+        return msgspec.json.decode(body, type=MigrationReport)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"the body is no report of a migration: {error}") from error
+
+
+async def _reply(send: Send, body: bytes) -> None:
+    headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,143 @@
+"""The resources that show the picture itself: path, parameters, and how an edition answers."""
+
+from __future__ import annotations
+
+from acquisition.config.decisions import Decisions
+from acquisition.snapshot.block import Block
+from filters.decisions.observe import observe
+from filters.decisions.sources import TickInputs
+from filters.service.documents import columns, entities, hosts, recent
+from filters.service.documents.encoding import encode
+from filters.service.documents.figures import FIGURES, READING
+from filters.service.edition import Edition
+from filters.service.heat_resources import heat_resources
+from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter
+from filters.service.problem import not_found
+from filters.service.recents import Recents
+from filters.service.resource import Request, Resource, bounded, fields, hint, require
+
+STATE = Parameter("state", "only what is in one of these states", hosts.STATES)
+
+
+def _snapshot(edition: Edition, request: Request) -> bytes:
+    snapshot, wanted = edition.snapshot, request.selection
+    require(edition, request)
+    states = request.chosen("state", ())
+    blocks = columns.chosen(snapshot, wanted, states)
+    if wanted.entities is None:
+        bounded(sum(block.shape[0] * block.shape[1] for block in blocks), request.answer_samples)
+    figures = request.chosen("fields", FIGURES)
+    return encode(columns.snapshot_document(snapshot, edition.number, wanted, states, figures))
+
+
+def _view(edition: Edition, settings: Decisions) -> hosts.View:
+    """A picture of its own: readings are made when they are looked at, which is for one thread."""
+    picture = observe(edition.snapshot, settings, TickInputs(edition.tables))
+    return hosts.View(edition.snapshot, edition.number, edition.tables, {host.id: host for host in picture.hosts})
+
+
+def _entity(edition: Edition, request: Request) -> bytes:
+    require(edition, request)
+    block, row = found(edition, request.path["id"])
+    figures = request.chosen("fields", READING)
+    table = edition.tables.get((block.host_id, block.set_id))
+    return encode(entities.entity_answer(edition.snapshot, block, row, request.selection, figures, table))
+
+
+def found(edition: Edition, key: str) -> tuple[Block, int]:
+    """Block and row of an entity by its id in hexadecimal. Raises Problem (404)."""
+    try:
+        place = edition.entities.find(int(key, 16)) if len(key) == 16 and key.isalnum() else None
+    except ValueError:
+        place = None
+    if place is None:
+        raise not_found(f"there is no entity {key!r}: ids are 16 hexadecimal digits, /v1/snapshot lists them", "id")
+    return place
+
+
+_IDENTITY = "identity in 16 hexadecimal digits"
+
+PICTURE: tuple[Resource, ...] = (
+    Resource(
+        "/v1/snapshot",
+        "snapshot",
+        "One coherent tick of everything, by columns",
+        (HOST, SET, ENTITY, METRIC, STATE, fields(FIGURES, "all")),
+        columns.SnapshotDocument,
+        _snapshot,
+    ),
+    Resource(
+        "/v1/entities/{id}",
+        "entity",
+        "One process or VM: where it is and its figures",
+        (METRIC, fields(READING, "all")),
+        entities.EntityAnswer,
+        _entity,
+        in_path={"id": _IDENTITY},
+    ),
+)
+
+
+def host_resources(settings: Decisions) -> tuple[Resource, ...]:
+    """All hosts, and one; labels and derived readings are those that decisions go by."""
+
+    def all_hosts(edition: Edition, request: Request) -> bytes:
+        require(edition, request)
+        chosen, states = request.chosen("fields", hosts.FIELDS), request.chosen("state", ())
+        return encode(hosts.hosts_document(_view(edition, settings), request.selection, states, chosen))
+
+    def one_host(edition: Edition, request: Request) -> bytes:
+        require(edition, request)
+        key, chosen = request.path["id"], request.chosen("fields", hosts.FIELDS)
+        try:
+            return encode(hosts.host_answer(_view(edition, settings), key, request.selection, chosen))
+        except KeyError as error:
+            known = [block.host for block in edition.snapshot.blocks]
+            raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+
+    return (
+        Resource(
+            "/v1/hosts",
+            "hosts",
+            "All hosts with their own figures",
+            (HOST, METRIC, STATE, fields(hosts.FIELDS, "all")),
+            hosts.HostsDocument,
+            all_hosts,
+        ),
+        Resource(
+            "/v1/hosts/{id}",
+            "host",
+            "One host with everything that runs on it",
+            (SET, ENTITY, METRIC, fields(hosts.FIELDS, "all")),
+            hosts.HostAnswer,
+            one_host,
+            in_path={"id": "name or identity in 16 hexadecimal digits"},
+        ),
+        *heat_resources(settings),
+    )
+
+
+def recent_resources(recents: Recents) -> tuple[Resource, ...]:
+    """The recent values of an entity, which are read when they are asked for."""
+
+    def build(edition: Edition, request: Request) -> bytes:
+        require(edition, request)
+        block, row = found(edition, request.path["id"])
+        owner = (block.host_id, block.set_id)
+        table = edition.tables.get(owner)
+        names = [metric.name for metric in block.metrics] + list(table.metrics if table is not None else ())
+        chosen = [name for name in dict.fromkeys(names) if request.selection.takes_metric(name)]
+        rows = recents.read([owner]).get(owner)
+        return encode(recent.recent_answer(edition.snapshot, block, row, rows, chosen))
+
+    return (
+        Resource(
+            "/v1/entities/{id}/recent",
+            "recent",
+            "The last 120 ticks of one process or VM, or of a host itself: raw against smoothed",
+            (METRIC,),
+            recent.RecentAnswer,
+            build,
+            in_path={"id": _IDENTITY},
+        ),
+    )

@@ -1,0 +1,126 @@
+"""The reading thread: one coherent snapshot per tick, published as an edition.
+
+It waits until a tick's interval and grace time are over and reads then, on absolute deadlines of the wall
+clock, because ticks are numbered by it. A shard that fails is part of the picture; when nothing can be
+read the service says so until it can be again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from acquisition.errors import ShardpulseError
+from acquisition.link import endpoints
+from acquisition.link.resp import Address
+from acquisition.model import ticks
+from acquisition.model.metric import resource_set_id
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.reader import Takes
+from filters.service.edition import Edition, Newest
+
+if TYPE_CHECKING:
+    from acquisition.config.settings import Settings
+    from filters.service.judging import Judged
+
+#: After the grace time: the last frames of a tick are then in the shards, not on the way.
+_MARGIN_SECONDS = 0.005
+_LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
+
+Publish = Callable[[Edition], None]
+Judge = Callable[[SnapshotReader, Snapshot], "Judged"]
+
+
+def takes_sets(names: Sequence[str]) -> Takes | None:
+    """Which blocks of a snapshot are read: those of the named resource sets, all without any name."""
+    numbers = frozenset(map(resource_set_id, names))
+    return (lambda _, number: number in numbers) if numbers else None
+
+
+class Reading:
+    """Reads until it is stopped. ``publish`` and ``prepare`` are called in the reading thread."""
+
+    def __init__(
+        self, settings: Settings, newest: Newest, publish: Publish, fail: Callable[[], None], judge: Judge
+    ) -> None:
+        self._settings = settings
+        self._newest = newest
+        self._publish = publish
+        self._fail = fail
+        self._judge = judge
+        self._takes = takes_sets(settings.serve.resource_sets)
+        self._instance = secrets.token_hex(4)
+        self._number = 0
+        self._stopping = threading.Event()
+        self._reader: SnapshotReader | None = None
+        self._addresses: list[Address] = []
+        self._said = ""
+        self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End after the reading that is under way."""
+        self._stopping.set()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.read_once()
+            except ShardpulseError as error:
+                self._failed(str(error))
+            except Exception as error:  # a fault of ours must not end the service: it is told, and tried again
+                self._failed(f"{type(error).__name__}: {error} (a fault of shardpulse)", traceback.format_exc())
+            self._wait()
+        if self._reader is not None:
+            self._reader.close()
+
+    def read_once(self) -> Edition:
+        """Take one picture and publish it. Raises ShardpulseError when nothing can be read."""
+        reader = self._connected()
+        snapshot = reader.coherent(self._takes)
+        tick = ticks.coherent_tick(snapshot.now, self._settings.serve.interval_seconds, self._grace)
+        self._number = max(self._number + 1, tick)
+        edition = Edition(self._number, self._instance, snapshot, self._judge(reader, snapshot))
+        self._said = ""
+        self._publish(edition)
+        return edition
+
+    @property
+    def _grace(self) -> float:
+        return self._settings.snapshot.grace_seconds
+
+    def _connected(self) -> SnapshotReader:
+        """The reader; a new one when local shards were started anew at other addresses."""
+        addresses = endpoints.addresses(self._settings.shards) if self._newest.outage is not None else self._addresses
+        if self._reader is None or addresses != self._addresses:
+            if self._reader is not None:
+                self._reader.close()
+            self._reader, self._addresses = SnapshotReader.from_settings(self._settings), addresses
+        return self._reader
+
+    def _failed(self, reason: str, trace: str = "") -> None:
+        self._newest.fail(reason)
+        self._fail()
+        if self._stopping.is_set() or reason == self._said:
+            return
+        self._said = reason
+        print(f"shardpulse serve: {reason}", trace, sep="\n" if trace else "", file=sys.stderr, flush=True)
+
+    def _wait(self) -> None:
+        """Until the next tick is complete."""
+        interval = self._settings.serve.interval_seconds
+        now = time.time()
+        due = (ticks.coherent_tick(now - _MARGIN_SECONDS, interval, self._grace) + 2) * interval
+        due += self._grace + _MARGIN_SECONDS
+        while (left := due - time.time()) > 0 and not self._stopping.wait(min(left, _LONGEST_WAIT)):
+            if due - time.time() > interval + _LONGEST_WAIT:  # the clock stepped back
+                return

@@ -1,0 +1,95 @@
+"""What a resource is, and what every resource checks.
+
+A parameter that is wrong is found by ``parameters``, a name that the picture does not hold by ``require``, an
+answer that would be too large by ``bounded``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from acquisition.snapshot.selection import Selection
+from filters.service.answer import JSON
+from filters.service.documents.hosts import DERIVED
+from filters.service.edition import Edition
+from filters.service.parameters import Parameter, Values, selection
+from filters.service.problem import Problem, not_found
+
+
+class Request(NamedTuple):
+    """What is asked of an edition: parts of the path and checked parameters."""
+
+    path: Mapping[str, str]
+    values: Values
+    answer_samples: int
+
+    @property
+    def selection(self) -> Selection:
+        """The patterns."""
+        return selection(self.values)
+
+    def chosen(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
+        """The values of a parameter, the default where it is not given."""
+        return self.values.get(name) or tuple(default)
+
+
+class Resource(NamedTuple):
+    """One path of the service. ``answer`` is the type of its document, for the interface description; a
+    ``prepared`` one is answered before anyone asks, a ``topic`` may be listened to as a stream."""
+
+    path: str
+    name: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    answer: Any
+    build: Callable[[Edition, Request], bytes]
+    content_type: bytes = JSON
+    in_path: Mapping[str, str] = {}
+    prepared: bool = False
+    topic: bool = False
+
+
+def fields(choices: tuple[str, ...], default: str) -> Parameter:
+    """The parameter that chooses what an answer holds."""
+    return Parameter("fields", f"what to answer with, separated by commas (default: {default})", choices, listed=True)
+
+
+def bounded(samples: int, most: int) -> None:
+    """Raises Problem (422) for an answer of more samples than are allowed."""
+    if samples > most:
+        detail = f"the answer would hold {samples} samples, {most} are allowed ([serve.limits] answer_samples)"
+        raise Problem(422, "answer-too-large", f"{detail}: select with host, set, entity, metric or state")
+
+
+def require(edition: Edition, request: Request) -> None:
+    """Every pattern of hosts, sets and metrics must match something that is there. Raises Problem (404)."""
+    blocks = edition.snapshot.blocks
+    values = request.values
+    if "host" in values:
+        _match("host", values["host"], (name for b in blocks for name in (b.host, f"{b.host_id:016x}")))
+    if "set" in values:
+        _match("set", values["set"], (name for b in blocks for name in (b.resource_set, f"{b.set_id:08x}")))
+    if "metric" in values:
+        _match("metric", values["metric"], _metrics(edition))
+
+
+def _metrics(edition: Edition) -> Iterable[str]:
+    """The names of all metrics; hosts share few schemas."""
+    schemas = {block.schema: block for block in edition.snapshot.blocks}
+    return [*(metric.name for block in schemas.values() for metric in block.metrics), *DERIVED]
+
+
+def _match(what: str, patterns: Iterable[str], names: Iterable[str]) -> None:
+    known = dict.fromkeys(names)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise not_found(f"no {what} matches {pattern!r}{hint(pattern, list(known))}", what)
+
+
+def hint(word: str, known: Sequence[str]) -> str:
+    """What was meant, perhaps; empty where nothing known is near."""
+    near = get_close_matches(word, list(dict.fromkeys(known))[:2000], 3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

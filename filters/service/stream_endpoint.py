@@ -1,0 +1,112 @@
+"""``/v1/stream``: one client of the stream, from its request to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from starlette.types import Receive, Scope, Send
+
+from filters.service import parameters
+from filters.service.edition import Newest
+from filters.service.parameters import Parameter
+from filters.service.problem import Problem, bad_request
+from filters.service.protocol import ABORT
+from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Hub, Listener, event
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_LAST_WORDS_SECONDS = 1.0
+_LARGEST_NUMBER = 1 << 62
+
+
+class StreamEndpoint:
+    """Sends events until the client leaves, does not read, or the service ends."""
+
+    def __init__(self, hub: Hub, newest: Newest, topics: Parameter, default: Sequence[str], query_bytes: int) -> None:
+        self._hub = hub
+        self._newest = newest
+        self._topics = topics
+        self._default = tuple(default)
+        self._query_bytes = query_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One client. Raises Problem (400, 414, 503) before anything is sent."""
+        values = parameters.parse(scope["query_string"], (self._topics,), self._query_bytes)
+        topics = tuple(dict.fromkeys(values.get(self._topics.name) or self._default))
+        last = last_event_id(scope)
+        if self._hub.closed or self._hub.full:
+            detail = "the service is ending" if self._hub.closed else "there are as many streams as allowed"
+            raise Problem(503, "no-stream", detail, {b"retry-after": b"5"})
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        listener = self._hub.join(topics, last)
+        if self._newest.outage is not None:
+            listener.offer(event("trouble", self._newest.problem().body(), None))
+        try:
+            await self._converse(listener, scope, receive, send)
+        finally:
+            self._hub.leave(listener)
+
+    async def _converse(self, listener: Listener, scope: Scope, receive: Receive, send: Send) -> None:
+        sender = asyncio.ensure_future(_send(listener, send))
+        leaving = asyncio.ensure_future(_left(receive))
+        ending = asyncio.ensure_future(listener.over.wait())
+        try:
+            await asyncio.wait((sender, leaving, ending), return_when=asyncio.FIRST_COMPLETED)
+            if listener.ended == "closing" and not leaving.done():
+                await asyncio.wait((sender,), timeout=_LAST_WORDS_SECONDS)
+            if not sender.done() and not leaving.done():
+                abort(scope)  # it does not read: nothing that is sent in order would ever arrive
+                await asyncio.wait((leaving,), timeout=_LAST_WORDS_SECONDS)
+        finally:
+            for task in (sender, leaving, ending):
+                task.cancel()
+            for task in (sender, leaving, ending):
+                with contextlib.suppress(asyncio.CancelledError, OSError):
+                    await task
+
+
+async def _send(listener: Listener, send: Send) -> None:
+    """Send what is queued; a comment when there is nothing for long. Ends when the listener is at its end."""
+    while True:
+        if not listener.queue and not listener.ended:
+            try:
+                await asyncio.wait_for(listener.wake.wait(), KEEP_ALIVE_SECONDS)
+            except TimeoutError:
+                listener.queue.append(KEEP_ALIVE)
+        listener.wake.clear()
+        while listener.queue:
+            await send({"type": "http.response.body", "body": listener.queue.popleft(), "more_body": True})
+        if listener.ended:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def abort(scope: Scope) -> None:
+    """End the connection of a request at once, where the server lets us."""
+    extension = scope.get("extensions", {}).get(ABORT)
+    if extension is not None:
+        extension["abort"]()
+
+
+def last_event_id(scope: Scope) -> int | None:
+    """The edition that a client has seen last; None when it does not say."""
+    given = [value for name, value in scope["headers"] if name == b"last-event-id"]
+    if not given or not given[0]:
+        return None
+    if len(given) > 1 or not given[0].isdigit() or len(given[0]) > 18 or int(given[0]) > _LARGEST_NUMBER:
+        raise bad_request("Last-Event-ID is the number of an event of this stream", "Last-Event-ID")
+    return int(given[0])
