@@ -1,0 +1,124 @@
+"""The cost of one scrape: ``python -m experiments.exposition``.
+
+Renders a snapshot of emulated hosts, each with one row of its own and so many VMs, as `/metrics` does. Reading
+the snapshot is not part of it; every repetition decodes its records anew, label texts are kept, as in the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import resource
+import sys
+import time
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from acquisition.model import codes
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.names import Names
+from acquisition.wire import smoothed
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity, Table
+from experiments import machine
+from experiments.workload import host_name, host_number, resource_set, scale
+from filters.exposition import Options, Prepared, render
+from probes.metrics import HOST
+
+_NOW = 1_800_000_000.0
+_INVALID = 0.01
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print one JSON document."""
+    options = _parser().parse_args(argv)
+    names = _names(options)
+    rng = np.random.default_rng(1)
+    prepared, chosen = Prepared(), Options(entities=not options.hosts_only)
+    wall, cpu, text = [], [], b""
+    for _ in range(options.repeats + 1):
+        snapshot = Snapshot("coherent", _NOW, [_block(known, rng) for known in names], ())
+        begun, used = time.perf_counter(), time.process_time()
+        text = render(snapshot, None, chosen, prepared=prepared)
+        wall.append(time.perf_counter() - begun)
+        cpu.append(time.process_time() - used)
+    begun = time.perf_counter()
+    packed = gzip.compress(text, 1)
+    document: dict[str, Any] = {
+        "first_seconds": round(wall[0], 4),
+        "median_seconds": round(median(wall[1:]), 4),
+        "worst_seconds": round(max(wall[1:]), 4),
+        "median_cpu_seconds": round(median(cpu[1:]), 4),
+        "series": sum(not line.startswith(b"#") for line in text.splitlines()),
+        "bytes": len(text),
+        "gzip_bytes": len(packed),
+        "gzip_seconds": round(time.perf_counter() - begun, 4),
+        "peak_memory_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "machine": machine.describe(),
+        "provenance": machine.provenance(argv, "experiments.exposition"),
+    }
+    json.dump(document, sys.stdout, indent=2)
+    print()
+    return 0
+
+
+def _names(options: argparse.Namespace) -> list[Names]:
+    """The tables of all hosts: their own row, and their VMs."""
+    host_metrics = HOST.metrics[: options.metrics]
+    vms = resource_set(options.metrics)
+    found = []
+    for index in range(options.hosts):
+        name = host_name(index)
+        own = Entity(entity_id("host", name, "boot"), "host", name, "boot", name)
+        guests = [_guest(name, number) for number in range(options.entities - 1)]
+        for columns, rows in ((ResourceSet("host", host_metrics), [own]), (vms, guests)):
+            if rows:
+                found.append(Names(Table(name, columns.name, 1.0, "procfs", True, columns.metrics, tuple(rows))))
+    return found
+
+
+def _guest(host: str, number: int) -> Entity:
+    uuid = f"{number:08x}-{host}"
+    return Entity(entity_id("vm", uuid, "1"), "vm", uuid, "1", f"guest-{number:03d}")
+
+
+def _block(names: Names, rng: np.random.Generator) -> Block:
+    """A current block with random values of ordinary size, of which 1% are not valid now."""
+    table = names.table
+    host, number = host_number(int(table.host[4:9])), resource_set_id(table.resource_set)
+    n, m = len(table.entities), len(table.metrics)
+    mean = rng.random((n, m), np.float32) * np.array([scale(metric) for metric in table.metrics], np.float32)
+    bad = np.flatnonzero(rng.random(n * m) < _INVALID)
+    exceptions = np.zeros(len(bad), smoothed.EXCEPTION)
+    exceptions["index"], exceptions["code"], exceptions["age"] = bad, codes.RANGE, 1.0
+    head = smoothed.HEADER.pack(
+        smoothed.MAGIC, smoothed.VERSION, 4, m, n, len(bad), host, number, schema_hash(table.metrics), 1.0, 0,
+        b"\1\2\3\4\0\0\0\0", 1, 1, int(_NOW) - 1, _NOW - 0.5, 1.0, _NOW - 0.49,
+    )  # fmt: skip
+    ids = np.array([entity.id for entity in table.entities], "<u8").tobytes()
+    data = head + ids + np.stack([mean, mean, mean, mean]).astype("<f4").tobytes() + exceptions.tobytes()
+    block = Block(host, number, Position(1, 1, int(_NOW) - 1, _NOW - 0.5, 1.0))
+    block.take(smoothed.check(data), data)
+    block.use_names(names, None)
+    block.state, block.age_seconds = CURRENT, 0.5
+    return block
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m experiments.exposition", description=__doc__)
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--entities", type=int, default=101, help="rows of each host: itself and its VMs")
+    parser.add_argument("--metrics", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--hosts-only", action="store_true", help="as the option of `shardpulse metrics`")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

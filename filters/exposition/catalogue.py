@@ -1,0 +1,43 @@
+"""The families that tell of the pipeline, as tables: ``python -m filters.exposition.catalogue``, docs/prometheus.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from filters.exposition import entities, pipeline, samples, scrape, sets
+from filters.exposition.family import Family
+
+_HEAD = "| series | labels | meaning |\n|---|---|---|\n"
+
+
+def families() -> dict[str, list[Family]]:
+    """Every family but those of the metrics themselves, by heading."""
+    return {
+        "The answer": [
+            scrape.BUILD, scrape.SNAPSHOT, scrape.READ_AT, scrape.ERRORS, scrape.DAMAGED, scrape.UNNAMED,
+        ],
+        "Each resource set of each host": [*_of(sets.FIGURES), sets.SAMPLES],
+        "Samples that are not valid": [samples.INVALID, samples.STALE],
+        "Entities": [entities.IDENTITY, entities.SHADOW],
+        "Books and probes": [*_of(pipeline.LEDGER), *_of(pipeline.BOOKS), *_of(pipeline.PROBE)],
+        "Shards": _of(pipeline.SHARD),
+        "Filter": [*_of(pipeline.FILTER), *_of(pipeline.WORKER), *_of(pipeline.PARTITION)],
+        "Findings": [pipeline.FINDINGS],
+    }  # fmt: skip
+
+
+def markdown() -> str:
+    """The tables, one for each heading."""
+    return "\n".join(f"### {heading}\n\n{_HEAD}{_rows(rows)}" for heading, rows in families().items())
+
+
+def _of(table: Iterable[tuple[Family, object]]) -> list[Family]:
+    return [family for family, _ in table]
+
+
+def _rows(rows: Iterable[Family]) -> str:
+    return "".join(f"| `{row.series_name}` | {', '.join(row.labels)} | {row.help} |\n" for row in rows)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,119 @@
+"""``shardpulse metrics``: what Prometheus would scrape, without a service in between."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from acquisition import help_text
+from acquisition.config.metric_registry import load_checked
+from acquisition.config.settings import Settings
+from acquisition.errors import (
+    EXIT_CANNOT_CREATE,
+    EXIT_CONFIG,
+    EXIT_INTERRUPTED,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    CannotCreateError,
+)
+from acquisition.link import endpoints
+from acquisition.shards.nodes import Members
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.status import health
+from acquisition.status.health import Health
+from filters.exposition.naming import FIGURES, MEAN
+from filters.exposition.options import Options
+from filters.exposition.scrape import render
+from filters.exposition.syntax import CLASSIC, OPENMETRICS
+
+_DESCRIPTION = """\
+Print the smoothed samples and the health of the pipeline as Prometheus reads them: OpenMetrics text, or
+with --classic the older text format. `shardpulse serve` answers the same at /metrics.
+
+One scrape is one coherent snapshot: all rows of one tick. What has no value is absent, never 0: a host
+that is late has an age and no samples. With --latest each row is its host's newest tick.
+docs/prometheus.md lists the families; alert rules and a dashboard are in deploy/."""
+
+_EXAMPLES = """
+shardpulse metrics                                  everything
+shardpulse metrics --hosts-only                     without processes and VMs
+shardpulse metrics --figure mean deviation          also how much each entity varies
+shardpulse metrics --classic | promtool check metrics
+shardpulse metrics --classic --output /var/lib/prometheus/node-exporter/shardpulse.prom
+"""
+_CODES = (
+    EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG,
+    EXIT_INTERRUPTED,
+)  # fmt: skip
+_NOTES = """
+  69 also: some shards could be read and some not; what could be read is printed
+  75 also: there are no samples yet; the health of the pipeline is printed
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    snapshot, condition = _read(load_checked(options.config), options)
+    chosen = Options(entities=not options.hosts_only, figures=tuple(options.figure))
+    text = render(snapshot, condition, chosen, CLASSIC if options.classic else OPENMETRICS)
+    if options.output is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    else:
+        _replace(Path(options.output), text)
+    for error in snapshot.errors:
+        print(f"shardpulse metrics: warning: {error}", file=sys.stderr)
+    if snapshot.errors:
+        return EXIT_UNAVAILABLE
+    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+
+
+def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, Health]:
+    shards, limits = endpoints.with_addresses(settings.shards, options.shards), settings.snapshot
+    with (
+        SnapshotReader(endpoints.connect(shards), limits.grace_seconds, limits.down_after_seconds) as reader,
+        Members(endpoints.addresses(shards), endpoints.credentials(shards), shards.timeout_seconds) as members,
+    ):
+        snapshot = reader.latest() if options.latest else reader.coherent()
+        names = {block.set_id: block.resource_set for block in snapshot.blocks}
+        return snapshot, health.read(reader.cluster, members, names, limits.down_after_seconds)
+
+
+def _replace(path: Path, text: bytes) -> None:
+    """Replace a file at once: whoever reads it sees the old or the new one whole, and may be another user."""
+    name = ""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            name = file.name
+            file.write(text)
+            os.fchmod(file.fileno(), 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        if name:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        raise CannotCreateError(f"--output {path} cannot be written: {error.strerror or error}") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser.add_argument("--hosts-only", action="store_true", help="no series of processes and VMs")
+    parser.add_argument(
+        "--figure", nargs="+", choices=FIGURES, default=[MEAN], metavar="FIGURE",
+        help=f"figures of each process and VM: {', '.join(FIGURES)} (default: {MEAN}); hosts have all",
+    )  # fmt: skip
+    parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
+    parser.add_argument("--classic", action="store_true", help="the classic text format instead of OpenMetrics")
+    parser.add_argument("--output", metavar="FILE", help="replace FILE at once instead of printing")
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    return parser

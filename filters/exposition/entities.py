@@ -1,0 +1,56 @@
+"""Who the entities are: hosts, processes and VMs with what identifies them, and which process is not its VM's place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.placement import Placements
+from filters.exposition import naming, syntax
+from filters.exposition.family import GAUGE, INFO, Family, Filled, Series
+from filters.exposition.labels import ENTITY, is_host
+
+IDENTITY = Family(
+    "shardpulse_entity", INFO,
+    "What identifies an entity: stable survives a restart (host:pid, VM uuid), epoch does not; its labels: label_NAME",
+    labels=(*ENTITY, "resource_set", "kind", "stable", "epoch"),
+)  # fmt: skip
+SHADOW = Family(
+    "shardpulse_entity_shadow", GAUGE,
+    "1 for each process of a migrating VM that is not its place: leave it out of sums over VMs; absent for all others",
+    labels=(*ENTITY, "vm"),
+)  # fmt: skip
+
+
+def families(
+    blocks: Sequence[Block],
+    hosts: Mapping[int, str],
+    sets: Mapping[int, str],
+    placements: Placements,
+    entities: bool,
+) -> list[Filled]:
+    """All families; ``hosts`` and ``sets`` are labels by number. Without ``entities`` of hosts alone."""
+    shown = [block for block in blocks if entities or is_host(block)]
+    infos = [row for block in shown for row in _identities(block, hosts[block.host_id], sets[block.set_id])]
+    if not entities or not placements.shadows:
+        return [(IDENTITY, infos)]
+    return [(IDENTITY, infos), (SHADOW, [row for block in shown for row in _shadows(block, hosts, placements)])]
+
+
+def _identities(block: Block, host: str, resource_set: str) -> list[Series]:
+    """One info for each entity that a table names."""
+    entities = {entity.id: entity for entity in block.entities if entity.kind}
+    found: list[Series] = []
+    for entity in entities.values():
+        values = (host, entity.name, f"{entity.id:016x}", resource_set, entity.kind, entity.stable, entity.epoch)
+        own = {naming.label_name(str(name)): str(value) for name, value in entity.labels.items()}
+        found.append((syntax.labels((*IDENTITY.labels, *own), (*values, *own.values())), 1))
+    return found
+
+
+def _shadows(block: Block, hosts: Mapping[int, str], placements: Placements) -> list[Series]:
+    entities = {entity.id: entity for entity in block.entities if placements.is_shadow(block.host_id, entity.id)}
+    return [
+        (syntax.labels(SHADOW.labels, (hosts[block.host_id], one.name, f"{one.id:016x}", one.stable)), 1)
+        for one in entities.values()
+    ]

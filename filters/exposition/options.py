@@ -1,0 +1,20 @@
+"""What of a snapshot is exposed: the cardinality that a Prometheus is asked to bear."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from filters.exposition.naming import FIGURES, MEAN
+
+
+class Options(NamedTuple):
+    """``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
+
+    ``figures`` are those of entities, ``host_figures`` those of hosts (mean, deviation, trend, last). A smoothed
+    value whose last valid sample is more than ``stale_after`` seconds before its tick is absent.
+    """
+
+    entities: bool = True
+    figures: tuple[str, ...] = (MEAN,)
+    host_figures: tuple[str, ...] = FIGURES
+    stale_after: float = 10.0

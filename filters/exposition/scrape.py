@@ -1,0 +1,94 @@
+"""A snapshot and the pipeline's condition as text, family by family (pure)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+
+from acquisition import __version__
+from acquisition.snapshot import Snapshot
+from acquisition.status.health import Health
+from filters.exposition import entities, pipeline, samples, sets, syntax
+from filters.exposition.family import GAUGE, INFO, Family, Filled
+from filters.exposition.labels import Prepared, host_names, set_names
+from filters.exposition.options import Options
+from filters.exposition.syntax import OPENMETRICS, Syntax
+
+BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
+SNAPSHOT = Family("shardpulse_snapshot", INFO, "Which reading this is: coherent or latest", labels=("reading",))
+READ_AT = Family("shardpulse_snapshot_timestamp_seconds", GAUGE, "When it was read, seconds since 1970", "seconds")
+ERRORS = Family("shardpulse_snapshot_errors", GAUGE, "Shards, tables and positions that could not be read")
+DAMAGED = Family("shardpulse_snapshot_damaged_records", GAUGE, "Records in the shards that are none")
+UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets left out until their table has come")
+
+
+def render(
+    snapshot: Snapshot,
+    health: Health | None = None,
+    options: Options | None = None,
+    form: Syntax = OPENMETRICS,
+    prepared: Prepared | None = None,
+) -> bytes:
+    """The whole answer, UTF-8.
+
+    ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
+    should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
+    pipeline are absent. ``prepared`` keeps label texts between calls.
+    """
+    text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
+    for piece in chunks(snapshot, health, options, form, prepared):
+        text.write(piece.encode())
+    return text.getvalue()
+
+
+def chunks(
+    snapshot: Snapshot,
+    health: Health | None = None,
+    options: Options | None = None,
+    form: Syntax = OPENMETRICS,
+    prepared: Prepared | None = None,
+) -> Iterator[str]:
+    """The answer of ``render`` in pieces of one family at most, for a server that sends while it renders."""
+    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared())
+    yield next(pieces, "").removeprefix("\n")
+    yield from pieces
+    yield form.ending + "\n"
+
+
+def _pieces(
+    snapshot: Snapshot, health: Health | None, options: Options, form: Syntax, prepared: Prepared
+) -> Iterator[str]:
+    blocks = snapshot.blocks
+    prepared.forget(blocks)
+    hosts, resource_sets = host_names(blocks), set_names(blocks)
+    yield from _written(_of_snapshot(snapshot), form)
+    if health is not None:
+        yield from _written(pipeline.families(health, hosts, resource_sets), form)
+    yield from _written(sets.families(blocks, hosts, resource_sets), form)
+    who = entities.families(blocks, hosts, resource_sets, snapshot.placements, options.entities)
+    yield from _written(who, form)
+    found = samples.sheets(blocks, hosts, resource_sets, prepared, options)
+    yield from _written(samples.invalid(found), form)
+    for family, texts in samples.families(found):
+        yield syntax.head(family, form)
+        yield from texts
+
+
+def _written(families: Iterable[Filled], form: Syntax) -> Iterator[str]:
+    """The families that have a series."""
+    for family, series in families:
+        text = syntax.lines(family, series)
+        if text:
+            yield syntax.head(family, form) + text
+
+
+def _of_snapshot(snapshot: Snapshot) -> list[Filled]:
+    unnamed = sum(block.has_values and not samples.is_named(block) for block in snapshot.blocks)
+    return [
+        (BUILD, [(syntax.labels(BUILD.labels, (__version__,)), 1)]),
+        (SNAPSHOT, [(syntax.labels(SNAPSHOT.labels, (snapshot.reading,)), 1)]),
+        (READ_AT, [("", snapshot.now)]),
+        (ERRORS, [("", len(snapshot.errors))]),
+        (DAMAGED, [("", snapshot.damaged)]),
+        (UNNAMED, [("", unnamed)]),
+    ]
