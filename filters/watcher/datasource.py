@@ -1,0 +1,289 @@
+"""The class that Watcher asks: its ``DataSourceBase`` on a snapshot of the smoothed state.
+
+Contract: ``watcher/decision_engine/datasources/base.py`` of python-watcher 17.0. Values are moving
+averages with the time constant of ``[filter]``, whatever ``period`` and ``granularity`` a strategy asks for:
+those say how a store of samples is to be averaged, and here that is done already.
+
+**None and 0.0.** A value that is missing, was never valid, or is older than ``[snapshot]
+down_after_seconds`` is None, and the log says once why; a true 0.0 is 0.0, never None. What the
+strategies of Watcher 17.0 make of None:
+
+- *workload stabilization*: a VM whose value is None is never moved; its load counts within its host's. A host whose
+  value is None takes no part in the standard deviation; where the others are out of balance, the
+  strategy trips over it (KeyError), and the audit fails without an action plan: nothing is moved wrongly.
+- *workload balance*: a VM whose value is None is left out of the sum of its host, which then looks emptier
+  than it is. Hosts are not asked about.
+- *basic consolidation*: None counts as 100% of the node's or the flavor's cores.
+- *VM workload consolidation*: a VM whose CPU is None, and one that is truly idle (0.0), counts with all its
+  vCPUs; its memory with what is allocated, else with its flavor. A host's None counts as 0, and the sum over
+  its VMs is taken where that is more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import threading
+import time
+from typing import Any, ClassVar, NamedTuple
+
+import watcher.conf  # noqa: F401 - registers the options that query_retry of the base reads
+from watcher.common import exception
+from watcher.decision_engine.datasources.base import DataSourceBase
+
+from acquisition.config import Settings, load
+from acquisition.errors import ShardpulseError
+from acquisition.snapshot import SnapshotReader
+from filters.watcher.meters import COMPUTE_NODE, INSTANCE, METERS, Meter, NoValue
+from filters.watcher.readings import Readings, takes
+
+LOG = logging.getLogger(__name__)
+
+NAME = "shardpulse"
+AVAILABLE, NOT_AVAILABLE = "available", "not available"  #: the words of Watcher's own datasources
+MEAN = "mean"
+#: A figure of Nova's that Watcher's model brings along; its Prometheus datasource answers with it, too.
+ROOT_DISK = "instance.disk"
+
+
+class _Held(NamedTuple):
+    """What questions are answered from until ``until`` (monotonic seconds); None: no shard could be read."""
+
+    until: float
+    readings: Readings | None
+
+
+class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no annotations
+    """Answers a strategy from one snapshot, so that it compares loads of the same moment.
+
+    Watcher makes one for each run of a strategy; an object that lives longer takes a new snapshot
+    every ``hold_seconds``. ``settings`` are by default those of every command of shardpulse
+    (``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``). Raises ConfigError or NoInputError where
+    that file is wrong; shards that do not answer raise nothing, here or later.
+    """
+
+    NAME = NAME
+    METRIC_MAP: ClassVar[dict[str, str | None]] = {
+        **{key: METERS[key].name if key in METERS else None for key in DataSourceBase.METRIC_MAP},
+        "instance_root_disk_size": ROOT_DISK,
+    }
+
+    def __init__(self, settings: Settings | None = None, hold_seconds: float = 60.0) -> None:
+        super().__init__()
+        self._settings = settings if settings is not None else load()
+        self._hold_seconds = hold_seconds
+        self._held: _Held | None = None
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def check_availability(self) -> str:
+        """``available`` when every shard can be read now, else ``not available``; the log says which cannot."""
+        try:
+            errors = self._read().errors
+        except ShardpulseError as error:
+            errors = (str(error),)
+        for message in errors:
+            LOG.warning("shardpulse: %s", message)
+        return NOT_AVAILABLE if errors else AVAILABLE
+
+    def list_metrics(self) -> set[str]:
+        """The values of ``METRIC_MAP`` that some host sends; empty when no shard can be read."""
+        readings = self._readings()
+        return readings.names() | {ROOT_DISK} if readings is not None else set()
+
+    def query_retry_reset(self, exception_instance: Exception) -> None:
+        """Nothing is kept between two attempts that would have to be put right; the failure is logged."""
+        LOG.warning("shardpulse: %s", exception_instance)
+
+    def _statistic_aggregation(
+        self,
+        resource: Any = None,
+        resource_type: str | None = None,
+        meter_name: str | None = None,
+        period: float = 300,  # noqa: ARG002 - Watcher's signature; see the module on period and granularity
+        aggregate: str = MEAN,
+        granularity: float = 300,  # noqa: ARG002
+    ) -> float | None:
+        """The value of one metric of a compute node or an instance, or None (``DataSourceBase`` keeps the others).
+
+        Raises Watcher's MetricNotAvailable for a metric that we do not measure.
+        """
+        try:
+            return self._value(resource, resource_type, self._meter(meter_name), aggregate)
+        except NoValue as reason:
+            self._tell(f"no {meter_name} of {_name_of(resource)}: {reason}")
+            return None
+
+    def statistic_series(
+        self,
+        resource: Any = None,
+        resource_type: str | None = None,
+        meter_name: str | None = None,
+        start_time: datetime.datetime | None = None,
+        end_time: datetime.datetime | None = None,
+        granularity: float = 300,
+    ) -> dict[datetime.datetime, float] | None:
+        """The newest value by its time (UTC), where that lies between ``start_time`` and ``end_time``.
+
+        Times without a zone are UTC, as Watcher's are. Shards hold the last moments, not a history: use
+        one of Watcher's other datasources for that. None where there is no value.
+        """
+        value = self._statistic_aggregation(resource, resource_type, meter_name, granularity=granularity)
+        readings = self._readings()
+        if value is None or readings is None:
+            return None
+        taken = datetime.datetime.fromtimestamp(readings.taken_at, datetime.UTC)
+        early = start_time is not None and taken < _utc(start_time)
+        late = end_time is not None and taken > _utc(end_time)
+        return {} if early or late else {taken: value}
+
+    def get_host_cpu_usage(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Busy share of all cores in percent, 0 to 100, or None."""
+        return self._ask(resource, COMPUTE_NODE, "host_cpu_usage", period, aggregate, granularity)
+
+    def get_host_ram_usage(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Memory that could not be had without swapping, in KiB, or None."""
+        return self._ask(resource, COMPUTE_NODE, "host_ram_usage", period, aggregate, granularity)
+
+    def get_host_outlet_temp(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Not measured: raises MetricNotAvailable."""
+        return self._ask(resource, COMPUTE_NODE, "host_outlet_temp", period, aggregate, granularity)
+
+    def get_host_inlet_temp(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Not measured: raises MetricNotAvailable."""
+        return self._ask(resource, COMPUTE_NODE, "host_inlet_temp", period, aggregate, granularity)
+
+    def get_host_airflow(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Not measured: raises MetricNotAvailable."""
+        return self._ask(resource, COMPUTE_NODE, "host_airflow", period, aggregate, granularity)
+
+    def get_host_power(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Not measured: raises MetricNotAvailable."""
+        return self._ask(resource, COMPUTE_NODE, "host_power", period, aggregate, granularity)
+
+    def get_instance_cpu_usage(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """CPU time per vCPU in percent, 0 to 100, or None."""
+        return self._ask(resource, INSTANCE, "instance_cpu_usage", period, aggregate, granularity)
+
+    def get_instance_ram_usage(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Resident memory in MiB, or None."""
+        return self._ask(resource, INSTANCE, "instance_ram_usage", period, aggregate, granularity)
+
+    def get_instance_ram_allocated(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Memory given to the guest in MiB, or None."""
+        return self._ask(resource, INSTANCE, "instance_ram_allocated", period, aggregate, granularity)
+
+    def get_instance_l3_cache_usage(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Not measured: raises MetricNotAvailable."""
+        return self._ask(resource, INSTANCE, "instance_l3_cache_usage", period, aggregate, granularity)
+
+    def get_instance_root_disk_size(
+        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
+    ) -> float | None:
+        """Size of the root disk in GB as Nova says it (Watcher's model), not measured."""
+        return self._ask(resource, INSTANCE, "instance_root_disk_size", period, aggregate, granularity)
+
+    def _ask(
+        self, resource: Any, kind: str, key: str, period: float, aggregate: str, granularity: float | None
+    ) -> float | None:
+        value: float | None = self.statistic_aggregation(resource, kind, key, period, aggregate, granularity)
+        return value
+
+    def _meter(self, key: str | None) -> str:
+        """The key, checked against ``METRIC_MAP``, in which an operator may turn metrics off."""
+        self._get_meter(key)
+        if key not in METERS and key != "instance_root_disk_size":
+            raise exception.MetricNotAvailable(metric=key)
+        return str(key)
+
+    def _value(self, resource: Any, resource_type: str | None, key: str, aggregate: str) -> float:
+        if aggregate != MEAN:
+            raise NoValue(f"the aggregate {aggregate!r} is not kept, only {MEAN!r}")
+        if key == "instance_root_disk_size":
+            return float(_field(resource, "disk"))
+        meter = METERS[key]
+        if resource_type != meter.resource_type:
+            raise NoValue(f"it is a metric of a {meter.resource_type}, not of a {resource_type}")
+        readings = self._readings()
+        if readings is None:
+            raise NoValue("no shard could be read")
+        return _convert(meter, readings, resource)
+
+    def _readings(self) -> Readings | None:
+        """Those that are held, or new ones; None, for as long, after all attempts to read have failed."""
+        with self._lock:
+            now = time.monotonic()
+            if self._held is None or now >= self._held.until:
+                readings = self.query_retry(self._read)
+                self._told.clear()
+                for error in readings.errors if readings is not None else ():
+                    LOG.warning("shardpulse: %s", error)
+                self._held = _Held(time.monotonic() + self._hold_seconds, readings)
+            return self._held.readings
+
+    def _read(self) -> Readings:
+        """A new snapshot. Raises as ``SnapshotReader.latest`` does."""
+        with SnapshotReader.from_settings(self._settings) as reader:  # Watcher never says when it is done with us
+            return Readings(reader.latest(takes), self._settings.snapshot.down_after_seconds)
+
+    def _tell(self, reason: str) -> None:
+        """Log a reason once for each snapshot: strategies ask the same again and again."""
+        if reason not in self._told:
+            self._told.add(reason)
+            LOG.warning("shardpulse: %s", reason)
+
+
+def _convert(meter: Meter, readings: Readings, resource: Any) -> float:
+    if meter.resource_type == COMPUTE_NODE:
+        place = readings.host(_field(resource, "hostname"))
+    else:
+        place = readings.vm(_field(resource, "uuid"))
+    return meter.convert(lambda metric: readings.mean(place, metric), _vcpus(resource))
+
+
+def _vcpus(resource: Any) -> int | None:
+    try:
+        return int(_field(resource, "vcpus"))
+    except NoValue:
+        return None
+
+
+def _field(resource: Any, name: str) -> Any:
+    """A field of one of Watcher's model objects, whose fields raise NotImplementedError until they are set."""
+    try:
+        return getattr(resource, name)
+    except (AttributeError, NotImplementedError):
+        raise NoValue(f"Watcher's model does not say its {name}") from None
+
+
+def _name_of(resource: Any) -> str:
+    for name in ("hostname", "uuid"):
+        try:
+            return str(_field(resource, name))
+        except NoValue:
+            continue
+    return repr(resource)
+
+
+def _utc(when: datetime.datetime) -> datetime.datetime:
+    return when.replace(tzinfo=datetime.UTC) if when.tzinfo is None else when
