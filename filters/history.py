@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from acquisition.snapshot.rows import Row
-
-_BARS = "▁▂▃▄▅▆▇█"
-_UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}  # full height at least: noise of an idle core is no peak
+from filters.sparkline import bars, full_height
 
 
 class History:
@@ -27,7 +25,7 @@ class History:
         if row.tick != self._newest:
             self._newest = row.tick
             self._forget(row.tick)
-        return bars([value for _, value in values], _UNIT_HIGH.get(row.unit, 0.0)).rjust(self._length)
+        return bars([value for _, value in values], full_height(row.unit)).rjust(self._length)
 
     def __len__(self) -> int:
         """How many rows are remembered."""
@@ -37,13 +35,3 @@ class History:
         old = [key for key, values in self._values.items() if values and abs(tick - values[-1][0]) > 60 * self._length]
         for key in old:
             del self._values[key]
-
-
-def bars(values: list[float], high: float = 0.0) -> str:
-    """One bar per value, between zero (or the lowest) and ``high`` (or the highest, where that is more)."""
-    if not values:
-        return ""
-    low, high = min(0.0, *values), max(high, *values)
-    if high <= low:
-        return _BARS[0] * len(values)
-    return "".join(_BARS[min(7, int((value - low) / (high - low) * 8))] for value in values)

@@ -18,7 +18,9 @@ def quantity(value: float | None, unit: str) -> str:
     if abs(value) >= 10_000:
         return _scaled(value, 1000, _DECIMAL, "")
     if unit in ("ratio", "cores"):
-        return f"{value:.{3 if abs(value) < 9.9995 else 1}f}"
+        return f"{round(value, 3) + 0.0:.{3 if abs(value) < 9.9995 else 1}f}"  # + 0.0: not -0.000
+    if abs(value) < 0.0005 and value:
+        return "0.000"  # what a moving average leaves of an event of long ago
     return f"{value:.0f}" if value == int(value) or abs(value) >= 999.5 else f"{value:.3g}"
 
 

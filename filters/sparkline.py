@@ -1,0 +1,34 @@
+"""Sparklines: one character per value, from lowest to highest; what is missing is a question mark, never a low bar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+ASCII = "_.-=+*#@"  #: for terminals without UTF-8
+MISSING = "?"
+
+_UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}
+
+
+def full_height(unit: str) -> float:
+    """What is full height at least: the noise of an idle core is no peak."""
+    return _UNIT_HIGH.get(unit, 0.0)
+
+
+def bars(values: Iterable[float], high: float = 0.0, levels: str = BLOCKS) -> str:
+    """One of ``levels`` per value, between zero (or the lowest) and ``high`` (or the highest, where that is more);
+    a value that is not finite is missing."""
+    numbers = list(values)
+    known = [value for value in numbers if math.isfinite(value)]
+    if not known:
+        return MISSING * len(numbers)
+    low, high = min(0.0, *known), max(high, *known)
+    span, top = high - low, len(levels) - 1
+    if span <= 0:
+        return "".join(levels[0] if math.isfinite(value) else MISSING for value in numbers)
+    return "".join(
+        levels[min(top, int((value - low) / span * len(levels)))] if math.isfinite(value) else MISSING
+        for value in numbers
+    )

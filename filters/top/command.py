@@ -1,0 +1,230 @@
+"""``shardpulse top``: hosts by heat and what runs on them, live in a terminal; a table, lines or JSON in a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import select
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TextIO
+
+from rich.console import Console
+
+from acquisition import help_text
+from acquisition.config import metric_registry
+from acquisition.errors import (
+    EXIT_CONFIG,
+    EXIT_DATA,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    DataError,
+    ShardError,
+    TemporaryError,
+)
+from acquisition.link import endpoints
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id
+from filters.top import order, plain
+from filters.top.document import document
+from filters.top.entities import sets_of
+from filters.top.feed import Feed, pace_of, until_next
+from filters.top.hosts import list_hosts
+from filters.top.listing import HOSTS, Listing
+from filters.top.look import Look, speaks_utf8
+from filters.top.loop import Session
+from filters.top.order import Rows, visible_rows
+from filters.top.picture import Observation, develop, shown
+from filters.top.reading import Source, Wanted
+from filters.top.terminal import STOPS, Signals, Terminal
+from filters.top.view import Level, View, level_of_host, level_of_set
+
+_DESCRIPTION = """\
+Hosts by heat: their smoothed CPU use (1 - idle - iowait), raw against smoothed, memory, invalid
+samples and age; below a host its VMs, or its processes where it has no VMs; below one of these its metrics.
+All figures are of one coherent tick. A host that has not that tick is shown as late, or down, with its
+age and the reason, and without figures: it is never taken for an idle one. What is missing is `missing`.
+
+In a terminal the screen is live: `?` shows all keys. In a pipe, or where the terminal cannot do that
+(TERM=dumb), one table is printed. NO_COLOR takes the colours away, a locale without UTF-8 the bars."""
+
+_EXAMPLES = """
+shardpulse top                           live; Enter opens a host, / filters, s sorts, q quits
+shardpulse top --host web-1              begin with what runs on one host
+shardpulse top --once --top 10           the ten hottest hosts as a table
+shardpulse top --lines --filter 'web*'   a line per host and tick, for grep and logs
+shardpulse top --json | jq -r '.rows[] | select(.mean > 0.9) | .name'
+"""
+_CODES = (EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG)
+_NOTES = """
+   0 also: stopped by q, Ctrl-C or SIGTERM
+  65 also: there is no host of the name that --host gives
+  69 also: --once, --json: some shards could be read and some not; what could be read is shown
+  75 also: --once, --json: there are no samples yet
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    settings = metric_registry.load_checked(options.config)
+    where = endpoints.with_addresses(settings.shards, options.shards)
+    endpoints.addresses(where)  # without any the person should know before the screen is taken
+    names = {resource_set_id(name): name for name in metric_registry.registered()}
+    grace = settings.snapshot.grace_seconds
+
+    def source() -> Source:
+        return Source(settings, where, names, grace)
+
+    look = Look(speaks_utf8(sys.stdout.encoding, os.environ) and not options.ascii)
+    if options.json or options.once or (not options.lines and not _interactive(sys.stdout)):
+        with source() as reading:
+            return _once(reading, options, look, sys.stdout)
+    if options.lines:
+        with source() as reading:
+            return _repeat(reading, options, look, sys.stdout, grace)
+    view = View(_first_path(source, options))
+    with Feed(source, options.interval, grace) as feed:
+        return _live(feed, view, look, names)
+
+
+def _interactive(out: TextIO) -> bool:
+    """Whether there is a terminal that can place the cursor, and a keyboard."""
+    return out.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+
+
+def _live(feed: Feed, view: View, look: Look, names: Mapping[int, str]) -> int:
+    console = Console(highlight=False, markup=False, emoji=False)
+    with Signals() as signals, Terminal(sys.stdin.fileno(), sys.stdout.fileno(), signals, console) as terminal:
+        return Session(feed, terminal, signals, view, look, names).run()
+
+
+def _first_path(source: Callable[[], Source], options: argparse.Namespace) -> tuple[Level, ...]:
+    """What the screen begins with: all hosts, or the one that was asked for, if it is there."""
+    top = Level(
+        sort=options.sort or order.CPU, backwards=options.reverse, pattern="" if options.host else options.filter
+    )
+    if not options.host:
+        return (top,)
+    number = _host_number(options.host)
+    with source() as reading:
+        _require_host(options.host, number, list_hosts(reading.read(Wanted()).snapshot))
+    return top, level_of_host(number)._replace(pattern=options.filter)
+
+
+def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) -> int:
+    """One table or document."""
+    observation = source.read(Wanted(_host_number(options.host)))
+    snapshot = observation.snapshot
+    for error in snapshot.errors:
+        print(f"shardpulse top: warning: {error}", file=sys.stderr)
+    if not snapshot.blocks and not options.json:
+        raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
+    listing, rows = _chosen(observation, options)
+    if options.json:
+        json.dump(document(observation, listing, rows), out)
+        out.write("\n")
+    else:
+        out.writelines(f"{line}\n" for line in plain.table(listing, rows, look))
+    out.flush()
+    if snapshot.errors:
+        return EXIT_UNAVAILABLE
+    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+
+
+def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:
+    """Lines at every tick until a signal comes; trouble is reported and ends nothing."""
+    count, interval = 0, options.interval or 1.0
+    with Signals(STOPS) as signals:
+        while True:
+            try:
+                observation = source.read(Wanted(_host_number(options.host)))
+                interval = options.interval or pace_of(observation.snapshot)
+                _print_lines(observation, options, look, out)
+            except (ShardError, TemporaryError) as error:
+                print(f"shardpulse top: {error}", file=sys.stderr, flush=True)
+            count += 1
+            if count == options.count or select.select([signals], [], [], until_next(interval, grace))[0]:
+                return EXIT_OK
+
+
+def _print_lines(observation: Observation, options: argparse.Namespace, look: Look, out: TextIO) -> None:
+    if observation.snapshot.blocks:
+        listing, rows = _chosen(observation, options)
+        out.writelines(f"{line}\n" for line in plain.lines(listing, rows, options.host, look))
+    out.writelines(f"{plain.shard_line(shard, look)}\n" for shard in observation.shards)
+    for error in observation.snapshot.errors:
+        print(f"shardpulse top: warning: {error}", file=sys.stderr)
+    out.flush()
+
+
+def _chosen(observation: Observation, options: argparse.Namespace) -> tuple[Listing, Rows]:
+    """The listing that was asked for, and which rows of it in which order."""
+    level, number = Level(), _host_number(options.host)
+    if number and observation.snapshot.blocks:
+        _require_host(options.host, number, list_hosts(observation.snapshot))
+        level = level_of_set(level_of_host(number), sets_of(observation.snapshot, number)[0])
+    listing, _ = shown(develop(None, observation, View((level,))), level)
+    if listing is None:
+        raise TemporaryError(f"nothing is known about host {options.host} yet")
+    sorts = order.SORTS[listing.kind]
+    sort = options.sort if options.sort in sorts else sorts[0]
+    rows = visible_rows(listing, sort, options.reverse, options.filter)
+    return listing, rows[: options.top] if options.top else rows
+
+
+def _host_number(name: str) -> int:
+    """The identity of a host by its name, or as 16 hexadecimal digits; 0 for none."""
+    if re.fullmatch("[0-9a-f]{16}", name):
+        return int(name, 16)
+    return host_id(name) if name else 0
+
+
+def _require_host(name: str, number: int, hosts: Listing) -> None:
+    if number not in hosts.ids:
+        near = get_close_matches(name, list(hosts.names), 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`shardpulse top --once` lists hosts"
+        raise DataError(f"there is no host {name!r}; {hint}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser.epilog = f"{parser.epilog}{_NOTES}"
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="print one table (in a pipe this is the default)")
+    how.add_argument("--lines", action="store_true", help="print lines at every tick, each complete in itself")
+    how.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--host", default="", metavar="NAME", help="what runs on this host (a name or an id)")
+    parser.add_argument(
+        "--filter", default="", metavar="TEXT",
+        help="rows whose name has TEXT in it, or matches it where it has * or ?; =late, =down, =current: a state",
+    )  # fmt: skip
+    parser.add_argument("--sort", choices=order.SORTS[HOSTS], help="the column to order by (cpu)")
+    parser.add_argument("--reverse", action="store_true", help="the other way round")
+    parser.add_argument("--top", type=_count, default=0, metavar="N", help="N rows; 0: all (not of the live screen)")
+    parser.add_argument("--interval", type=_interval, metavar="S", help="seconds between looks (that of the hosts)")
+    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --lines: end after N looks")
+    parser.add_argument("--ascii", action="store_true", help="ASCII alone, as where the locale is not UTF-8")
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to 1000000")
+    return int(text)
+
+
+def _interval(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.1 <= float(text) <= 3600:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not 0.1 to 3600 seconds")

@@ -1,0 +1,61 @@
+"""The JSON document of ``shardpulse top --json``. Keys are stable: new ones may come, none changes its meaning.
+
+::
+
+    now        seconds since 1970 by the reader's clock
+    rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
+               unit, mean, deviation, trend, last, validity, memory, memory_unit, invalid, missing,
+               age_seconds, tick, interval, state, reason. The figures are of CPU use (of a host its
+               cpu_busy_ratio = 1 - idle - iowait), or of the metric. null: there is no value
+    hidden     rows that --top or --filter left out
+    shards     as acquisition.status.shards.ShardHealth
+    errors     what could not be read
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from acquisition.model import codes
+from acquisition.snapshot.block import STATES
+from filters.top.listing import METRICS, Listing
+from filters.top.order import Rows
+from filters.top.picture import Observation
+
+
+def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str, Any]:
+    """The document, ready for JSON."""
+    return {
+        "now": round(observation.snapshot.now, 6),
+        "rows": [_row(listing, at) for at in rows.tolist()],
+        "hidden": listing.rows - len(rows),
+        "shards": [shard._asdict() for shard in observation.shards],
+        "errors": list(observation.snapshot.errors),
+    }
+
+
+def _row(listing: Listing, at: int) -> dict[str, Any]:
+    figures = {name: _number(getattr(listing, name)[at]) for name in ("mean", "deviation", "trend", "last", "memory")}
+    return {
+        "kind": listing.kind,
+        "name": listing.names[at],
+        "label": listing.labels[at],
+        "id": None if listing.kind == METRICS else f"{int(listing.ids[at]):016x}",
+        "unit": listing.units[at],
+        **figures,
+        "memory_unit": listing.memory_unit,
+        "validity": codes.name_of(int(listing.codes[at])),
+        "invalid": int(listing.invalid[at]),
+        "missing": int(listing.missing[at]),
+        "age_seconds": _number(listing.age[at]),
+        "tick": int(listing.tick[at]),
+        "interval": float(listing.interval[at]),
+        "state": STATES[listing.state[at]],
+        "reason": listing.reasons[at],
+    }
+
+
+def _number(value: float) -> float | None:
+    """The digits that a float32 has; None where there is no value."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -1,0 +1,65 @@
+"""A listing: the rows of one screen as columns, whatever they are: hosts, VMs or processes, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.snapshot.block import CURRENT, STATES
+from acquisition.wire.smoothed import Floats
+
+HOSTS = "hosts"
+ENTITIES = "entities"  #: the VMs or the processes of a host
+METRICS = "metrics"  #: of one entity, or of a host itself
+
+STATE_CURRENT = STATES.index(CURRENT)
+
+
+class Listing(NamedTuple):
+    """n rows, hosts in the order of their names; every column has n elements.
+
+    The figures are of CPU use, of a metric listing of that metric.
+    ``mean deviation trend last memory`` float64, NaN where there is no value; ``codes`` uint8 of ``last``;
+    ``age`` float64, seconds since the newest valid value at the time of the snapshot, of a row without values
+    since it was last heard of; NaN while unknown. ``state`` uint8, an index into block.STATES. ``invalid`` int64
+    counts samples at this tick whose check failed, ``missing`` those without a value.
+    ``interval`` float64 is seconds per tick, ``now`` the reader's clock. ``heading`` is what all rows have in common.
+    """
+
+    kind: str
+    names: Sequence[str]
+    labels: Sequence[str]  #: pid, uuid; "" where the name says all
+    ids: npt.NDArray[np.uint64]
+    units: Sequence[str]
+    mean: npt.NDArray[np.float64]
+    deviation: npt.NDArray[np.float64]
+    trend: npt.NDArray[np.float64]
+    last: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.uint8]
+    memory: npt.NDArray[np.float64]
+    invalid: npt.NDArray[np.int64]
+    missing: npt.NDArray[np.int64]
+    age: npt.NDArray[np.float64]
+    state: npt.NDArray[np.uint8]
+    tick: npt.NDArray[np.int64]
+    interval: npt.NDArray[np.float64]
+    now: float
+    reasons: Sequence[str]  #: why a row has no figures; "" where it has
+    notes: Sequence[str] = ()  #: where a VM is migrating to; () for none
+    memory_unit: str = "ratio"
+    heading: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.names)
+
+
+def valid_age(age: npt.NDArray[np.float64] | float, stale: Floats) -> npt.NDArray[np.float64]:
+    """Seconds since the last valid value: the age of the tick and the time to it; NaN where there never was one."""
+    total = np.asarray(age, np.float64) + stale
+    total[~np.isfinite(total)] = np.nan
+    return total

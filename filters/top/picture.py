@@ -1,0 +1,134 @@
+"""One picture: what was read, as listings with their histories; a pure fold over observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.inputs import Owner, RecentTable
+from acquisition.status.health import Health
+from acquisition.status.shards import ShardHealth
+from filters.quantities import printable
+from filters.top import entities, history
+from filters.top.history import History
+from filters.top.hosts import HOST_SET, list_hosts
+from filters.top.listing import HOSTS, Listing
+from filters.top.recent import history_of_block, history_of_hosts
+from filters.top.view import Level, View, level_of_set
+
+
+class Observation(NamedTuple):
+    """One reading of the shards. ``error`` says why a newer one failed; ``health`` is read only where it is shown,
+    ``recent`` what the filter kept of resource sets that have just been opened."""
+
+    snapshot: Snapshot
+    shards: tuple[ShardHealth, ...] = ()
+    health: Health | None = None
+    error: str = ""
+    recent: Mapping[Owner, RecentTable] = {}
+
+
+Place = tuple[int, str, int | None]  #: host, resource set, entity
+
+
+class Opened(NamedTuple):
+    """A listing below a host; None while it has not been read."""
+
+    listing: Listing | None
+    history: History
+    title: str
+
+
+class Picture(NamedTuple):
+    """All hosts, and what has been opened below one of them: ``below`` goes on being remembered while the
+    host is open. ``sets`` are its resource sets, () while they are not known."""
+
+    observation: Observation
+    hosts: Listing
+    hosts_history: History
+    below: Mapping[Place, Opened] = {}
+    sets: tuple[str, ...] = ()
+    lost: int = 0  #: samples, of all hosts
+
+
+def develop(before: Picture | None, observation: Observation, view: View) -> Picture:
+    """The picture of a newer observation."""
+    hosts = list_hosts(observation.snapshot)
+    if before is not None:
+        past = before.hosts_history
+    else:
+        past = history_of_hosts(hosts, observation.snapshot, observation.recent)
+    known = before.below if before is not None else {}
+    picture = Picture(observation, hosts, history.advance(past, hosts), lost=_lost(observation.snapshot))
+    host = view.host
+    places = dict.fromkeys([place for place in known if place[0] == host] + [place_of(level) for level in view.path])
+    below = {place: _opened(observation, place, known.get(place)) for place in places if place[0]}
+    return picture._replace(below=below, sets=_sets(picture, host))
+
+
+def enter(picture: Picture, view: View) -> Picture:
+    """The same picture with the level of ``view`` opened."""
+    place = place_of(view.level)
+    if not place[0] or place in picture.below:
+        return picture
+    opened = _opened(picture.observation, place, None)
+    below = {known: value for known, value in picture.below.items() if known[0] == place[0]}
+    return picture._replace(below={**below, place: opened}, sets=_sets(picture, place[0]))
+
+
+def settled(view: View, picture: Picture) -> View:
+    """The view with the choices made that depend on what a host has: its VMs, else processes, else metrics."""
+    level = view.level
+    if not level.host or level.resource_set or not picture.sets:
+        return view
+    return view._replace(path=(*view.path[:-1], level_of_set(level, picture.sets[0])))
+
+
+def shown(picture: Picture, level: Level) -> tuple[Listing | None, History]:
+    """The listing of a level with its history."""
+    if level.kind == HOSTS:
+        return picture.hosts, picture.hosts_history
+    opened = picture.below.get(place_of(level))
+    return (opened.listing, opened.history) if opened is not None else (None, history.empty())
+
+
+def place_of(level: Level) -> Place:
+    """Where a level is; the host 0 is none."""
+    return level.host, level.resource_set, level.entity
+
+
+def _lost(snapshot: Snapshot) -> int:
+    positions = (block.position for block in (*snapshot.blocks, *snapshot.unread))
+    return sum(position.lost for position in positions if position is not None)
+
+
+def _sets(picture: Picture, host: int) -> tuple[str, ...]:
+    return tuple(entities.sets_of(picture.observation.snapshot, host)) if host else ()
+
+
+def _opened(observation: Observation, place: Place, before: Opened | None) -> Opened:
+    host, resource_set, entity = place
+    snapshot = observation.snapshot
+    block = entities.block_of(snapshot, host, resource_set)
+    past = before.history if before is not None else history.empty()
+    title = _title(snapshot, place, block)
+    if block is None:
+        return Opened(None, past, title)
+    metrics = resource_set == HOST_SET or entity is not None
+    if metrics:
+        listing = entities.list_metrics(block, snapshot.now, entity)
+    else:
+        listing = entities.list_entities(block, snapshot.now, snapshot.placements.contested)
+    past = history_of_block(listing, block, entity, observation.recent, past)
+    return Opened(listing, history.advance(past, listing), title)
+
+
+def _title(snapshot: Snapshot, place: Place, block: Block | None) -> str:
+    host, resource_set, entity = place
+    names = (each.host for each in (*snapshot.blocks, *snapshot.unread) if each.host_id == host)
+    parts = [printable(next(names, f"{host:016x}")), printable(resource_set)]
+    if entity is not None:
+        parts.append(entities.entity_name(block, entity))
+    return " · ".join(part for part in parts if part)

@@ -1,0 +1,207 @@
+"""How a key changes the view: a pure function (view, key, page) -> view. Keys that mean nothing change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from filters.top import order
+from filters.top.listing import ENTITIES, HOSTS, METRICS
+from filters.top.view import (
+    HELP,
+    SHARDS,
+    Level,
+    Page,
+    View,
+    level_of_entity,
+    level_of_host,
+    level_of_set,
+    position,
+    scrolled,
+)
+
+#: Keys and what they do, as the help screen shows them.
+KEYS = (
+    ("up down j k", "select a row"),
+    ("PgUp PgDn Home End", "move by a page, to the first, to the last row (also Ctrl-B, Ctrl-F, g, G)"),
+    ("Enter right l", "open: a host's VMs, or its processes where it has none; then one's metrics"),
+    ("Esc left h Bksp", "back"),
+    ("Tab", "in a host: VMs, processes, its own metrics"),
+    ("/", "filter by name; * and ? are wildcards, =late =down =current are states; Esc clears"),
+    ("s S", "order by the next, the previous column"),
+    ("c m i a n t", "order by CPU, memory, invalid samples, age, name, state"),
+    ("r", "reverse the order"),
+    ("p Space", "pause: the picture stands still, keys work on; its age is shown"),
+    ("1 2 ?", "hosts, shards and books, this help"),
+    ("Ctrl-L", "draw everything anew"),
+    ("q Ctrl-C", "quit"),
+)
+#: Longest filter that can be typed.
+LONGEST = 60
+_LETTERS = {
+    "c": order.CPU, "m": order.MEMORY, "i": order.INVALID, "a": order.AGE, "n": order.NAME, "t": order.STATE,
+}  # fmt: skip
+_TEXTS = (HELP, SHARDS)
+
+
+def press(view: View, key: str, page: Page) -> View:
+    """The view after a key (names as of ``filters.top.keys``)."""
+    if view.typing is not None:
+        return _typed(view, key, view.typing)
+    action = _ACTIONS.get(key)
+    if action is not None:
+        return action(view, page)
+    if key in _LETTERS:
+        return _sorted_by(view, _LETTERS[key])
+    return view
+
+
+def _typed(view: View, key: str, text: str) -> View:
+    """While a filter is typed, it applies at once; Enter keeps it, Esc takes it away."""
+    if key == "enter":
+        return view._replace(typing=None)
+    if key == "escape":
+        return _filtered(view, "")._replace(typing=None)
+    if key == "interrupt":
+        return view._replace(done=True)
+    if key == "backspace":
+        text = text[:-1]
+    elif key == "erase":
+        text = ""
+    elif key == "space":
+        text += " "
+    elif len(key) == 1 and key.isprintable():
+        text = (text + key)[:LONGEST]
+    return _filtered(view, text)._replace(typing=text)
+
+
+def _filtered(view: View, pattern: str) -> View:
+    return _with(view, view.level._replace(pattern=pattern, first=0))
+
+
+def _with(view: View, level: Level) -> View:
+    return view._replace(path=(*view.path[:-1], level))
+
+
+def _move(rows: Callable[[int, int], int]) -> Callable[[View, Page], View]:
+    """Select another row, or scroll a text; ``rows`` makes a distance of (page height, length)."""
+
+    def moved(view: View, page: Page) -> View:
+        level = view.level
+        if not page.ids:
+            distance = rows(page.height, page.lines)
+            return _with(view, scrolled(level._replace(first=max(0, level.first + distance)), page))
+        at = position(level, page) + rows(page.height, len(page.ids))
+        at = max(0, min(at, len(page.ids) - 1))
+        return _with(view, scrolled(level._replace(selected=page.ids[at]), page))
+
+    return moved
+
+
+def _home(view: View, page: Page) -> View:
+    """The first row, and whatever comes first later: nothing is selected in particular."""
+    del page
+    return _with(view, view.level._replace(selected=None, first=0))
+
+
+def _open(view: View, page: Page) -> View:
+    level = view.level
+    if level.kind not in (HOSTS, ENTITIES) or not page.ids:
+        return view
+    chosen = page.ids[position(level, page)]
+    below = level_of_host(chosen) if level.kind == HOSTS else level_of_entity(level, chosen)
+    return view._replace(path=(*view.path[:-1], level._replace(selected=chosen), below))
+
+
+def _back(view: View, page: Page) -> View:
+    """One level up; at the top the filter goes first. Never quits: Esc is pressed too easily."""
+    del page
+    if len(view.path) > 1:
+        return view._replace(path=view.path[:-1])
+    return _filtered(view, "") if view.level.pattern else view
+
+
+def _next_set(view: View, page: Page) -> View:
+    level = view.level
+    if not page.sets or level.entity is not None or level.kind not in (ENTITIES, METRICS):
+        return view
+    current = level.resource_set if level.resource_set in page.sets else page.sets[0]
+    return _with(view, level_of_set(level, page.sets[(page.sets.index(current) + 1) % len(page.sets)]))
+
+
+def _next_sort(step: int) -> Callable[[View, Page], View]:
+    def turned(view: View, page: Page) -> View:
+        del page
+        choices = order.SORTS.get(view.level.kind, ())
+        if not choices:
+            return view
+        at = choices.index(view.level.sort) if view.level.sort in choices else 0
+        return _sorted_by(view, choices[(at + step) % len(choices)])
+
+    return turned
+
+
+def _sorted_by(view: View, sort: str) -> View:
+    level = view.level
+    if sort not in order.SORTS.get(level.kind, ()):
+        return view
+    return _with(view, level._replace(sort=sort, backwards=False, first=0))
+
+
+def _reverse(view: View, page: Page) -> View:
+    del page
+    return _with(view, view.level._replace(backwards=not view.level.backwards, first=0))
+
+
+def _show(kind: str) -> Callable[[View, Page], View]:
+    """A text above whatever is shown; the same key once more takes it away."""
+
+    def shown(view: View, page: Page) -> View:
+        if view.level.kind == kind:
+            return _back(view, page)
+        below = view.path[:-1] if view.level.kind in _TEXTS else view.path
+        return view._replace(path=(*below, Level(kind)))
+
+    return shown
+
+
+def _to_hosts(view: View, page: Page) -> View:
+    del page
+    return view._replace(path=view.path[:1])
+
+
+def _type(view: View, page: Page) -> View:
+    del page
+    return view if view.level.kind in _TEXTS else view._replace(typing=view.level.pattern)
+
+
+def _pause(view: View, page: Page) -> View:
+    del page
+    return view._replace(paused=not view.paused)
+
+
+def _quit(view: View, page: Page) -> View:
+    del page
+    return view._replace(done=True)
+
+
+_BY_NAME: Mapping[str, Callable[[View, Page], View]] = {
+    "up k": _move(lambda height, length: -1),  # noqa: ARG005 - one signature for all
+    "down j": _move(lambda height, length: 1),  # noqa: ARG005
+    "page-up ctrl-b": _move(lambda height, length: -height),  # noqa: ARG005
+    "page-down ctrl-f": _move(lambda height, length: height),  # noqa: ARG005
+    "end G": _move(lambda height, length: length),  # noqa: ARG005
+    "home g": _home,
+    "enter right l": _open,
+    "escape left h backspace": _back,
+    "tab": _next_set,
+    "s": _next_sort(1),
+    "S": _next_sort(-1),
+    "r": _reverse,
+    "/": _type,
+    "p space": _pause,
+    "q interrupt": _quit,
+    "?": _show(HELP),
+    "2": _show(SHARDS),
+    "1": _to_hosts,
+}
+_ACTIONS = {key: action for names, action in _BY_NAME.items() for key in names.split(" ")}

@@ -1,0 +1,116 @@
+"""Reading what is shown from the shards (I/O).
+
+Of a small data center everything, so that it is known which VMs migrate; of a large one the metrics
+of all hosts and everything of the open one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from acquisition.config.settings import Settings, Shards
+from acquisition.errors import ShardpulseError
+from acquisition.link import endpoints
+from acquisition.model.metric import resource_set_id
+from acquisition.shards.nodes import Members
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.inputs import Owner, RecentTable
+from acquisition.status import health, shards
+from acquisition.status.shards import ShardHealth
+from filters.top.hosts import HOST_SET
+from filters.top.picture import Observation, Place
+
+_HOST_SET_ID = resource_set_id(HOST_SET)
+_SMALL = 600  #: resource sets of all hosts that are read whole: some 30 ms with a hundred rows each
+_SHARDS_SECONDS = 2.0  #: between two questions to every shard how it is
+
+
+class Wanted(NamedTuple):
+    """What to read beside the metrics of all hosts: everything of one host (0: none), and the recent past of
+    ``place`` in it when that is new; the whole health."""
+
+    host: int = 0
+    health: bool = False
+    place: Place | None = None
+
+
+class Source:
+    """Connections to the shards, and what of a reading the next one needs. Not thread-safe; a context manager."""
+
+    def __init__(self, settings: Settings, where: Shards, set_names: Mapping[int, str], grace: float) -> None:
+        seeds, credentials = endpoints.addresses(where), endpoints.credentials(where)
+        self._down_after = settings.snapshot.down_after_seconds
+        self._cluster = endpoints.connect(where)
+        self._members = Members(seeds, credentials, where.timeout_seconds)
+        self._reader = SnapshotReader(endpoints.connect(where), grace, self._down_after)
+        self._set_names = set_names
+        self._large = True  #: until it is known
+        self._unsampled: set[int] = set()
+        self._known: Wanted | None = None  #: what has been read before
+        self._shards: tuple[ShardHealth, ...] = ()
+        self._shards_at = float("-inf")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.close()
+        self._members.close()
+        self._cluster.close()
+
+    def read(self, wanted: Wanted) -> Observation:
+        """One coherent reading. Raises as SnapshotReader.coherent."""
+        unsampled, opened = self._unsampled, wanted.host
+
+        def takes(host: int, resource_set: int) -> bool:
+            return resource_set == _HOST_SET_ID or host == opened or host in unsampled
+
+        snapshot = self._reader.coherent(takes if self._large else None)
+        large = len(snapshot.blocks) + len(snapshot.unread) > _SMALL
+        self._unsampled = _without_host_set(snapshot)
+        again = self._large and (not large or not self._unsampled <= unsampled)
+        self._large = large
+        if again:  # there is more that can be had, or names that are still to be read
+            return self.read(wanted)
+        found = self._health() if wanted.health else None
+        rows = tuple(found.shards) if found is not None else self._look_at_shards()
+        return Observation(snapshot, rows, found, recent=self._recent(snapshot, wanted))
+
+    def _recent(self, snapshot: Snapshot, wanted: Wanted) -> Mapping[Owner, RecentTable]:
+        """What the filter kept of what has just been opened, and at first of all hosts of a small data center."""
+        known, self._known = self._known, wanted._replace(health=False)
+        owners = [(block.host_id, block.set_id) for block in snapshot.blocks if block.host_id == wanted.host]
+        if known is None and not self._large:
+            owners += [(block.host_id, block.set_id) for block in snapshot.blocks if block.set_id == _HOST_SET_ID]
+        if known == self._known or not owners:
+            return {}
+        try:
+            return self._reader.recent(list(dict.fromkeys(owners)))
+        except ShardpulseError:  # the history begins now
+            return {}
+
+    def _health(self) -> health.Health | None:
+        try:
+            return health.read(self._cluster, self._members, self._set_names, self._down_after)
+        except ShardpulseError:  # the snapshot says what is wrong with the shards
+            return None
+
+    def _look_at_shards(self) -> tuple[ShardHealth, ...]:
+        if time.monotonic() - self._shards_at >= _SHARDS_SECONDS:
+            self._shards_at = time.monotonic()
+            try:
+                self._shards = tuple(shards.read(self._members))
+            except ShardpulseError:
+                self._shards = ()
+        return self._shards
+
+
+def _without_host_set(snapshot: Snapshot) -> set[int]:
+    """The hosts whose own metrics are not sampled: they are known by their other resource sets."""
+    blocks = (*snapshot.blocks, *snapshot.unread)
+    return {block.host_id for block in blocks} - {block.host_id for block in blocks if block.set_id == _HOST_SET_ID}

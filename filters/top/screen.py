@@ -1,0 +1,170 @@
+"""The screen as lines: what is visible of a picture, and nothing else, is rendered.
+
+``render`` is pure: (picture, view, frame) -> lines of at most so many columns. Styles say nothing that words
+do not say as well, so that it can be read without colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+from acquisition.snapshot.block import STATES
+from acquisition.status import text as status_text
+from filters.quantities import seconds
+from filters.query_output import STATE_STYLES
+from filters.top import header
+from filters.top.cells import Column, Row, laid_out
+from filters.top.help_screen import help_lines
+from filters.top.history import History
+from filters.top.listing import STATE_CURRENT, Listing
+from filters.top.look import Look
+from filters.top.order import Rows, visible_rows
+from filters.top.picture import Picture, shown
+from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
+
+_FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q quit"
+_REST = 2  #: the line of titles and the footer
+_FEWEST = 3  #: rows, before there is a header
+
+
+class Frame(NamedTuple):
+    """What does not come from the shards: size and ability of the terminal, the time as it is to be shown,
+    how old the picture is in seconds while it stands still, and resource sets by number."""
+
+    width: int
+    height: int
+    look: Look
+    clock: str = ""
+    still: float | None = None
+    set_names: Mapping[int, str] = {}
+
+
+class Screen(NamedTuple):
+    """``lines`` fill the frame from the top; ``page`` is what the next key refers to, ``view`` as it was shown."""
+
+    lines: list[Text]
+    page: Page
+    view: View
+
+
+def render(picture: Picture, view: View, frame: Frame) -> Screen:
+    """The screen of a view."""
+    level = view.level
+    if level.kind in (HELP, SHARDS):
+        return _text_screen(picture, view, frame)
+    listing, past = shown(picture, level)
+    head = _head(picture, view, frame)
+    height = max(1, frame.height - len(head) - _REST)
+    if listing is None:
+        lines = [*head, Text(), Text("  reading …", "dim")]
+        return _filled(lines, Page((), height, picture.sets), view, frame)
+    rows = visible_rows(listing, level.sort, level.backwards, level.pattern)
+    page = Page(tuple(listing.ids[rows].tolist()), height, picture.sets)
+    level = scrolled(level, page) if page.ids else level
+    view = view._replace(path=(*view.path[:-1], level))
+    lines = [*head, *_table(listing, past, rows, level, page, frame)]
+    return _filled(lines, page, view, frame)
+
+
+def _head(picture: Picture, view: View, frame: Frame) -> list[Text]:
+    """The lines above; on a low screen rows come first."""
+    lines = header.of_level(picture, view, frame.clock, frame.still)
+    return lines[: max(0, frame.height - _REST - _FEWEST)]
+
+
+def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page, frame: Frame) -> list[Text]:
+    """The titles and the rows of one page."""
+    on_page = rows[level.first : level.first + page.height].tolist()
+    longest = max(map(len, listing.names), default=0)
+    columns = laid_out(listing.kind, max(1, frame.width - 1), longest)
+    lines = [_titles(columns, level, frame.look)]
+    if not on_page:
+        nothing = f"nothing matches {level.pattern!r}: Esc shows all" if level.pattern else "nothing is here (yet)"
+        return [*lines, Text(frame.look.text(f"  {nothing}"), "yellow")]
+    chosen = position(level, page) - level.first
+    for line, at in enumerate(on_page):
+        lines.append(_row(Row(listing, past, at, 0, frame.look), columns, line == chosen))
+    return lines
+
+
+def _titles(columns: Sequence[tuple[Column, int]], level: Level, look: Look) -> Text:
+    text = Text(" ", "dim")
+    for column, width in columns:
+        sorted_by = column.sort == level.sort and bool(column.sort)
+        mark = ("▴" if level.backwards else "▾") if sorted_by and len(column.heading(width)) < width else ""
+        text.append(
+            look.fitted(column.heading(width) + mark, width, column.right), "bold underline" if sorted_by else ""
+        )
+        text.append(" ")
+    return text
+
+
+def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool) -> Text:
+    """A row of figures, or the reason why there are none in their place: no figure looks idle."""
+    listing, at, look = row.listing, row.at, row.look
+    text = Text(look.text("▸") if chosen else " ", "reverse" if chosen else "")
+    if listing.state[at] == STATE_CURRENT and not listing.reasons[at]:
+        for column, width in columns:
+            cell = column.cell(row._replace(width=width))
+            text.append(look.fitted(cell.text, width, column.right, middle=column is columns[0][0]), cell.style)
+            text.append(" ")
+    else:
+        _without_figures(text, row, columns)
+    if chosen:
+        text.stylize("reverse")
+    return text
+
+
+def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]) -> None:
+    listing, at, look = row.listing, row.at, row.look
+    state = STATES[listing.state[at]]
+    name, name_width = columns[0]
+    room = sum(width for _, width in columns[1:]) + max(0, len(columns) - 2)
+    age = f"heard of {seconds(float(listing.age[at]))} ago" if listing.age[at] == listing.age[at] else "never heard of"
+    style = STATE_STYLES.get(state, "yellow")
+    text.append(look.fitted(name.cell(row._replace(width=name_width)).text, name_width, middle=True), style)
+    text.append(" ")
+    text.append(look.fitted(f"{state}, {age}: {listing.reasons[at]}", room), style)
+
+
+def _text_screen(picture: Picture, view: View, frame: Frame) -> Screen:
+    """Help, or shards and books in the words of ``shardpulse status``."""
+    head = _head(picture, view, frame)
+    body = help_lines() if view.level.kind == HELP else _status_lines(picture, frame)
+    page = Page((), max(1, frame.height - len(head) - 1), picture.sets, len(body))
+    level = scrolled(view.level, page)
+    view = view._replace(path=(*view.path[:-1], level))
+    return _filled([*head, *body[level.first : level.first + page.height]], page, view, frame)
+
+
+def _status_lines(picture: Picture, frame: Frame) -> list[Text]:
+    health = picture.observation.health
+    if health is None:
+        return [Text(), Text("  reading …", "dim")]
+    return list(status_text.lines(health, frame.set_names, 1000))
+
+
+def _filled(lines: list[Text], page: Page, view: View, frame: Frame) -> Screen:
+    """Exactly ``height`` lines: cut or filled, the last one the footer or the filter that is being typed."""
+    body = [*lines, *[Text()] * frame.height][: max(0, frame.height - 1)]
+    if view.typing is not None:
+        last = Text(f"/{view.typing}_   Enter keeps, Esc clears", "bold")
+    else:
+        last = Text(_FOOTER, "dim")
+    if frame.height > 1:
+        body.append(last)
+    elif view.typing is not None or not body:
+        body = [last]
+    return Screen([_shown(line, frame) for line in body], page, view)
+
+
+def _shown(line: Text, frame: Frame) -> Text:
+    """A line that this terminal can show, cut to its width."""
+    line = line.copy()
+    if not frame.look.utf8:
+        line.plain = frame.look.text(line.plain)
+    line.truncate(max(1, frame.width), overflow="crop")
+    return line
