@@ -1,0 +1,100 @@
+"""A run in which hot hosts lose VMs: what a rule does to a data center, not only what it says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.decisions.load import Floats, Load, measured
+from experiments.decisions.migration import OVERHEAD, Fleet
+from experiments.decisions.monitor import Doubles, Monitor
+from experiments.decisions.planning import Seen, plan
+from experiments.decisions.rules import RULES, drifts_of, window_of
+from experiments.decisions.truth import HEALTHY, OVERLOADED
+from experiments.decisions.watch import Watch
+from filters.decisions.policy import Policy
+
+#: The limits of moves. Without the cool-down of a VM, which forbids flaps whatever the rule: here they are to be seen.
+POLICY = Policy(cool_down_seconds=0.0)
+
+
+class Method(NamedTuple):
+    """How decisions are made: a way of watching, a rule, its parameters. ``rule`` empty: nobody acts;
+    ``oracle``: the sustained load itself is known, at once."""
+
+    watch: Watch
+    rule: str
+    parameters: Any = None
+
+
+class Outcome(NamedTuple):
+    """Of one run. ``needless`` migrations left a host that was healthy; ``overload_seconds`` are host-seconds at a
+    sustained level of 0.9 or more, ``lost_seconds`` host-seconds of demand above what hosts have."""
+
+    migrations: int
+    needless: int
+    flaps: int
+    overload_seconds: float
+    lost_seconds: float
+    host_hours: float
+
+
+NOBODY, ORACLE = "nobody", "oracle"
+
+
+def control(load: Load, method: Method, policy: Policy = POLICY) -> Outcome:
+    """Run the load and carry the plan out at every sample."""
+    fleet = Fleet(load.home, load.memory, load.hosts)
+    eyes = _Eyes(load, method)
+    needless, overloaded, lost = 0, 0, 0.0
+    for tick in range(load.ticks):
+        fleet.finish(tick)
+        wanted = np.bincount(fleet.place, load.demand[tick], load.hosts) + OVERHEAD * fleet.moving
+        level = np.bincount(fleet.place, load.level[tick], load.hosts).astype(np.float64)
+        overloaded += int((level >= OVERLOADED).sum())
+        lost += float(np.maximum(wanted - 1.0, 0.0).sum())
+        seen = eyes.look(tick, wanted.astype(np.float32), level, fleet)
+        for vm, target in plan(seen, fleet, policy, tick) if seen is not None else ():
+            needless += bool(level[fleet.place[vm]] < HEALTHY)
+            fleet.begin(tick, vm, target)
+    flaps = sum(each.flap for each in fleet.begun)
+    hours = load.hosts * load.ticks / 3600.0
+    return Outcome(len(fleet.begun), needless, flaps, float(overloaded), lost, hours)
+
+
+class _Eyes:
+    """What the decision maker sees at a tick; None where there is nothing new to decide on."""
+
+    def __init__(self, load: Load, method: Method) -> None:
+        self._load, self._method = load, method
+        watch = method.watch
+        acts = method.rule not in (NOBODY, ORACLE)
+        window, drifts = (window_of(method.parameters), drifts_of([method.parameters])) if acts else (1, ())
+        self._hosts = Monitor(watch, load.hosts, window, drifts)
+        self._vms = Monitor(watch, len(load.home), 1)
+        self._hot = np.zeros(load.hosts, np.bool_)
+        self._always = np.ones(len(load.home), np.bool_)
+        if acts:
+            self._hosts.warm(load.before)
+            self._vms.sample(load.level[0].astype(np.float64), self._always)
+
+    def look(self, tick: int, wanted: Floats, level: Doubles, fleet: Fleet) -> Seen | None:
+        """Take one second in."""
+        if self._method.rule == NOBODY:
+            return None
+        if self._method.rule == ORACLE:
+            hot = level >= OVERLOADED
+            return Seen(hot, np.zeros_like(hot), level - OVERLOADED, level, self._load.level[tick].astype(np.float64))
+        wrong = self._load.wrong[tick]
+        used = np.where(np.isnan(wrong), measured(wanted), wrong)
+        share = 1.0 / np.maximum(wanted, 1.0)  # a full host gives each VM less than it asks for
+        vms = np.maximum(self._load.demand[tick], 0.0) * share[fleet.place]
+        fresh = self._hosts.tick(used, self._load.valid[tick])
+        self._vms.tick(vms, self._always)
+        return self._judge() if fresh else None
+
+    def _judge(self) -> Seen:
+        verdicts = RULES[self._method.rule](self._hosts, self._method.parameters, self._hot)
+        self._hot = np.where(verdicts.abstains, self._hot, verdicts.hot)
+        return Seen(verdicts.hot, verdicts.abstains, verdicts.excess, self._hosts.mean, self._vms.mean)

@@ -1,0 +1,6 @@
+"""What was chosen: the rule and the time constant that ``filters.decisions`` should start with (docs/smoothing.md)."""
+
+from __future__ import annotations
+
+WATCH = "EMA 4 s"
+RULE = "threshold"

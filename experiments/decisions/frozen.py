@@ -1,0 +1,48 @@
+"""The parameters that training chose, as a file: tests and reports use these and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from experiments.decisions import seeds
+from experiments.decisions.training import Choice
+from experiments.decisions.watch import Watch
+from filters.decisions.rules import REGISTRY
+
+FILE = Path(__file__).with_name("frozen.json")
+
+
+def write(choices: dict[tuple[Watch, str], Choice], path: Path = FILE) -> None:
+    """Write all choices, sorted by way of watching and rule."""
+    document = {
+        "training_seeds": seeds.TRAINING,
+        "choices": [
+            {
+                "watch": watch.name,
+                "rule": rule,
+                "parameters": msgspec.to_builtins(choice.parameters),
+                "training": {
+                    "false_alarms": choice.false_alarms,
+                    "host_hours": choice.host_hours,
+                    "mean_delay_seconds": choice.seconds,
+                    "step_p95_seconds": choice.step_seconds,
+                    "repeated_alarms_per_noisy_step": choice.repeated,
+                },
+            }
+            for (watch, rule), choice in choices.items()
+        ],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read(path: Path = FILE) -> dict[tuple[str, str], Any]:
+    """The parameters by name of the way of watching and of the rule."""
+    document = json.loads(path.read_text())
+    return {
+        (each["watch"], each["rule"]): msgspec.convert(each["parameters"], type(REGISTRY[each["rule"]].defaults))
+        for each in document["choices"]
+    }

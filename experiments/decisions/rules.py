@@ -1,0 +1,161 @@
+"""The rules of ``filters.decisions`` over all hosts at once.
+
+The pure rules judge one host; a run of an hour has 100 hosts x 3,600 ticks x dozens of settings. Each
+function here is its rule over a Monitor, with the rule's own Parameters; tests hold them equal on
+random histories. They answer the verdicts and by how much each host is above its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.decisions.load import Bools
+from experiments.decisions.monitor import Doubles, Monitor
+from filters.decisions.rule import Parameters
+from filters.decisions.rules import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
+from filters.decisions.rules.neat_regression import tricube
+
+
+class Verdicts(NamedTuple):
+    """``hot`` and ``abstains`` (H,), never both; ``excess`` (H,) as in filters.decisions.verdict."""
+
+    hot: Bools
+    abstains: Bools
+    excess: Doubles
+
+
+def _unusable(monitor: Monitor, parameters: Parameters) -> Bools:
+    """Where ``filters.decisions.evidence.usable`` abstains."""
+    stale = monitor.stale > parameters.stale_seconds
+    return stale if parameters.smoothed else stale | ~monitor.valid
+
+
+def _level(monitor: Monitor, parameters: Parameters) -> Doubles:
+    return monitor.mean if parameters.smoothed else monitor.last
+
+
+def _verdicts(hot: Bools, abstains: Bools, excess: Doubles) -> Verdicts:
+    return Verdicts(hot & ~abstains, abstains, excess)
+
+
+def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.threshold."""
+    level = _level(monitor, parameters)
+    above = (monitor.recent[:, -parameters.n :] > parameters.high).sum(1) if parameters.k else 0
+    enter = parameters.high if parameters.enter is None else parameters.enter
+    rises = level > enter
+    hot = np.where(was_hot, level > parameters.low, rises & (above >= parameters.k))
+    warming = ~was_hot & rises & (monitor.count < parameters.n) & (parameters.k > 0)
+    limit = np.where(was_hot, parameters.low, enter)
+    return _verdicts(hot, _unusable(monitor, parameters) | warming, level - limit)
+
+
+def by_sandpiper(monitor: Monitor, parameters: sandpiper.Parameters, _was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.sandpiper, of one metric."""
+    values = _values(monitor, parameters)
+    key = ("prediction", parameters.smoothed, parameters.window, parameters.predictor)
+    predicted = monitor.figure(key, lambda: predict(values, parameters.predictor == "onward"))
+    above = (values[:, -parameters.n :] > parameters.threshold).sum(1)
+    abstains = _unusable(monitor, parameters) | (monitor.count < parameters.window)
+    hot = (above >= parameters.k) & (predicted > parameters.threshold)
+    return _verdicts(hot, abstains, predicted - parameters.threshold)
+
+
+def predict(values: Doubles, onward: bool) -> Doubles:
+    """Sandpiper's prediction (H,) of the value after each window (H, n)."""
+    mean = values.mean(1)
+    offsets = values - mean[:, None]
+    power = (offsets[:, :-1] ** 2).sum(1)
+    constant = power <= values.shape[1] * (1e-9 * np.maximum(1.0, np.abs(mean))) ** 2
+    joint = (offsets[:, 1:] * offsets[:, :-1]).sum(1)
+    phi = np.where(constant, 0.0, joint / np.where(constant, 1.0, power))
+    predicted: Doubles = (values[:, -1] if onward else mean) + phi * offsets[:, -1]
+    return predicted
+
+
+def by_mad(monitor: Monitor, parameters: spread.Parameters, _was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.neat_mad."""
+    values = monitor.recent[:, -parameters.window :]
+    return _by_spread(monitor, parameters, monitor.figure(("mad", parameters.window), lambda: deviation(values)))
+
+
+def deviation(values: Doubles) -> Doubles:
+    """The median absolute deviation (H,) of each window (H, n)."""
+    distances = np.abs(values - np.median(values, axis=1, keepdims=True))
+    return np.asarray(np.median(distances, axis=1))
+
+
+def by_iqr(monitor: Monitor, parameters: neat_iqr.Parameters, _was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.neat_iqr."""
+    values = monitor.recent[:, -parameters.window :]
+    return _by_spread(monitor, parameters, monitor.figure(("iqr", parameters.window), lambda: quartile_range(values)))
+
+
+def quartile_range(values: Doubles) -> Doubles:
+    """The interquartile range (H,) of each window (H, n)."""
+    first, third = np.percentile(values, (25, 75), axis=1)
+    return np.asarray(third - first)
+
+
+def _by_spread(monitor: Monitor, parameters: spread.Parameters, width: Doubles) -> Verdicts:
+    excess = _level(monitor, parameters) - (1.0 - parameters.safety * width)
+    return _verdicts(excess >= 0.0, _unusable(monitor, parameters) | (monitor.count < parameters.window), excess)
+
+
+def by_regression(monitor: Monitor, parameters: neat_regression.Parameters, _was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.neat_regression."""
+    values = _values(monitor, parameters)
+    ahead = parameters.window + parameters.migration_seconds / monitor.watch.interval
+    predicted = monitor.figure(("line", parameters.smoothed, parameters.window, ahead), lambda: extend(values, ahead))
+    excess = parameters.safety * predicted - parameters.threshold
+    return _verdicts(excess >= 0.0, _unusable(monitor, parameters) | (monitor.count < parameters.window), excess)
+
+
+def extend(values: Doubles, ahead: float) -> Doubles:
+    """The value (H,) at x = ``ahead`` of the line through each window (H, n) at x = 1 ... n."""
+    count = values.shape[1]
+    weights = np.asarray(tricube(count))
+    at = np.arange(1.0, count + 1.0)
+    middle = (weights * at).sum() / weights.sum()
+    mean = values @ weights / weights.sum()
+    pull = weights * (at - middle)
+    slope = (values - mean[:, None]) @ pull / (pull * (at - middle)).sum()
+    return np.asarray(mean + slope * (ahead - middle))
+
+
+def _values(monitor: Monitor, parameters: Any) -> Doubles:
+    return (monitor.means if parameters.smoothed else monitor.recent)[:, -parameters.window :]
+
+
+def by_cusum(monitor: Monitor, parameters: cusum.Parameters, _was_hot: Bools) -> Verdicts:
+    """filters.decisions.rules.cusum, with d as the filter keeps it for K = ``drift``."""
+    kept = int(np.flatnonzero(monitor.drifts == parameters.drift)[0])
+    d = monitor.cusum[kept]
+    hot = (d > parameters.limit) & (_level(monitor, parameters) > parameters.level)
+    abstains = _unusable(monitor, parameters) | (monitor.count < parameters.window)
+    return _verdicts(hot, abstains, d - parameters.limit)
+
+
+Judge = Callable[[Monitor, Any, Bools], Verdicts]
+
+RULES: dict[str, Judge] = {
+    "threshold": by_threshold,
+    "sandpiper": by_sandpiper,
+    "neat_mad": by_mad,
+    "neat_iqr": by_iqr,
+    "neat_regression": by_regression,
+    "cusum": by_cusum,
+}
+
+
+def window_of(parameters: Any) -> int:
+    """How many values a rule with these parameters looks at."""
+    return int(max(getattr(parameters, "window", 0), getattr(parameters, "n", 0)))
+
+
+def drifts_of(every: list[Any]) -> tuple[float, ...]:
+    """The K that a Monitor must keep for these settings of rules."""
+    return tuple(sorted({float(each.drift) for each in every if isinstance(each, cusum.Parameters)}))
