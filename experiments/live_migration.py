@@ -1,0 +1,228 @@
+"""A real guest migrates between two hosts, and every reader says where it is.
+
+Two process-id namespaces stand for two hosts: in each runs a real probe, which sees only the processes of its own, and
+a real qemu. A busy guest is migrated live (QMP ``migrate``), once cancelled and once for good, and is asked for
+all the time by readers that have never read before. Needs root (unshare(1)), qemu-system-x86_64 and, for
+``--accelerator kvm``, /dev/kvm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import ShardpulseError, UnavailableError
+from acquisition.shards.launch import Shards, start_shards
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.placement import MIGRATING, RUNNING, Placement
+
+_UUID = "0a1b2c3d-0000-4000-8000-000000000001"
+_QEMU = "qemu-system-x86_64"
+_LOADED_AT = 0x7C00
+_PATIENCE = 30.0
+_SLOWLY, _FAST = 1 << 18, 100 << 20  #: bytes/s of a migration: one that is still under way, one that ends
+
+
+class Seen(NamedTuple):
+    """One answer, ``seconds`` after the start."""
+
+    seconds: float
+    host: str
+    state: str
+    other_hosts: tuple[str, ...]
+
+
+def busy_floppy() -> bytes:
+    """A boot sector that enters protected mode and counts nothing for ever, on a floppy of 1.44 MB."""
+    body = b"\xb8\x10\x00\x00\x00\x8e\xd8\x8e\xc0\x8e\xd0\xeb\xfe"  # 32 bits: mov eax,16; mov ds,es,ss,ax; jmp $
+    table = b"\0" * 8 + b"\xff\xff\0\0\0\x9a\xcf\0" + b"\xff\xff\0\0\0\x92\xcf\0"  # nothing, code, data
+    start = b"\xfa\x31\xc0\x8e\xd8\x0f\x01\x16%s\x0f\x20\xc0\x66\x83\xc8\x01\x0f\x22\xc0\xea%s\x08\x00"
+    size = len(start % (b"xx", b"xx"))
+    table_at = _LOADED_AT + size + len(body)
+    code = start % (struct.pack("<H", table_at + len(table)), struct.pack("<H", _LOADED_AT + size))
+    sector = code + body + table + struct.pack("<HI", len(table) - 1, table_at)
+    return sector.ljust(510, b"\0") + b"\x55\xaa" + bytes(1440 * 1024 - 512)
+
+
+class Monitor:
+    """The QMP socket of a qemu process."""
+
+    def __init__(self, path: Path) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        self._socket = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                self._socket.connect(str(path))
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"{_QEMU} does not open {path}: {error}") from error
+                time.sleep(0.05)
+        self._file = self._socket.makefile("rw")
+        self._file.readline()
+        self.ask("qmp_capabilities")
+
+    def ask(self, command: str, **arguments: object) -> Any:
+        """The answer to a command. Raises UnavailableError when it is an error."""
+        self._file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self._file.flush()
+        for line in self._file:
+            answer = json.loads(line)
+            if "error" in answer:
+                raise UnavailableError(f"{_QEMU} refuses {command}: {answer['error'].get('desc')}")
+            if "return" in answer:
+                return answer["return"]
+        raise UnavailableError(f"{_QEMU} has ended")
+
+    def end(self) -> None:
+        """Quit, without waiting for an answer."""
+        self._file.write('{"execute": "quit"}\n')
+        self._file.flush()
+        self._socket.close()
+
+
+class Stage:
+    """Shards, a filter and hosts, all of which end with ``stack``."""
+
+    def __init__(self, stack: ExitStack, accelerator: str) -> None:
+        self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-")))
+        self.shards: Shards = stack.enter_context(start_shards(2, self.directory / "shards", maxmemory_bytes=128 << 20))
+        self._stack, self._accelerator = stack, accelerator
+        (self.directory / "floppy").write_bytes(busy_floppy())
+        addresses = ",".join(map(str, self.shards.addresses))
+        self._spawn([sys.executable, "-m", "acquisition", "filter", "--shards", addresses])
+        self._began = time.monotonic()
+        self.seen: list[Seen] = []
+
+    def _spawn(self, command: list[str]) -> None:
+        child = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._stack.callback(child.wait)
+        self._stack.callback(_end, child)
+
+    def host(self, name: str) -> None:
+        """Start the probe of a host, in a namespace of its own that further commands of it join."""
+        addresses = ", ".join(f'"{address}"' for address in self.shards.addresses)
+        configuration = self.directory / f"{name}.toml"
+        configuration.write_text(
+            f'[host]\nname = "{name}"\n[shards]\naddresses = [{addresses}]\n[probe]\ninterval_seconds = 0.5\n'
+            f'ring_path = "{self.directory}/{name}.ring"\ndiscovery_interval_seconds = 0.5\n'
+            "[probe.processes]\nenabled = false\n"
+        )
+        probe = f"{sys.executable} -m acquisition probe --config {configuration}"
+        orders = f"exec 3<>{self._pipe(name)}; while read line <&3; do ( $line; : ) & done"  # reaps what it starts
+        self._spawn(["unshare", "-p", "-f", "--mount-proc", "--kill-child", "sh", "-c", f"{probe} & {orders}"])
+
+    def _pipe(self, name: str) -> Path:
+        path = self.directory / f"{name}.pipe"
+        if not path.exists():
+            os.mkfifo(path)
+        return path
+
+    def guest(self, name: str, serial: int, incoming: bool) -> Monitor:
+        """Start a qemu process on a host."""
+        monitor = self.directory / f"{name}-{serial}.qmp"
+        command = (
+            f"{_QEMU} -accel {self._accelerator} -name guest=mover -uuid {_UUID} -m 256 -display none -nodefaults"
+            f" -drive file={self.directory}/floppy,format=raw,if=floppy,readonly=on"
+            f" -qmp unix:{monitor},server=on,wait=off" + (" -incoming defer" if incoming else "")
+        )
+        with self._pipe(name).open("w") as pipe:
+            pipe.write(command + "\n")
+        return Monitor(monitor)
+
+    def look(self) -> Placement | None:
+        """Where a reader that has never read before sees the guest."""
+        with SnapshotReader(self.shards.connect(), 0.3) as reader:
+            found = reader.coherent().placements.all.get(_UUID)
+        if found is not None:
+            seen = Seen(round(time.monotonic() - self._began, 1), found.host, found.state, found.other_hosts)
+            if not self.seen or self.seen[-1][1:] != seen[1:]:
+                self.seen.append(seen)
+        return found
+
+    def until(self, host: str, state: str, never: str = "") -> str:
+        """Look until the guest is there; what went wrong, "" if nothing did."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            found = self.look()
+            if found is not None and found.host == never:
+                return f"the guest was seen on {never} while it could only be on {host}"
+            if found is not None and (found.host, found.state) == (host, state):
+                return ""
+            time.sleep(0.1)
+        return f"the guest is not {state} on {host} within {_PATIENCE:g} s: {self.seen[-1:]}"
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def missing() -> str:
+    """What this machine lacks; "" when nothing."""
+    for tool, package in ((_QEMU, "qemu-system-x86"), ("unshare", "util-linux")):
+        if shutil.which(tool) is None:
+            return f"there is no {tool}: install it (Debian: {package})"
+    tried = subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], capture_output=True, text=True, check=False)
+    return f"no process-id namespace can be made: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def perform(stage: Stage) -> list[str]:
+    """Migrate, cancel; migrate, and let the source end. What was not as it must be."""
+    failures = []
+    for name in ("a", "b"):
+        stage.host(name)
+    source = stage.guest("a", 0, incoming=False)
+    failures.append(stage.until("a", RUNNING, never="b"))
+    for serial, speed in enumerate((_SLOWLY, _FAST), 1):
+        target = stage.guest("b", serial, incoming=True)
+        failures.append(stage.until("a", MIGRATING, never="b"))
+        address = f"unix:{stage.directory}/migration-{serial}"
+        target.ask("migrate-incoming", uri=address)
+        source.ask("migrate-set-parameters", **{"max-bandwidth": speed})
+        source.ask("migrate", uri=address)
+        if speed is _SLOWLY:
+            failures.append(stage.until("a", MIGRATING, never="b"))
+            source.ask("migrate_cancel")
+            failures.append(stage.until("a", RUNNING, never="b"))
+        else:
+            failures.append(stage.until("b", MIGRATING))
+            source.end()
+            failures.append(stage.until("b", RUNNING, never="a"))
+            target.end()
+    return [failure for failure in failures if failure]
+
+
+def main(argv: list[str]) -> int:
+    """Perform and print; 0 when every answer was right."""
+    made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
+    made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
+    given = made.parse_args(argv)
+    try:
+        if missing():
+            raise UnavailableError(missing())
+        with ExitStack() as stack:
+            stage = Stage(stack, given.accelerator)
+            failures = perform(stage)
+    except ShardpulseError as error:
+        print(f"live_migration: {error}", file=sys.stderr)
+        return error.exit_code
+    document = {"accelerator": given.accelerator, "passed": not failures, "failures": failures}
+    print(json.dumps({**document, "seen": [seen._asdict() for seen in stage.seen]}, indent=2))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

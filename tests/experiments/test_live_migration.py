@@ -1,0 +1,32 @@
+"""A real guest, real probes, real shards: where readers see it while it migrates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments import live_migration
+
+
+@pytest.mark.skipif(
+    bool(live_migration.missing()), reason=f"NO REAL GUEST IS MIGRATED HERE: {live_migration.missing()}"
+)
+def test_a_guest_that_migrates(capsys: pytest.CaptureFixture[str]) -> None:
+    code = live_migration.main([])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["failures"] == []
+    assert code == 0
+    assert [seen["host"] for seen in answer["seen"] if seen["state"] == "migrating"][-1] == "b"
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert live_migration.main([]) == 69
+    assert "there is no qemu-system-x86_64: install it" in capsys.readouterr().err
+
+
+def test_the_floppy_boots() -> None:
+    image = live_migration.busy_floppy()
+    assert len(image) == 1440 * 1024
+    assert image[510:512] == bytes([0x55, 0xAA])

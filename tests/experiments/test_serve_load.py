@@ -1,0 +1,45 @@
+"""The benchmark of the query service: what wrk prints is read right, and a real wrk is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from acquisition.errors import UnavailableError
+from acquisition.shards.launch import start_shards
+from experiments.serve_load import wrk
+from experiments.serve_load.service import serving
+
+TEXT = """Running 10s test @ http://127.0.0.1:7680/v1/hot
+  1 threads and 8 connections
+  Latency Distribution
+     50%  443.00us
+     75%    0.86ms
+     90%    1.20ms
+     99%    1.03s
+  26368 requests in 4.00s, 60.12MB read
+  Socket errors: connect 0, read 1, write 0, timeout 2
+  Non-2xx or 3xx responses: 7
+Requests/sec:   6591.07
+Transfer/sec:     15.03MB
+"""
+
+
+def test_what_wrk_prints() -> None:
+    assert wrk.parse(TEXT) == wrk.Load(6591.07, 0.443, 1030.0, 10)
+    with pytest.raises(UnavailableError, match="no figures"):
+        wrk.parse("unable to connect")
+
+
+def test_a_service_under_load(tmp_path) -> None:
+    with (
+        start_shards(1, tmp_path / "shards", maxmemory_bytes=64 << 20) as shards,
+        serving(shards.addresses, tmp_path, 0) as service,
+    ):
+        while service.ask("/v1/hot") is None:
+            time.sleep(0.05)
+        load = wrk.run(service.url("/v1/hot"), 1, 2)
+    assert load.failed == 0
+    assert load.requests_per_second > 100
+    assert load.p50 <= load.p99

@@ -1,0 +1,50 @@
+"""docs/prometheus.md lists what is exposed and what alerts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from exposition_blocks import block, host_entity, process, snapshot
+from test_exposition_pipeline import account, health
+
+from acquisition.snapshot.workers import Worker, Workers
+from acquisition.status.lag import Lag
+from acquisition.status.shards import ShardHealth
+from filters.exposition import CLASSIC, render
+from filters.exposition.catalogue import families, markdown
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/prometheus.md").read_text()
+
+
+def test_the_page_holds_the_generated_tables() -> None:
+    assert PAGE.endswith(markdown()), "write them again: python -m filters.exposition.catalogue"
+
+
+def test_every_family_but_those_of_metrics_is_listed() -> None:
+    shards = [ShardHealth("a:1", True, role="replica", memory_limit_bytes=1, pinned=True, lag_bytes=1)]
+    workers = Workers((Worker("id", "w", 2.0, 0.5, (0,)),), (), ())
+    condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers)
+    web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0)])
+    text = render(snapshot(web, block("web", "processes", [process("web", 1, "init")])), condition, form=CLASSIC)
+    exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
+    listed = {family.series_name for rows in families().values() for family in rows}
+    metrics = {name for name in exposed if name.startswith(("shardpulse_host_", "shardpulse_processes_"))}
+    assert exposed - metrics == listed - {"shardpulse_entity_shadow"}  # no VM migrates here
+
+
+def test_families_have_what_the_formats_demand() -> None:
+    names = [family.name for rows in families().values() for family in rows]
+    assert len(names) == len(set(names))
+    for rows in families().values():
+        for family in rows:
+            assert family.help
+            assert not family.name.endswith(("_total", "_info", "_count", "_sum", "_bucket"))
+            assert not family.unit or family.name.endswith(f"_{family.unit}")
+
+
+def test_the_page_lists_every_alert_with_its_severity() -> None:
+    rules = (ROOT / "deploy/prometheus/shardpulse.rules.yml").read_text()
+    alerts = re.findall(r"alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)
+    assert re.findall(r"^\| (Shardpulse\w+) \| (\w+) \|", PAGE, re.MULTILINE) == alerts

@@ -1,0 +1,222 @@
+"""The page in headless Chromium, against a real service on real shards with a real filter."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_scene import HOSTILE, Data
+
+from acquisition.link.cluster import Cluster
+from acquisition.shards.launch import Shards
+from experiments.page_frames.chromium import Page, chromium
+
+from data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
+from serving import Serving  # isort: skip
+
+PAGE = Path(__file__).resolve().parents[3] / "filters" / "page"
+LIVE = "document.body.dataset.connection === 'live'"
+OPTION = "document.getElementById('heat-focus').textContent"
+TEXT = "document.getElementById('{}').textContent"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with chromium() as page:
+        page.size(1280, 800)
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page) -> Page:
+    browser.call("Page.navigate", url="about:blank")
+    browser.problems.clear()
+    browser.requests.clear()
+    return browser
+
+
+@pytest.fixture
+def data(cluster: Cluster) -> Iterator[Data]:
+    machines = [
+        Machine(cluster, "busy", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
+        Machine(cluster, "calm", [Guest("mail", 1.0, 2)]),
+        Machine(cluster, HOSTILE, [Guest("<script>document.title='broken'</script>", 0.5, 2)]),
+        Machine(cluster, "nameless", [Guest("blind", 0.5, 2)]),
+    ]
+    machines[3].sends_host = False
+    with Data(cluster, machines) as running:
+        yield running
+
+
+def shown(page: Page, element: str, text: str, seconds: float = 10.0) -> None:
+    page.until(f"{TEXT.format(element)}.includes({text!r})", seconds)
+
+
+def opened(page: Page, serving: Serving) -> None:
+    page.open(serving.url)
+    page.until(f"{LIVE} && document.querySelector('.card.move') && {OPTION} !== 'no host'", 20)
+
+
+def test_a_person_looks_at_hosts_by_keyboard(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        opened(page, serving)
+        shown(page, "summary", "4 hosts")
+        shown(page, "decisions", "web: busy → calm")  # moves, with why
+        shown(page, "decisions", "why this VM")
+        shown(page, "decisions", "cpu_busy_ratio")
+        shown(page, "pipeline", "balanced")
+        page.evaluate("document.querySelector('.skip a').focus()")
+        page.press("Enter")
+        page.evaluate("document.getElementById('heat').focus()")
+        page.press("Home")
+        page.until(f"{OPTION}.startsWith('<img src=x')")
+        page.press("ArrowRight")
+        page.until(f"{OPTION}.startsWith('busy, CPU 9') && {OPTION}.endsWith('current, hot')")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        page.press("Enter")
+        shown(page, "host", "database")
+        shown(page, "host-title", "busy")
+        page.until("document.querySelector('.plot canvas') !== null")
+        shown(page, "host", "all counted")
+        page.evaluate("[...document.querySelectorAll('#host tbody button')].find(b => b.textContent === 'web').click()")
+        page.until("document.querySelector('.plot-head h3').textContent === 'web'")
+        page.press("Escape")
+        page.until("document.getElementById('host').hidden && document.activeElement.id === 'heat'")
+        page.press("End")
+        page.until(f"{OPTION}.startsWith('nameless, CPU')")
+        assert "%" not in page.evaluate(OPTION)  # no figures of its own: a word, never a number
+        assert page.problems == []
+        assert {request.split("/")[2] for request in page.requests} == {f"127.0.0.1:{serving.port}"}
+
+
+def test_the_heat_agrees_with_the_hosts(data: Data, shards: Shards, tmp_path: Path) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        serving.until("/v1/moves", lambda reply: reply.status == 200 and bool(reply.json["moves"]))
+        roster, heat = serving.ask("/v1/roster").json, serving.ask("/v1/heat").json
+        assert roster["roster"] == heat["roster"]
+        hosts = {host["id"]: host for host in serving.ask("/v1/hosts?fields=readings,mean").json["hosts"]}
+        for place, (key, name) in enumerate(zip(roster["ids"], roster["names"], strict=True)):
+            host = hosts[key]
+            assert host["name"] == name
+            for column, metric in (("cpu", "cpu_busy_ratio"), ("memory", "memory_used_ratio")):
+                mean = host["readings"].get(metric, {}).get("mean")
+                assert heat[column][place] == (None if mean is None else pytest.approx(1000 * mean, abs=2)), name
+        assert heat["cpu"][roster["names"].index("nameless")] is None
+        assert heat["outcomes"][roster["names"].index("busy")] == "h"
+
+
+def test_hostile_names_are_text(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        opened(page, serving)
+        page.evaluate(f"location.hash = 'host={data.machines[2].id}'")
+        shown(page, "host-title", "<img src=x onerror=")
+        shown(page, "host", "<script>document.title")
+        assert "\u202e" not in page.evaluate("document.body.textContent")
+        assert page.evaluate("document.title") == "shardpulse"
+        assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+        assert page.problems == []
+
+
+def test_it_says_when_it_is_disconnected_or_stale_and_recovers(
+    data: Data, shards: Shards, tmp_path: Path, page: Page
+) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        opened(page, serving)
+        os.kill(serving.process.pid, signal.SIGSTOP)  # it hangs: the connection stands, nothing comes
+        try:
+            page.until("document.body.dataset.connection === 'stale'")
+            shown(page, "banner", "Stale: no new tick has come. What is shown is")
+        finally:
+            os.kill(serving.process.pid, signal.SIGCONT)
+        page.until(f"{LIVE} && document.getElementById('banner').hidden")
+        serving.end()
+        page.until("document.body.dataset.connection === 'disconnected'")
+        shown(page, "banner", "Disconnected: the service cannot be reached. What is shown is")
+        config = tmp_path / "shardpulse.toml"
+        config.write_text(config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{serving.port}"))
+        command = [*serving.process.args]  # type: ignore[misc]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as again:
+            try:
+                page.until(LIVE, 20)
+                assert page.evaluate("document.getElementById('banner').hidden")
+            finally:
+                again.terminate()
+
+
+def test_hosts_that_go_silent_are_late_and_down_not_idle(
+    data: Data, shards: Shards, tmp_path: Path, page: Page
+) -> None:
+    with Serving(tmp_path, shards.addresses, "[snapshot]\ndown_after_seconds = 4.0") as serving:
+        opened(page, serving)
+        data.machines.remove(data.machines[0])
+        page.evaluate("document.getElementById('order').value = 'name'; document.getElementById('heat').focus()")
+        page.press("Home", "ArrowRight")
+        page.until(f"{OPTION}.startsWith('busy, CPU late, late')")
+        shown(page, "summary", "1 down", 15)
+        page.until(f"{OPTION}.startsWith('busy, CPU down, down')")
+        assert page.problems == []
+
+
+def test_dark_and_light_by_preference_and_by_switch(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with Serving(tmp_path, shards.addresses) as serving:
+        page.media("dark")
+        page.open(serving.url)
+        dark = page.evaluate(ground)
+        page.media("light")
+        light = page.evaluate(ground)
+        assert dark != light
+        page.evaluate("document.getElementById('theme').click()")
+        assert page.evaluate(ground) == dark
+        page.open(serving.url)
+        assert page.evaluate(ground) == dark  # the choice is kept
+        page.evaluate("localStorage.clear()")
+
+
+def test_the_token_is_asked_for_and_kept_in_memory_only(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("a-token-of-more-than-16-letters\n")
+    secret.chmod(0o600)
+    enter = "document.getElementById('token').value = '{}'; document.querySelector('#token-form button').click()"
+    with Serving(tmp_path, shards.addresses, f"token_file = '{secret}'") as serving:
+        page.open(serving.url)
+        page.until("document.getElementById('ask-token').open")
+        page.evaluate(enter.format("something wrong"))
+        page.until("document.getElementById('token-wrong').textContent.includes('did not accept')")
+        page.evaluate(enter.format("a-token-of-more-than-16-letters"))
+        page.until(f"{LIVE} && !document.getElementById('ask-token').open", 20)
+        stored = page.evaluate(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
+        )
+        assert "letters" not in stored
+
+
+@pytest.mark.parametrize("path", sorted(path for path in PAGE.rglob("*") if path.suffix in (".html", ".js", ".css")))
+def test_no_file_names_another_host(path: Path) -> None:
+    text = path.read_text()
+    if path.parent.name == "vendor":  # its authors cite pages in comments
+        text = re.sub(r"/\*.*?\*/|(?<![:'\"])//[^\n]*", "", text, flags=re.DOTALL)
+    assert re.findall(r"(?:https?:|wss?:|['\"(=]\s*)//[^\s'\")]+", text) == []
+
+
+def test_what_is_vendored_is_as_its_authors_published_it() -> None:
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in (PAGE / "vendor").iterdir()}
+    assert digests == {  # uplot 1.6.32
+        "uPlot.LICENSE": "8f989229699b4fe2",
+        "uPlot.esm.js": "5dd9b3281aa64b46",
+        "uPlot.min.css": "df630c6a8d6f8eea",
+    }
+
+
+def test_text_never_becomes_markup() -> None:
+    for path in PAGE.glob("scripts/*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", path.read_text()
+        ), path
+    assert "unsafe" not in (PAGE.parent / "service" / "page.py").read_text()

@@ -1,0 +1,142 @@
+"""Who may connect: loopback freely, elsewhere only with a token and TLS."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from serving import Serving
+
+from acquisition.config.serve import Serve
+from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
+from acquisition.shards.launch import Shards
+from filters.service.access import access, check, is_loopback
+from filters.service.problem import Problem
+
+TOKEN = "correct-horse-battery-staple"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place = tmp_path_factory.mktemp("tls")
+    certificate, key, token = place / "cert.pem", place / "key.pem", place / "token"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    more = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *more], check=True, capture_output=True)
+    key.chmod(0o600)
+    token.touch(0o600)
+    token.write_text(f"{TOKEN}\n")
+    return {"tls_certificate": str(certificate), "tls_key": str(key), "token_file": str(token)}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "[::]", "monitor.example"])
+def test_elsewhere_demands_a_token_and_tls_and_says_how(files: dict[str, str], host: str) -> None:
+    with pytest.raises(ConfigError, match=r"token.*urandom.*TLS.*openssl.*127\.0\.0\.1"):
+        access(Serve(bind=f"{host}:7680"))
+    with pytest.raises(ConfigError, match="needs TLS"):
+        access(Serve(bind=f"{host}:7680", token_file=files["token_file"]))
+    chosen = access(Serve(bind=f"{host}:7680", **files))
+    assert (chosen.token.decode(), chosen.loopback) == (TOKEN, False)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "[::1]", "localhost"])
+def test_loopback_demands_nothing(host: str) -> None:
+    assert access(Serve(bind=f"{host}:0")).loopback
+
+
+def test_files_that_are_wrong_are_named(files: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(NoInputError, match="token_file"):
+        access(Serve(token_file=str(tmp_path / "none")))
+    weak = tmp_path / "weak"
+    weak.touch(0o600)
+    weak.write_text("short")
+    with pytest.raises(ConfigError, match="16 printable"):
+        access(Serve(token_file=str(weak)))
+    weak.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        access(Serve(token_file=str(weak)))
+    with pytest.raises(ConfigError, match="both or none"):
+        access(Serve(tls_certificate=files["tls_certificate"]))
+    weak.chmod(0o600)
+    with pytest.raises(ConfigError, match="no pair of PEM files"):
+        access(Serve(tls_certificate=files["tls_certificate"], tls_key=str(weak)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"Bearer", b"Bearer wrong", b"Basic " + TOKEN.encode(), TOKEN.encode(), b"Bearer \xff", b"Bearer " * 999],
+)
+def test_any_other_token_is_refused(value: bytes) -> None:
+    with pytest.raises(Problem) as caught:
+        check({"headers": [(b"authorization", value)] if value else []}, TOKEN.encode())
+    assert caught.value.status == 401
+    assert b"www-authenticate" in caught.value.headers
+    check({"headers": [(b"authorization", b"bearer " + TOKEN.encode())]}, TOKEN.encode())
+
+
+def test_names_of_this_machine() -> None:
+    assert [is_loopback(name) for name in ("localhost", "127.0.0.1", "::1", "localhost.example", "10.0.0.1", "")] == [
+        True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_token_and_tls_work(shards: Shards, tmp_path: Path, files: dict[str, str]) -> None:
+    lines = "".join(f"{name} = '{value}'\n" for name, value in files.items())
+    with Serving(tmp_path, shards.addresses, lines, "https") as service:
+        trusting = ssl.create_default_context(cafile=files["tls_certificate"])
+
+        def ask(path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+            connection = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=5, context=trusting)
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            found = answer.status, answer.read()
+            connection.close()
+            return found
+
+        for path in ("/v1/hosts", "/metrics", "/openapi.json", "/v1/stream", "/v1/nothing"):
+            status, body = ask(path, {"Host": "anything.example"})
+            assert (status, json.loads(body)["type"]) == (401, "/problems/unauthorized")
+        status, body = ask("/openapi.json", {"Authorization": f"Bearer {TOKEN}", "Host": "anything.example"})
+        assert status == 200
+        assert json.loads(body)["security"] == [{"token": []}]
+        other = "another-token-of-some-length"
+        Path(files["token_file"]).write_text(f"{other}\n")
+        os.kill(service.process.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 5
+        while ask("/openapi.json", {"Authorization": f"Bearer {other}"})[0] != 200:
+            assert time.monotonic() < deadline
+        assert ask("/openapi.json", {"Authorization": f"Bearer {TOKEN}"})[0] == 401
+        Path(files["token_file"]).write_text("")
+        os.kill(service.process.pid, signal.SIGHUP)
+        while "stay" not in service.log.read_text():
+            assert time.monotonic() < deadline
+        assert ask("/openapi.json", {"Authorization": f"Bearer {other}"})[0] == 200
+        Path(files["token_file"]).write_text(f"{TOKEN}\n")
+        assert service.raw(b"GET /v1/hosts HTTP/1.1\r\n\r\n", 1.0)[:12] != b"HTTP/1.1 200"
+        assert service.end() == 0
+
+
+def serve(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acquisition", "serve", "--config", str(config), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20)
+
+
+def test_the_command_refuses_to_start_unsafely(tmp_path: Path) -> None:
+    config = tmp_path / "shardpulse.toml"
+    config.write_text("[serve]\nbind = '0.0.0.0:0'\n")
+    done = serve(config=config)
+    assert done.returncode == EXIT_CONFIG
+    assert "token" in done.stderr
+    assert "openssl" in done.stderr
+    config.write_text("[serve]\ntls_certificate = '/nonexistent'\ntls_key = '/nonexistent'\n")
+    assert serve(config=config).returncode == EXIT_NO_INPUT
+    config.write_text("[serve]\nbind = 'nonsense'\n")
+    assert serve(config=config).returncode == EXIT_CONFIG

@@ -1,0 +1,111 @@
+"""From frames through the real filter to hot hosts, moves and recent values over HTTP."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serving import Reply, Serving
+
+sys.path.append(str(Path(__file__).parents[1]))  # the helpers of the tests of the filter
+
+from data_center import Guest, Machine
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards.launch import Shards
+from filters.inputs.plan import InputsSettings
+from filters.settings import FilterSettings
+from filters.worker import Worker
+
+TICKS = 45
+
+
+class Running:
+    """Machines that send every second, and a filter worker that smooths it, in a thread of their own."""
+
+    def __init__(self, cluster: Cluster, machines: list[Machine]) -> None:
+        settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
+        self._worker = Worker(cluster, read_layout(cluster), settings)
+        self._machines = machines
+        self._stop = threading.Event()
+        self._next = int(time.time()) - TICKS
+        for machine in machines:
+            machine.send_tables(self._next + 0.5)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            while self._next + 0.5 <= time.time():
+                for machine in self._machines:
+                    machine.send(self._next + 0.5)
+                self._next += 1
+            self._worker.turn(0.05)
+        self._worker.close()
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(5)
+
+
+@pytest.fixture
+def service(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Serving]:
+    machines = [
+        Machine(cluster, "busy", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
+        Machine(cluster, "calm", [Guest("mail", 0.5, 2)]),
+    ]
+    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
+        yield serving
+
+
+def has_move(reply: Reply) -> bool:
+    return reply.status == 200 and bool(reply.json["moves"])
+
+
+def test_a_scheduler_asks_acts_and_reports(service: Serving) -> None:
+    moves = service.until("/v1/moves", has_move).json
+    hot = service.ask("/v1/hot").json
+    assert [row["host"] for row in hot["hot"]] == ["busy"]
+    assert hot["hot"][0]["figures"][0]["validity"] == "VALID"
+    assert [row["host"] for row in service.ask("/v1/hot?outcome=not_hot&fields=host").json["not_hot"]] == ["calm"]
+    (move,) = moves["moves"]
+    assert (move["source"]["host"], move["destination"]["host"]) == ("busy", "calm")
+    assert all(move["why"][part]["reason"] for part in ("host", "vm", "destination"))
+    assert service.ask("/v1/hot?rule=sandpiper").json["hot"][0]["host"] == "busy"  # needs recent values
+    assert service.ask("/v1/hot?rule=neat_mad").status == 200
+    said = {"vm": move["vm"]["id"], "source": "busy", "destination": "calm", "phase": "started"}
+    report = service.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, json.dumps(said).encode())
+    assert report.status == 200
+    after = service.until("/v1/moves", lambda reply: not reply.json["moves"]).json
+    assert after["refused"]
+    assert "migrat" in json.dumps(after["refused"])
+
+
+def test_inputs_places_and_recent_values(service: Serving) -> None:
+    service.until("/v1/moves", has_move)
+    busy = service.ask("/v1/hosts/busy").json["host"]
+    reading = busy["readings"]["cpu_busy_ratio"]
+    assert reading["mean"] == pytest.approx(7.5 / 8, abs=1e-3)
+    assert (reading["inputs"]["warming"], reading["inputs"]["above"]) == (False, 5)
+    database = next(entity for entity in busy["entities"] if entity["name"] == "database")
+    assert (database["shadow"], database["readings"]["memory_resident_bytes"]["inputs"]) == (False, None)
+    found = service.ask(f"/v1/entities/{database['id']}").json
+    assert (found["placement"]["state"], found["placement"]["host"]) == ("running", "busy")
+    assert found["entity"]["readings"]["cpu_ratio"]["inputs"]["median"] == pytest.approx(5.5)
+    recent = service.ask(f"/v1/entities/{database['id']}/recent").json
+    series = recent["metrics"]["cpu_ratio"]
+    assert len(series["tick"]) >= 30
+    assert series["tick"] == sorted(series["tick"])
+    assert set(series["raw"]) == {5.5}
+    assert set(series["validity"]) == {"VALID"}
+    assert service.ask(f"/v1/entities/{database['id']}/recent?metric=cpu_rati").status == 404
+    only = service.ask("/v1/hosts?metric=cpu_busy_ratio&fields=mean").json["hosts"]
+    assert [set(host["readings"]) for host in only] == [{"cpu_busy_ratio"}] * 2

@@ -1,0 +1,79 @@
+"""Whatever bytes come: a problem or an answer, never a fault; and numbers keep the digits that they have."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filters.service.answer import Answer, accepts_gzip, matches
+from filters.service.documents.encoding import encode
+from filters.service.documents.figures import digits, rounded
+from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
+from filters.service.problem import Problem
+
+KNOWN = (HOST, SET, ENTITY, METRIC, Parameter("state", "", ("late", "down")), Parameter("limit", "", most=99))
+WORDS = st.sampled_from(
+    [b"host=", b"&", b"=", b"%", b"%ff", b"%00", b"*", b"[", b"state=late", b"limit=", b"9", b"+", b";"]
+)
+QUERIES = st.lists(st.one_of(WORDS, st.binary(max_size=8)), max_size=30).map(b"".join)
+
+
+@given(QUERIES)
+@settings(max_examples=400, deadline=None)
+def test_any_query_string_is_read_or_refused(query: bytes) -> None:
+    refused: Problem | None = None
+    values: dict[str, tuple[str, ...]] = {}
+    try:
+        values = parse(query, KNOWN, 200)
+    except Problem as problem:
+        refused = problem
+    assert refused is None or (refused.status in (400, 414) and json.loads(refused.body())["detail"])
+    assert set(values) <= {parameter.name for parameter in KNOWN}
+    assert selection(values).takes_metric("cpu_ratio") in (True, False)
+    assert canonical(values) == canonical(dict(reversed(values.items())))
+
+
+def test_patterns_that_take_long_elsewhere_do_not_here() -> None:
+    found = selection({"entity": ("*a*a*a*a*a*a*a*b",)})
+    assert found.entities is not None
+    assert found.entities.match("a" * 5000) is None
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_any_headers(encoding: bytes, tags: bytes) -> None:
+    assert accepts_gzip(encoding) in (True, False)
+    assert matches(tags, b'W/"1-a"') in (True, False)
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_seven_digits_as_text_would_have_them(values: list[float]) -> None:
+    (found,) = rounded(np.array([values], np.float32))
+    for value, short in zip(values, found, strict=True):
+        if not math.isfinite(value):
+            assert short is None
+        else:
+            assert math.isclose(short, digits(value), rel_tol=2e-7, abs_tol=1e-300)
+
+
+def test_readable_digits() -> None:
+    values = np.array([[0.1, 1e-7, 123456.7, 3e9, 0.0, -0.25, 1.5e38]], np.float32)
+    assert rounded(values)[0][:6] == [0.1, 1e-7, 123456.7, 3e9, 0.0, -0.25]
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_any_name_travels(name: str) -> None:
+    assert isinstance(json.loads(encode({"name": name, "value": math.nan}))["name"], str)
+
+
+def test_small_answers_are_not_compressed() -> None:
+    small, large = Answer(b"{}", b'W/"1"'), Answer(b"x" * 5000, b'W/"1"')
+    assert small.messages(True) == small.messages(False)
+    assert len(large.messages(True)[1]["body"]) < 200
+    assert large.size > 5000
