@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from acquisition.link.resp import Address, Credentials
@@ -77,7 +78,7 @@ class HostWriter(Protocol):
         """Close the connection."""
 
 
-class SampledHost:
+class SampledHost(ABC):
     """One emulated host: ``made`` sample frames so far, offered to ``writer``; ``window`` counts them.
 
     ``log`` is the monotonic time of each, kept for hosts that are checked.
@@ -98,9 +99,9 @@ class SampledHost:
         self._start = common.strip.start(index)
 
     @property
+    @abstractmethod
     def window(self) -> SendWindow:
         """What the writer knows of its frames, tables included: made, accepted, applied, sent again."""
-        raise NotImplementedError
 
     def waiting(self) -> int:
         """Frames, tables included, that the filter is not known to have applied."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from typing import TextIO
 
@@ -21,12 +20,12 @@ from acquisition.errors import (
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
-    ShardpulseError,
     TemporaryError,
 )
 from acquisition.link import endpoints
 from acquisition.snapshot import Snapshot, SnapshotReader
 from filters.decisions import command as decisions
+from filters.query_options import add_common, count, repeat
 from filters.query_output import document, lines, tables
 from filters.query_request import Request, sections
 
@@ -104,27 +103,16 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
 
 
 def watch(read: Callable[[], Snapshot], options: argparse.Namespace, out: TextIO) -> int:
-    """Answer again and again, on absolute deadlines; trouble is reported and does not end it.
-
-    The exit code is that of the last answer.
-    """
-    code, count = EXIT_OK, 0
-    due = time.monotonic()
+    """Answer again and again, on a terminal in the same place."""
     console = Console(file=out)
-    while True:
-        try:
-            snapshot = read()
-            if console.is_terminal and not options.json:
-                console.clear()
-            code = answer(snapshot, options, out)
-        except ShardpulseError as error:
-            print(f"shardpulse query: {error}", file=sys.stderr)
-            code = error.exit_code
-        count += 1
-        if count == options.count:
-            return code
-        due = max(due + options.watch, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+
+    def once() -> int:
+        snapshot = read()
+        if console.is_terminal and not options.json:
+            console.clear()
+        return answer(snapshot, options, out)
+
+    return repeat(once, options, "query")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -139,36 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(f"--{name}", action="extend", nargs="+", default=[], metavar="PATTERN", help=what)
     parser.add_argument(
-        "--top", type=_count, metavar="N",
+        "--top", type=count, metavar="N",
         help="the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric; "
         f"0: all (default: {_TOP_IN_TERMINAL} in a terminal, all in a pipe)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
-    parser.add_argument(
-        "--watch", nargs="?", type=_interval, const=1.0, metavar="S", help="repeat every S seconds (1) until Ctrl-C"
-    )
-    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --watch: end after N answers")
-    parser.add_argument("--grace", type=_seconds, metavar="S", help="wait S seconds for late hosts ([snapshot])")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    add_common(parser)
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < 86400:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 86400 seconds")
-    return number
-
-
-def _interval(text: str) -> float:
-    if _seconds(text) < 0.01:
-        raise argparse.ArgumentTypeError(f"{text} is shorter than 0.01 seconds")
-    return float(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -39,6 +38,7 @@ from filters.decisions.migration_store import Log
 from filters.decisions.observe import HOST_SET, observe
 from filters.decisions.rule import Rule
 from filters.decisions.sources import inputs_of
+from filters.query_options import add_common, repeat
 
 HOT = "hot"
 MOVES = "moves"
@@ -133,18 +133,7 @@ class _Asked:
 def _answers(asked: _Asked, out: TextIO) -> int:
     if asked.options.watch is None:
         return _answer(asked, out)
-    code, count, due = EXIT_OK, 0, time.monotonic()
-    while True:
-        try:
-            code = _answer(asked, out)
-        except ShardpulseError as error:
-            print(f"shardpulse query {asked.question}: {error}", file=sys.stderr)
-            code = error.exit_code
-        count += 1
-        if count == asked.options.count:
-            return code
-        due = max(due + asked.options.watch, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+    return repeat(lambda: _answer(asked, out), asked.options, f"query {asked.question}")
 
 
 def _answer(asked: _Asked, out: TextIO) -> int:
@@ -212,14 +201,7 @@ def _parser(question: str) -> argparse.ArgumentParser:
         parser.add_argument("--placement", metavar="NAME", help="best_fit_decreasing or least_loaded")
     else:
         parser.add_argument("--all", action="store_true", help="hosts that are not hot too")
-    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
-    parser.add_argument(
-        "--watch", nargs="?", type=_interval, const=1.0, metavar="S", help="repeat every S seconds (1) until Ctrl-C"
-    )
-    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --watch: end after N answers")
-    parser.add_argument("--grace", type=_seconds, metavar="S", help="wait S seconds for late hosts ([snapshot])")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    add_common(parser)
     return parser
 
 
@@ -230,23 +212,3 @@ def _rules(registry: Mapping[str, Rule]) -> str:
         shown = ", ".join(f"{key}={','.join(v) if isinstance(v, (list, tuple)) else v}" for key, v in values.items())
         lines.append(f"  {rule.name}: {rule.title}\n      {shown}")
     return "\n".join(lines)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < 86400:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 86400 seconds")
-    return number
-
-
-def _interval(text: str) -> float:
-    if _seconds(text) < 0.01:
-        raise argparse.ArgumentTypeError(f"{text} is shorter than 0.01 seconds")
-    return float(text)
