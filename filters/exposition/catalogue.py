@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from filters.exposition import entities, pipeline, samples, scrape, sets
+from filters.exposition import entities, inputs, pipeline, samples, scrape, sets
 from filters.exposition.family import Family
 
 _HEAD = "| series | labels | meaning |\n|---|---|---|\n"
@@ -18,6 +18,7 @@ def families() -> dict[str, list[Family]]:
         ],
         "Each resource set of each host": [*_of(sets.FIGURES), sets.SAMPLES],
         "Samples that are not valid": [samples.INVALID, samples.STALE],
+        "Decision inputs": [inputs.WINDOW, inputs.COUNTED, inputs.WARMING],
         "Entities": [entities.IDENTITY, entities.SHADOW],
         "Books and probes": [*_of(pipeline.LEDGER), *_of(pipeline.BOOKS), *_of(pipeline.PROBE)],
         "Shards": _of(pipeline.SHARD),

@@ -29,8 +29,8 @@ from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.status import health
 from acquisition.status.health import Health
 from filters.exposition.naming import FIGURES, MEAN
-from filters.exposition.options import Options
-from filters.exposition.scrape import render
+from filters.exposition.options import HOSTS, INPUTS, Options
+from filters.exposition.scrape import Tables, render
 from filters.exposition.syntax import CLASSIC, OPENMETRICS
 
 _DESCRIPTION = """\
@@ -45,6 +45,7 @@ _EXAMPLES = """
 shardpulse metrics                                  everything
 shardpulse metrics --hosts-only                     without processes and VMs
 shardpulse metrics --figure mean deviation          also how much each entity varies
+shardpulse metrics --inputs all                     decision inputs of processes and VMs too
 shardpulse metrics --classic | promtool check metrics
 shardpulse metrics --classic --output /var/lib/prometheus/node-exporter/shardpulse.prom
 """
@@ -61,9 +62,9 @@ _NOTES = """
 def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     options = _parser().parse_args(argv)
-    snapshot, condition = _read(load_checked(options.config), options)
-    chosen = Options(entities=not options.hosts_only, figures=tuple(options.figure))
-    text = render(snapshot, condition, chosen, CLASSIC if options.classic else OPENMETRICS)
+    snapshot, condition, tables = _read(load_checked(options.config), options)
+    chosen = Options(entities=not options.hosts_only, figures=tuple(options.figure), inputs=options.inputs)
+    text = render(snapshot, condition, chosen, CLASSIC if options.classic else OPENMETRICS, tables=tables)
     if options.output is None:
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
@@ -76,7 +77,7 @@ def main(argv: list[str]) -> int:
     return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
 
 
-def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, Health]:
+def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, Health, Tables]:
     shards, limits = endpoints.with_addresses(settings.shards, options.shards), settings.snapshot
     with (
         SnapshotReader(endpoints.connect(shards), limits.grace_seconds, limits.down_after_seconds) as reader,
@@ -84,7 +85,8 @@ def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, He
     ):
         snapshot = reader.latest() if options.latest else reader.coherent()
         names = {block.set_id: block.resource_set for block in snapshot.blocks}
-        return snapshot, health.read(reader.cluster, members, names, limits.down_after_seconds)
+        tables = reader.inputs(snapshot)
+        return snapshot, health.read(reader.cluster, members, names, limits.down_after_seconds), tables
 
 
 def _replace(path: Path, text: bytes) -> None:
@@ -110,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--figure", nargs="+", choices=FIGURES, default=[MEAN], metavar="FIGURE",
         help=f"figures of each process and VM: {', '.join(FIGURES)} (default: {MEAN}); hosts have all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--inputs", choices=INPUTS, default=HOSTS,
+        help="decision inputs (k of n above the threshold, CUSUM, median …) of hosts, of all, or none (default: hosts)",
     )  # fmt: skip
     parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
     parser.add_argument("--classic", action="store_true", help="the classic text format instead of OpenMetrics")

@@ -34,6 +34,10 @@ class Rows(NamedTuple):
     template: str
     repeated: npt.NDArray[np.bool_] | None
 
+    def hides(self, row: int) -> bool:
+        """Whether a row is left out: its id stands in an earlier one."""
+        return self.repeated is not None and bool(self.repeated[row])
+
 
 class Prepared:
     """Remembers ``Rows`` by (host id, resource set id); threads may share one."""

@@ -10,21 +10,25 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from acquisition.wire.inputs import PLANES
 from filters.exposition.syntax import encodable
 
 PREFIX = "shardpulse_"
 MEAN, DEVIATION, TREND, LAST = "mean", "deviation", "trend", "last"
 FIGURES = (MEAN, DEVIATION, TREND, LAST)
+ABOVE, THRESHOLD = "above", "threshold"
+#: Words that stand for figures in names: a metric whose own name holds one of them is encoded.
+_FIGURE_WORDS = "|".join((DEVIATION, TREND, LAST, ABOVE, THRESHOLD, *(plane for plane in PLANES if plane != MEAN)))
 
 #: Units that the end of a name tells, the longest first.
 _UNITS = ("bytes_per_second", "bytes", "seconds", "ratio")
 #: First words of the families that tell of the pipeline itself; a resource set of such a name is encoded.
 OWN_WORDS = frozenset(
-    "books build entity filter findings partition probe sample set shard snapshot worker".split()  # noqa: SIM905
+    "books build entity filter findings inputs partition probe sample set shard snapshot worker".split()  # noqa: SIM905
 )
 _MARK = "U__"
 _PLAIN_SET = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
-_PLAIN_METRIC = re.compile(r"(?!U__)(?!.*_(?:deviation|trend|last)(?:_|$))[a-zA-Z][a-zA-Z0-9_]*")
+_PLAIN_METRIC = re.compile(rf"(?!U__)(?!.*_(?:{_FIGURE_WORDS})(?:_|$))[a-zA-Z][a-zA-Z0-9_]*")
 _PLAIN_LABEL = re.compile(r"(?!U__)[a-zA-Z_][a-zA-Z0-9_]*")
 #: Endings that the formats reserve for the series of counters, histograms and infos (promtool complains).
 _RESERVED_ENDING = re.compile(r".*_(?:count|sum|bucket|total|info|created|gcount|gsum)(?:_value)*")
@@ -43,17 +47,34 @@ def family_name(resource_set: str, metric: str, figure: str = MEAN) -> Name:
 
     A trend is per second. ``_value`` is put behind an ending that the formats reserve (``cpu_count``).
     """
+    stem, unit = _stem(resource_set, metric)
+    if figure == MEAN:
+        return Name(f"{stem}_{unit}" if unit else stem, unit)
+    return _of_figure(stem, figure, f"{unit}_per_second".lstrip("_") if figure == TREND else unit)
+
+
+def inputs_name(resource_set: str, metric: str, word: str, unit: str | None = None) -> Name:
+    """``shardpulse_SET_METRIC_WORD_UNIT``. A figure of another unit than the metric's stands behind the whole name of
+    the metric (``…_cpu_busy_ratio_above_ticks``): another metric may differ in its unit alone."""
+    stem, own = _stem(resource_set, metric)
+    if unit is None:
+        return _of_figure(stem, word, own)
+    return _of_figure(f"{stem}_{own}" if own else stem, word, unit)
+
+
+def _of_figure(stem: str, word: str, unit: str) -> Name:
+    return Name(f"{stem}_{word}" + (f"_{unit}" if unit else ""), unit)
+
+
+def _stem(resource_set: str, metric: str) -> tuple[str, str]:
+    """The name of the family of a metric without its unit, and the unit."""
     own = resource_set in OWN_WORDS
     prefix = _encoded(resource_set) if own or not _PLAIN_SET.fullmatch(resource_set) else resource_set
     ending = metric if _PLAIN_METRIC.fullmatch(metric) else _encoded(metric)
     if _RESERVED_ENDING.fullmatch(ending):
         ending += "_value"
     unit = next((unit for unit in _UNITS if ending.endswith(f"_{unit}")), "")
-    if figure == MEAN:
-        return Name(f"{PREFIX}{prefix}_{ending}", unit)
-    stem = ending.removesuffix(f"_{unit}") if unit else ending
-    per = f"{unit}_per_second".lstrip("_") if figure == TREND else unit
-    return Name(f"{PREFIX}{prefix}_{stem}_{figure}" + (f"_{per}" if per else ""), per)
+    return f"{PREFIX}{prefix}_" + (ending.removesuffix(f"_{unit}") if unit else ending), unit
 
 
 def label_name(name: str) -> str:

@@ -6,15 +6,21 @@ from typing import NamedTuple
 
 from filters.exposition.naming import FIGURES, MEAN
 
+HOSTS, ALL, NONE = "hosts", "all", "none"
+#: Whose decision inputs are exposed.
+INPUTS = (HOSTS, ALL, NONE)
+
 
 class Options(NamedTuple):
     """``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
 
     ``figures`` are those of entities, ``host_figures`` those of hosts (mean, deviation, trend, last). A smoothed
-    value whose last valid sample is more than ``stale_after`` seconds before its tick is absent.
+    value whose last valid sample is more than ``stale_after`` seconds before its tick is absent. ``inputs``: decision
+    inputs of hosts, of entities as well (``all``), or of none.
     """
 
     entities: bool = True
     figures: tuple[str, ...] = (MEAN,)
     host_figures: tuple[str, ...] = FIGURES
     stale_after: float = 10.0
+    inputs: str = HOSTS

@@ -9,7 +9,7 @@ instead of drawing its last value on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +43,26 @@ STALE = Family(
 )  # fmt: skip
 
 
+Naming = Callable[[str, Metric, str, tuple[str, ...]], Family]
+
+
 class Sheet(NamedTuple):
-    """The numbers of one block. ``planes`` holds float32 (n, m) by figure, NaN where nothing is to be shown."""
+    """Numbers of one block: ``planes`` holds float32 (n, m) by figure, NaN where nothing is to be shown. Sheets of the
+    same resource set and ``layout`` have the same ``metrics``."""
 
     block: Block
     resource_set: str
     rows: Rows
     planes: Mapping[str, Floats]
+    metrics: Sequence[Metric]
+    layout: Hashable
+
+
+class Invalid(NamedTuple):
+    """One sample that is not valid."""
+
+    reason: Series
+    age: Series
 
 
 class Batch(NamedTuple):
@@ -75,7 +88,7 @@ def sheets(
         if rows.single or options.entities:
             wanted = options.host_figures if rows.single else options.figures
             planes = _planes(block, rows, wanted, options.stale_after)
-            found.append(Sheet(block, sets[block.set_id], rows, planes))
+            found.append(Sheet(block, sets[block.set_id], rows, planes, block.metrics, block.schema))
     return found
 
 
@@ -90,45 +103,55 @@ def is_named(block: Block) -> bool:
     )
 
 
-def families(found: Iterable[Sheet]) -> Iterator[tuple[Family, Iterator[str]]]:
-    """Each family with the text of its series, batch by batch."""
-    columns = _columns(_batches(found))
-    for figure in FIGURES:
+def families(
+    found: Iterable[Sheet], figures: Iterable[str] = FIGURES, named: Naming | None = None
+) -> Iterator[tuple[Family, Iterator[str]]]:
+    """Each family with the text of its series, batch by batch; ``named`` makes the family of a figure of a metric."""
+    columns, named = _columns(_batches(found)), named or family_of
+    for figure in figures:
         for (resource_set, _), members in columns.items():
             present = [(batch, index) for batch, index in members if figure in batch.planes]
             if present:
                 batch, index = present[0]
-                family = family_of(resource_set, batch.metrics[index], figure, HOST if batch.single else ENTITY)
+                family = named(resource_set, batch.metrics[index], figure, HOST if batch.single else ENTITY)
                 yield family, (_text(batch, index, family.name, figure) for batch, index in present)
 
 
 def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str, ...] = ENTITY) -> Family:
     """The family of one figure of one metric."""
     name = naming.family_name(resource_set, metric.name, figure)
-    unit = f", in {metric.unit}" if metric.unit == "cores" or (metric.unit and not name.unit) else ""
-    return Family(name.text, GAUGE, f"{metric.help}{unit}; {_HELP[figure]}", name.unit, labels)
+    return Family(name.text, GAUGE, f"{described(metric, name)}; {_HELP[figure]}", name.unit, labels)
 
 
-def invalid(found: Sequence[Sheet]) -> list[Filled]:
+def described(metric: Metric, name: naming.Name) -> str:
+    """What a metric is, with its unit where the name of its family does not tell it."""
+    return (
+        f"{metric.help}, in {metric.unit}" if metric.unit == "cores" or (metric.unit and not name.unit) else metric.help
+    )
+
+
+def invalid(found: Iterable[Sheet], derived: Iterable[Invalid] = ()) -> list[Filled]:
     """The families that tell which samples are not valid, why, and since when. Their absence means VALID."""
-    reasons: list[Series] = []
-    ages: list[Series] = []
-    for sheet in found:
-        record = sheet.block.record()
-        if record is None or not len(record.exceptions):
-            continue
-        names = [metric.name for metric in sheet.block.metrics]
-        shown = _first_of_each_name(sheet.block.metrics)
-        for place, (code, age) in {place: rest for place, *rest in record.exceptions.tolist()}.items():
-            row, column = divmod(place, len(names))
-            hidden = sheet.rows.repeated is not None and sheet.rows.repeated[row]
-            if code & codes.CODE_MASK == codes.VALID or hidden or column not in shown:
-                continue
-            what = syntax.labels(STALE.labels[3:], (sheet.resource_set, names[column]))
-            who = f"{sheet.rows.texts[row]},{what}"
-            reasons.append((f'{who},validity="{codes.name_of(code)}"', 1))
-            ages.append((who, age))
-    return [(INVALID, reasons), (STALE, ages)]
+    all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *derived]
+    return [(INVALID, [row.reason for row in all_of_them]), (STALE, [row.age for row in all_of_them])]
+
+
+def invalid_sample(sheet: Sheet, row: int, metric: str, code: int, age: float | None) -> Invalid:
+    """The series of a sample that is not valid; ``age`` seconds from the last valid one to its tick."""
+    who = f"{sheet.rows.texts[row]},{syntax.labels(STALE.labels[3:], (sheet.resource_set, metric))}"
+    return Invalid((f'{who},validity="{codes.name_of(code)}"', 1), (who, age))
+
+
+def _invalid_of(sheet: Sheet) -> Iterator[Invalid]:
+    record = sheet.block.record()
+    if record is None or not len(record.exceptions):
+        return
+    names = [metric.name for metric in sheet.block.metrics]
+    shown = _first_of_each_name(sheet.block.metrics)
+    for place, (code, age) in {place: rest for place, *rest in record.exceptions.tolist()}.items():
+        row, column = divmod(place, len(names))
+        if code & codes.CODE_MASK != codes.VALID and not sheet.rows.hides(row) and column in shown:
+            yield invalid_sample(sheet, row, names[column], code, age)
 
 
 def _planes(block: Block, rows: Rows, figures: Iterable[str], stale_after: float) -> dict[str, Floats]:
@@ -149,10 +172,10 @@ def _planes(block: Block, rows: Rows, figures: Iterable[str], stale_after: float
 
 
 def _batches(found: Iterable[Sheet]) -> Iterator[Batch]:
-    groups: dict[tuple[str, int, bool], list[Sheet]] = {}
-    rows: Counter[tuple[str, int, bool]] = Counter()
+    groups: dict[tuple[str, Hashable, bool], list[Sheet]] = {}
+    rows: Counter[tuple[str, Hashable, bool]] = Counter()
     for sheet in found:
-        key = (sheet.resource_set, sheet.block.schema, sheet.rows.single)
+        key = (sheet.resource_set, sheet.layout, sheet.rows.single)
         groups.setdefault(key, []).append(sheet)
         rows[key] += len(sheet.rows.texts)
         if rows[key] >= _BATCH_ROWS:
@@ -165,7 +188,7 @@ def _batch(members: Sequence[Sheet]) -> Batch:
     first = members[0]
     return Batch(
         first.resource_set,
-        first.block.metrics,
+        first.metrics,
         first.rows.single,
         [text for sheet in members for text in sheet.rows.texts],
         "".join([sheet.rows.template for sheet in members]),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from acquisition import __version__
 from acquisition.snapshot import Snapshot
+from acquisition.snapshot.inputs import InputsTable, Owner
 from acquisition.status.health import Health
-from filters.exposition import entities, pipeline, samples, sets, syntax
+from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
 from filters.exposition.family import GAUGE, INFO, Family, Filled
 from filters.exposition.labels import Prepared, host_names, set_names
 from filters.exposition.options import Options
 from filters.exposition.syntax import OPENMETRICS, Syntax
+
+Tables = Mapping[Owner, InputsTable]
 
 BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
 SNAPSHOT = Family("shardpulse_snapshot", INFO, "Which reading this is: coherent or latest", labels=("reading",))
@@ -28,15 +32,17 @@ def render(
     options: Options | None = None,
     form: Syntax = OPENMETRICS,
     prepared: Prepared | None = None,
+    tables: Tables | None = None,
 ) -> bytes:
     """The whole answer, UTF-8.
 
     ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
     should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
-    pipeline are absent. ``prepared`` keeps label texts between calls.
+    pipeline are absent. ``prepared`` keeps label texts between calls. ``tables`` are the decision inputs of the
+    snapshot's blocks (``SnapshotReader.inputs``); without them there are none.
     """
     text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
-    for piece in chunks(snapshot, health, options, form, prepared):
+    for piece in chunks(snapshot, health, options, form, prepared, tables):
         text.write(piece.encode())
     return text.getvalue()
 
@@ -47,16 +53,17 @@ def chunks(
     options: Options | None = None,
     form: Syntax = OPENMETRICS,
     prepared: Prepared | None = None,
+    tables: Tables | None = None,
 ) -> Iterator[str]:
     """The answer of ``render`` in pieces of one family at most, for a server that sends while it renders."""
-    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared())
+    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared(), tables or {})
     yield next(pieces, "").removeprefix("\n")
     yield from pieces
     yield form.ending + "\n"
 
 
 def _pieces(
-    snapshot: Snapshot, health: Health | None, options: Options, form: Syntax, prepared: Prepared
+    snapshot: Snapshot, health: Health | None, options: Options, form: Syntax, prepared: Prepared, tables: Tables
 ) -> Iterator[str]:
     blocks = snapshot.blocks
     prepared.forget(blocks)
@@ -68,10 +75,21 @@ def _pieces(
     who = entities.families(blocks, hosts, resource_sets, snapshot.placements, options.entities)
     yield from _written(who, form)
     found = samples.sheets(blocks, hosts, resource_sets, prepared, options)
-    yield from _written(samples.invalid(found), form)
-    for family, texts in samples.families(found):
-        yield syntax.head(family, form)
-        yield from texts
+    known = inputs.sources(found, tables)
+    yield from _written(samples.invalid(found, inputs.invalid_of_derived(known)), form)
+    exposed = inputs.exposed(known, options)
+    yield from _written(inputs.of_sets(exposed), form)
+    yield from _written(inputs.thresholds(exposed), form)
+    smoothed = samples.families([*found, *inputs.derived_sheets(known, options)])
+    for family, texts in chain(smoothed, inputs.figures(exposed)):
+        yield from _begun(syntax.head(family, form), texts)
+
+
+def _begun(head: str, texts: Iterable[str]) -> Iterator[str]:
+    """The head and the text of its series, unless there are none."""
+    for text in filter(None, texts):
+        yield head + text
+        head = ""
 
 
 def _written(families: Iterable[Filled], form: Syntax) -> Iterator[str]:

@@ -23,8 +23,9 @@ Codes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Derived:
-    """``formula`` takes one float32 array per part and answers another."""
+    """``formula`` takes one float32 array per part and answers another; ``help`` says what it is, in a line."""
 
+    help: str
     parts: tuple[str, ...]
     formula: Callable[..., Floats]
 
@@ -45,9 +46,16 @@ def _network_used(receive: Floats, transmit: Floats, speed: Floats) -> Floats:
 
 
 DERIVED: dict[str, Derived] = {
-    "cpu_busy_ratio": Derived(("cpu_idle_ratio", "cpu_iowait_ratio"), _cpu_busy),
-    "memory_used_ratio": Derived(("memory_available_bytes", "memory_total_bytes"), _memory_used),
+    "cpu_busy_ratio": Derived(
+        "CPU time of all cores that was neither idle nor waiting for input or output",
+        ("cpu_idle_ratio", "cpu_iowait_ratio"),
+        _cpu_busy,
+    ),
+    "memory_used_ratio": Derived(
+        "memory that is not available for new programs", ("memory_available_bytes", "memory_total_bytes"), _memory_used
+    ),
     "network_used_ratio": Derived(
+        "the busier direction of the network, of the speed of the links",
         (
             "network_receive_bytes_per_second",
             "network_transmit_bytes_per_second",

@@ -15,6 +15,7 @@ from acquisition.status.document import document
 from acquisition.status.health import DOWN, Health
 from filters import exposition
 from filters.exposition import FIGURES, Options, Prepared, Syntax
+from filters.exposition.options import HOSTS, INPUTS
 from filters.service import parameters
 from filters.service.answer import Answer, send_answer
 from filters.service.application import Desk, no_picture
@@ -33,6 +34,7 @@ METRICS_PARAMETERS = (
         "figure", "figures of each process and VM, separated by commas (default: mean); hosts have all", FIGURES,
         listed=True,
     ),
+    Parameter("inputs", f"whose decision inputs (default: {HOSTS})", INPUTS, single=True),
 )  # fmt: skip
 
 
@@ -117,7 +119,8 @@ class MetricsEndpoint:
     def _chosen(self, values: Values) -> Options:
         own = self._options
         entities = values["entities"] == ("yes",) if "entities" in values else own.entities
-        return own._replace(entities=entities, figures=values.get("figure", own.figures))
+        (inputs,) = values.get("inputs", (own.inputs,))
+        return own._replace(entities=entities, figures=values.get("figure", own.figures), inputs=inputs)
 
     def _build(self, form: Syntax, health: Health | None, options: Options, edition: Edition) -> bytes:
-        return exposition.render(edition.snapshot, health, options, form, self._prepared)
+        return exposition.render(edition.snapshot, health, options, form, self._prepared, edition.tables)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from exposition_blocks import block, host_entity, process, snapshot
+from test_exposition_inputs import table
 from test_exposition_pipeline import account, health
 
 from acquisition.snapshot.workers import Worker, Workers
@@ -13,6 +14,7 @@ from acquisition.status.lag import Lag
 from acquisition.status.shards import ShardHealth
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown
+from filters.exposition.inputs import FIGURES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/prometheus.md").read_text()
@@ -27,7 +29,9 @@ def test_every_family_but_those_of_metrics_is_listed() -> None:
     workers = Workers((Worker("id", "w", 2.0, 0.5, (0,)),), (), ())
     condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers)
     web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0)])
-    text = render(snapshot(web, block("web", "processes", [process("web", 1, "init")])), condition, form=CLASSIC)
+    tables = {(web.host_id, web.set_id): table(web, ("cpu_ratio",), seen=3)}
+    found = snapshot(web, block("web", "processes", [process("web", 1, "init")]))
+    text = render(found, condition, form=CLASSIC, tables=tables)
     exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
     listed = {family.series_name for rows in families().values() for family in rows}
     metrics = {name for name in exposed if name.startswith(("shardpulse_host_", "shardpulse_processes_"))}
@@ -48,3 +52,8 @@ def test_the_page_lists_every_alert_with_its_severity() -> None:
     rules = (ROOT / "deploy/prometheus/shardpulse.rules.yml").read_text()
     alerts = re.findall(r"alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)
     assert re.findall(r"^\| (Shardpulse\w+) \| (\w+) \|", PAGE, re.MULTILINE) == alerts
+
+
+def test_the_page_names_every_decision_input() -> None:
+    for figure in FIGURES.values():
+        assert f"_{figure.word}_{figure.unit or 'ratio'}`" in PAGE, figure

@@ -13,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families as classic
 
 from acquisition.model.metric import Metric
 from filters.exposition import CLASSIC, render
-from filters.exposition.naming import FIGURES, OWN_WORDS, family_name, label_name
+from filters.exposition.inputs import FIGURES as BY_PLANE
+from filters.exposition.inputs import LIMIT
+from filters.exposition.naming import FIGURES, OWN_WORDS, family_name, inputs_name, label_name
 from filters.exposition.syntax import encodable
 
 _HOSTILE = [
@@ -40,8 +42,9 @@ names = st.lists(st.one_of(st.sampled_from(_HOSTILE), st.text(max_size=5)), max_
 words = st.one_of(
     names,
     st.sampled_from(["U__", "U__a", "a.", "a__", "U__a_2E_"]),
-    st.from_regex(r"[a-zA-Z_]{1,3}(_(ratio|bytes|count|total|last|trend|U__x))?", fullmatch=True),
+    st.from_regex(r"[a-zA-Z_]{1,3}(_(ratio|bytes|count|total|last|trend|above|valid|ticks|U__x))?", fullmatch=True),
 )
+INPUTS = (*BY_PLANE.values(), LIMIT)
 LEGAL_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LEGAL_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -98,6 +101,7 @@ def test_sets_metrics_and_help_round_trip(host: str, resource_set: str, metric: 
 def test_no_two_metrics_share_a_family(pairs: list[tuple[str, str]]) -> None:
     keys = {(encodable(resource_set), encodable(metric)) for resource_set, metric in pairs}
     made = {(key, figure): family_name(*key, figure) for key in keys for figure in FIGURES}
+    made |= {(key, each.word, each.unit): inputs_name(*key, each.word, each.unit) for key in keys for each in INPUTS}
     assert len({name.text for name in made.values()}) == len(made)
     for name in made.values():
         assert LEGAL_NAME.fullmatch(name.text)
@@ -106,7 +110,9 @@ def test_no_two_metrics_share_a_family(pairs: list[tuple[str, str]]) -> None:
 
 def test_names_that_look_encoded_are_not_taken_for_what_they_look_like() -> None:
     tricky = ("U__", "U__a", "a.", "a__", "U__a_2E_", "a_", "a", "_", "U", "U_", "__a", ".a")
-    made = [family_name(*key, figure).text for key in product(tricky, tricky) for figure in FIGURES]
+    keys = list(product(tricky, tricky))
+    made = [family_name(*key, figure).text for key in keys for figure in FIGURES]
+    made += [inputs_name(*key, each.word, each.unit).text for key in keys for each in INPUTS]
     assert len(set(made)) == len(made)
 
 

@@ -18,11 +18,12 @@ from typing import NamedTuple
 import pytest
 from exposition_blocks import block, host_entity, process, snapshot
 from prometheus_server import ROOT, Prometheus, answering, eventually, missing, prometheus, shardpulse, tool
+from test_exposition_inputs import table
 
 from acquisition.shards.launch import start_shards
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import LATE
-from filters.exposition import CLASSIC, negotiate, render
+from filters.exposition import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"PROMETHEUS IS NOT TESTED HERE: {missing()}")
@@ -120,7 +121,14 @@ def test_promtool_finds_nothing_to_complain_about(scraped: Scraped) -> None:
     done = subprocess.run(command, capture_output=True, check=True, timeout=30)
     assert b"\nshardpulse_shard_up" in done.stdout
     assert check("check", "metrics", data=done.stdout) == ""
-    assert check("check", "metrics", data=render(data_center(), form=CLASSIC)) == ""
+    found = data_center()
+    tables = {
+        (one.host_id, one.set_id): table(one, [metric.name for metric in one.metrics], seen=3) for one in found.blocks
+    }
+    options = Options(inputs="all")
+    text = render(found, form=CLASSIC, options=options, tables=tables)
+    assert b"\nshardpulse_vms_cpu_ratio_above_ticks{" in text
+    assert check("check", "metrics", data=text) == ""
 
 
 def test_rules_and_example_are_valid() -> None:

@@ -1,0 +1,157 @@
+"""Decision inputs in the exposition: of hosts, of entities where asked for, what is derived, and what is warming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from exposition_blocks import block, host_entity, process, snapshot
+from prometheus_client.openmetrics import parser as openmetrics
+
+from acquisition.model import codes
+from acquisition.snapshot.block import LATE, Block
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.wire import inputs as wire
+from filters.exposition import Options, render
+from filters.exposition.inputs import FIGURES
+from probes.metrics import HOST, PROCESSES
+
+DERIVED = ("cpu_busy_ratio",)
+CPU = "shardpulse_processes_cpu"
+BUSY = "shardpulse_host_cpu_busy"
+Series = dict[str, dict[tuple[str, ...], float]]
+
+
+def table(
+    of: Block, names: Sequence[str], derived: int = 0, *, seen: int = 30, code: int = codes.VALID, age: float = 0.0
+) -> InputsTable:
+    """Decision inputs of a block's rows: figure p of metric c and row r is 100 p + 10 c + r; thresholds c + 0.5."""
+    rows, columns, head = len(of.ids), len(names), dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
+    known = {
+        "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
+        "window": 30, "depth": 120, "counted": 5, "names_size": len(wire.pack_names(names)), "unused": b"",
+    }  # fmt: skip
+    if "plateau" in head:
+        known["plateau"] = 4
+    p, c, r = np.meshgrid(np.arange(len(wire.PLANES)), np.arange(columns), np.arange(rows), indexing="ij")
+    planes = (100 * p + 10 * c + r).astype("<f4")
+    planes[wire.PLANES.index("median"), 0, 0] = np.nan
+    averages = np.array([[[0.5]], [[4.0]], [[0.25]], [[age]]], "<f4") * np.ones((4, derived, rows), "<f4")
+    data = b"".join((
+        wire.HEADER.pack(*(head | known).values()), of.raw_ids, np.full(rows, 1e9).tobytes(),
+        np.full(rows, seen, "<u2").tobytes(), (np.arange(columns) + 0.5).astype("<f4").tobytes(),
+        np.zeros(columns, "<f4").tobytes(), planes.tobytes(), averages.tobytes(),
+        np.full(derived * rows, code, "u1").tobytes(), wire.pack_names(names),
+    ))  # fmt: skip
+    return InputsTable(wire.check(data), data)
+
+
+def web() -> Block:
+    return block("web", "host", [host_entity("web")], HOST.metrics)
+
+
+def processes() -> Block:
+    return block("web", "processes", [process("web", 1, "init"), process("web", 2, "nginx")], PROCESSES.metrics)
+
+
+def read(*pairs: tuple[Block, InputsTable | None], **options: str) -> Series:
+    tables = {(one.host_id, one.set_id): found for one, found in pairs if found is not None}
+    text = render(snapshot(*(one for one, _ in pairs)), None, Options(**options), tables=tables).decode()
+    series: Series = {}
+    for family in openmetrics.text_string_to_metric_families(text):
+        assert family.documentation
+        for sample in family.samples:
+            series.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    lines = [line for line in text.split("\n")[:-1] if not line.startswith("#")]
+    assert len(lines) == sum(map(len, series.values()))  # no series and no family stands there twice
+    return series
+
+
+def value(plane: str, column: int = 0, row: int = 0) -> float:
+    return 100.0 * wire.PLANES.index(plane) + 10 * column + row
+
+
+def test_every_figure_of_a_host_by_name_and_unit() -> None:
+    one = web()
+    series = read((one, table(one, ("cpu_idle_ratio", *DERIVED), 1)))
+    for plane, name in (
+        ("above", "ratio_above_ticks"), ("time_above", "ratio_above_seconds"), ("counted", "ratio_counted_valid_ticks"),
+        ("valid", "ratio_valid_ticks"), ("cusum", "cusum_ratio"), ("median", "median_ratio"), ("mad", "mad_ratio"),
+        ("q1", "q1_ratio"), ("q3", "q3_ratio"),
+    ):  # fmt: skip
+        assert series[f"{BUSY}_{name}"] == {("web",): value(plane, 1)}, name
+    assert series[f"{BUSY}_threshold_ratio"] == {("web",): 1.5}
+    assert series["shardpulse_inputs_window_ticks"] == {("web", "host"): 30}
+    assert series["shardpulse_inputs_counted_ticks"] == {("web", "host"): 5}
+    assert "shardpulse_inputs_warming" not in series
+    assert "shardpulse_host_cpu_idle_median_ratio" not in series  # no value is no series
+    assert sum(name.startswith(f"{BUSY}_") for name in series) >= len(FIGURES) + 1 + 3
+
+
+def test_what_the_filter_derives_has_its_averages_too() -> None:
+    one = web()
+    names = ("cpu_idle_ratio", *DERIVED)
+    series = read((one, table(one, names, 1)))
+    assert series[f"{BUSY}_ratio"] == {("web",): value("mean", 1)}
+    assert series[f"{BUSY}_deviation_ratio"] == {("web",): 2.0}
+    assert series[f"{BUSY}_trend_ratio_per_second"] == {("web",): 0.25}
+    assert series[f"{BUSY}_last_ratio"] == {("web",): 0.5}
+    failed = read((one, table(one, names, 1, code=codes.RANGE, age=4.0)))
+    assert f"{BUSY}_last_ratio" not in failed
+    assert failed[f"{BUSY}_ratio"] == {("web",): value("mean", 1)}
+    assert failed["shardpulse_sample_invalid"] == {("web", "host", "cpu_busy_ratio", "RANGE"): 1}
+    assert failed["shardpulse_sample_stale_seconds"] == {("web", "host", "cpu_busy_ratio"): 4.0}
+    old = read((one, table(one, names, 1, code=codes.MISSING, age=99.0)))
+    assert f"{BUSY}_ratio" not in old
+
+
+def test_a_derived_metric_that_a_frame_carries_stands_there_once() -> None:
+    one = web()
+    series = read((one, table(one, ("cpu_idle_ratio", "memory_total_bytes"), 1)))
+    column = [metric.name for metric in one.metrics].index("memory_total_bytes")
+    assert series["shardpulse_host_memory_total_bytes"] == {("web",): float(column)}
+
+
+def test_metrics_that_differ_in_their_unit_alone() -> None:
+    one = web()
+    series = read((one, table(one, ("memory_used_ratio", "memory_used_bytes", "memory_used"))))
+    found = [name for name in series if name.endswith("_above_ticks")]
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(("inputs", "hosts", "entities"), [("hosts", 1, 0), ("all", 1, 2), ("none", 0, 0)])
+def test_whose_inputs_are_exposed(inputs: str, hosts: int, entities: int) -> None:
+    own, rest = web(), processes()
+    series = read((own, table(own, DERIVED, 1)), (rest, table(rest, ("cpu_ratio",))), inputs=inputs)
+    assert len(series.get(f"{BUSY}_cusum_ratio", ())) == hosts
+    assert len(series.get(f"{CPU}_cusum_ratio", ())) == entities
+    assert len(series.get("shardpulse_inputs_window_ticks", ())) == hosts + (entities > 0)
+    assert series[f"{BUSY}_ratio"]  # an average of hosts, not a decision input
+    if entities:
+        assert sorted(series[f"{CPU}_ratio_above_ticks"].values()) == [value("above"), value("above", 0, 1)]
+        assert len(series[f"{CPU}_median_ratio"]) == 1
+        assert series[f"{CPU}_threshold_ratio"] == {("web",): 0.5}
+
+
+def test_entities_that_are_left_out_have_no_inputs() -> None:
+    rest = processes()
+    series = read((rest, table(rest, ("cpu_ratio",))), inputs="all", entities=False)
+    assert not [name for name in series if name.startswith(CPU)]
+
+
+def test_a_window_that_is_not_full_is_marked() -> None:
+    own, rest = web(), processes()
+    pairs = (own, table(own, DERIVED, 1, seen=7)), (rest, table(rest, ("cpu_ratio",), seen=29))
+    series = read(*pairs, inputs="all")["shardpulse_inputs_warming"]
+    assert {labels[0] for labels in series} == {"web"}
+    assert {labels[-1] for labels in series} == {"host", "processes"}
+    assert len(series) == 3
+
+
+def test_late_hosts_and_hosts_without_inputs_have_none() -> None:
+    own, other = web(), block("db", "host", [host_entity("db")], HOST.metrics)
+    found = table(own, DERIVED, 1)
+    own.has_values, own.state = False, LATE
+    series = read((own, found), (other, None))
+    assert not [name for name in series if name.startswith((BUSY, "shardpulse_inputs"))]
