@@ -22,7 +22,7 @@ class Policy(Table, frozen=True):
         Meta(min_length=1, description="what a destination is checked for; where one is MISSING it takes no VM"),
     ] = field(default_factory=lambda: ["cpu_busy_ratio", "memory_used_ratio"])
     least_gain: Annotated[
-        float, Meta(ge=0, le=1, description="a VM whose leaving relieves its host's CPU by less is not moved")
+        float, Meta(ge=0, le=1, description="a VM that frees less of what its host lacks is not moved")
     ] = 0.01
     moves_per_host: Annotated[
         int, Meta(ge=1, le=1000, description="migrations at a time from or to one host, those in progress included")

@@ -53,10 +53,19 @@ def is_moving(host: Host, situation: Situation) -> str | None:
 
 def is_settling(host: Host, situation: Situation) -> str | None:
     """A VM left or reached it a short while ago, and its windows hold the load of before."""
-    since = situation.migrations.touched(host.id, situation.now)
-    if since is None or since >= situation.policy.settle_seconds:
+    ended = situation.touched.get(host.id)
+    if ended is None:
+        return None
+    since = max(0.0, situation.now - ended)
+    if since >= situation.policy.settle_seconds:
         return None
     return f"a migration from or to it ended {since:.0f} s ago, it settles for {situation.policy.settle_seconds:g} s"
+
+
+def is_uncertain(host: Host, situation: Situation) -> str | None:
+    """A VM is on its way there, and nobody knows how much room it takes."""
+    vm = situation.unknown.get(host.id)
+    return f"MISSING: the load of {vm}, which is on its way to it" if vm is not None else None
 
 
 def is_source(host: Host, vm: Vm, _situation: Situation) -> str | None:
@@ -101,5 +110,5 @@ def would_be_hot(host: Host, vm: Vm, situation: Situation) -> str | None:
 
 
 #: What does not change while a plan is made; ``is_moving`` does, and is asked anew for every proposal.
-OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling)
+OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
 OF_PAIRS: tuple[PairConstraint, ...] = (is_source, is_other_group, has_rival, lacks_room, would_be_hot)

@@ -58,14 +58,19 @@ class Migrations(NamedTuple):
         """Started, not ended, and not given up on."""
         return (each for each in self.newest.values() if self._lasts(each, now))
 
-    def touched(self, host: str, now: float) -> float | None:
-        """Seconds since a VM last left or reached a host for good; None: not in this log."""
-        ends = [
-            each.ended
-            for each in self.newest.values()
-            if each.ended is not None and each.outcome == FINISHED and host in (each.source, each.destination)
-        ]
-        return max(0.0, now - max(ends)) if ends else None
+    def lasts(self, vm: str, now: float) -> bool:
+        """Whether a VM's newest migration is in progress."""
+        newest = self.newest.get(vm)
+        return newest is not None and self._lasts(newest, now)
+
+    def touched(self) -> dict[str, float]:
+        """When a VM last left or reached a host for good, by host; those that are not there are not in this log."""
+        ends: dict[str, float] = {}
+        for each in self.newest.values():
+            if each.ended is not None and each.outcome == FINISHED:
+                for host in (each.source, each.destination):
+                    ends[host] = max(each.ended, ends.get(host, each.ended))
+        return ends
 
     def rested(self, vm: str, now: float) -> float | None:
         """Seconds since a VM's newest migration ended, or was given up on; None: it has none that ended."""

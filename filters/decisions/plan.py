@@ -1,9 +1,10 @@
 """Proposals: which VM moves from which hot host to which other, and why (pure).
 
 Hot hosts are relieved, the hottest first: VMs are taken in the order of the selection until the rule would no
-longer call the host hot, or it may give no more. They are placed in the order of the placement, each onto the
-first host that no constraint refuses; every proposal counts as done for those after it. A VM for which there
-is no host makes room for the next one of its host. Whatever was considered and not proposed is told with its reason.
+longer call the host hot without them and those that are leaving it, or it may give no more. They are placed in the
+order of the placement, each onto the first host that no constraint refuses; every proposal counts as done for those
+after it. A VM for which there is no host makes room for the next one of its host. Whatever was considered and not
+proposed is told with its reason.
 """
 
 from __future__ import annotations
@@ -67,21 +68,22 @@ def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations
     ranked = _Destinations(situation, method.placement)
     moves: list[Move] = []
     refusals: Refusals = {}
-    open_hosts = by_heat(heat)
+    open_hosts, waiting = by_heat(heat), list[_Chosen]()
     for _ in range(method.policy.tries_per_host):
-        chosen = [each for host in open_hosts for each in _choose(host, situation, method, refusals)]
-        chosen.sort(key=lambda each: method.placement.turn(each.vm))
-        open_hosts = []
-        for vm, worth in chosen[: method.policy.moves - len(moves)]:
+        waiting += [each for host in open_hosts for each in _choose(host, situation, method, refusals)]
+        waiting.sort(key=lambda each: method.placement.turn(each.vm))
+        left, failed = method.policy.moves - len(moves), set[str]()
+        for vm, worth in waiting[:left]:
             destination = ranked.first(vm, situation, refusals)
             if destination is None:
-                open_hosts.append(vm.host)
+                failed.add(vm.host)
                 continue
             moves.append(_move(vm, worth, destination, situation, method))
             situation = _after(vm, destination, situation)
             ranked.update(situation.hosts[destination.id])
-        open_hosts = [host for host in by_heat(heat) if host in open_hosts]
-        if not open_hosts or len(moves) >= method.policy.moves:
+        waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
+        open_hosts = [host for host in by_heat(heat) if host in failed]
+        if not (open_hosts or waiting) or len(moves) >= method.policy.moves:
             break
     return Plan(tuple(moves), tuple(refusals.values()))
 
@@ -90,16 +92,30 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
     """The situation with all migrations in progress taken as done at their destinations, reported or seen."""
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
+    leaving, unknown = set[tuple[str, str]](), dict[str, str]()
     reported = [Transit(each.vm, each.source, each.destination) for each in migrations.in_progress(now)]
     known = {each.vm for each in reported}
     for each in (*reported, *(each for each in picture.transits if each.vm not in known)):
         for host_id in {each.source, each.destination}:
             moving[host_id] = moving.get(host_id, 0) + 1
+        leaving.add((each.source, each.vm))
         source, destination = hosts.get(each.source), hosts.get(each.destination)
+        if destination is None or destination is source or _has(destination, each.vm):
+            continue
         vm = next((vm for vm in source.vms if vm.id == each.vm), None) if source is not None else None
-        if destination is not None and destination is not source and vm is not None:
+        if vm is not None:
             hosts[destination.id] = projection.with_vm(destination, vm)
-    return Situation(hosts, heat.verdicts, moving, migrations, method.rule, method.parameters, method.policy, now)
+        if vm is None or any(capacity.share(vm, destination, part) is None for part in method.policy.resources):
+            unknown[destination.id] = vm.name if vm is not None else each.vm
+    return Situation(
+        hosts, heat.verdicts, moving, frozenset(leaving), unknown, migrations.touched(), migrations,
+        method.rule, method.parameters, method.policy, now,
+    )  # fmt: skip
+
+
+def _has(host: Host, vm: str) -> bool:
+    """Whether a VM has its place on a host: what it takes there is measured."""
+    return any(each.id == vm and each.host == host.id for each in host.vms)
 
 
 def _after(vm: Vm, destination: Host, situation: Situation) -> Situation:
@@ -126,11 +142,16 @@ def _choose(host_id: str, situation: Situation, method: Method, refusals: Refusa
         refusals.setdefault((host.id, ""), Refusal(host, None, reason))
     left = situation.policy.moves_per_host - situation.moving.get(host.id, 0)
     chosen: list[_Chosen] = []
+    for vm in host.vms:
+        if (host.id, vm.id) in situation.leaving:
+            host = projection.without_vm(host, vm)
     for each in ranked:
         if len(chosen) >= left or method.rule.judge(host, method.parameters, True).outcome != HOT:
             break
         chosen.append(each)
         host = projection.without_vm(host, each.vm)
+    if ranked and not chosen and any(place == host_id for place, _ in situation.leaving):
+        refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
     return chosen
 
 

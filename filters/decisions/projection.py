@@ -29,15 +29,17 @@ def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
     """The host with the load of ``vm`` added, or taken away; its VMs as they are."""
     readings = dict(host.readings)
     for resource in (CPU, MEMORY, NETWORK):
-        reading, part = readings.get(resource), _part(host, vm, resource, sign)
+        reading = readings.get(resource)
+        part = freed(vm, host, resource) if sign < 0 else capacity.share(vm, host, resource)
         if reading is not None and part is not None:
             readings[resource] = shift(reading, sign * part)
     return host._replace(readings=readings)
 
 
-def _part(host: Host, vm: Vm, resource: str, sign: float) -> float | None:
-    """A VM that comes may need all that it was given, one that leaves frees only what it uses."""
-    if resource == MEMORY and sign < 0:
+def freed(vm: Vm, host: Host, resource: str) -> float | None:
+    """What the host has more, as a ratio of its capacity, when ``vm`` has left: of its memory only what it uses,
+    while one that comes may need all that it was given."""
+    if resource == MEMORY:
         resident, total = capacity.mean(vm.readings, capacity.MEMORY_RESIDENT), capacity.capacity(host, MEMORY)
         return resident / total if resident is not None and total is not None else None
     return capacity.share(vm, host, resource)

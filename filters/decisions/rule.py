@@ -31,11 +31,21 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     smoothed: bool = True
     stale_seconds: NotNegative = 3.0
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The metrics that the rule looks at."""
+        return ()
+
 
 class OneMetric(Parameters, frozen=True):
     """Parameters of a rule that looks at one metric, a ratio of a capacity."""
 
     metric: str = CPU
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """That one."""
+        return (self.metric,)
 
 
 class Judge(Protocol):

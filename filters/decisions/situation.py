@@ -14,12 +14,16 @@ from filters.decisions.verdict import Verdict
 
 class Situation(NamedTuple):
     """``hosts`` are as projected: with the load of VMs that are on their way to them, or have been
-    proposed to be. ``moving`` counts migrations in progress and proposals per host id. ``now`` is
-    the clock of the log of migrations."""
+    proposed to be. ``moving`` counts migrations in progress and proposals per host id, ``leaving`` are
+    (host id, VM id) of those in progress, ``unknown`` the hosts that a VM is on its way to whose load nobody
+    knows. ``touched`` is when a VM last left or reached a host for good, ``now`` the clock of the log of migrations."""
 
     hosts: Mapping[str, Host]
     verdicts: Mapping[str, Verdict]
     moving: Mapping[str, int]
+    leaving: frozenset[tuple[str, str]]
+    unknown: Mapping[str, str]
+    touched: Mapping[str, float]
     migrations: Migrations
     rule: Rule
     parameters: Parameters

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from filters.decisions import capacity, labels
-from filters.decisions.picture import CPU, CURRENT, Vm
+from filters.decisions import capacity, labels, projection
+from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 from filters.decisions.situation import Situation
 
 Constraint = Callable[[Vm, Situation], str | None]
+_WORDS = {CPU: "CPU", MEMORY: "memory", NETWORK: "network"}
 
 
 def refusal(vm: Vm, situation: Situation) -> str | None:
@@ -29,7 +30,7 @@ def is_pinned(vm: Vm, _situation: Situation) -> str | None:
 def is_migrating(vm: Vm, situation: Situation) -> str | None:
     """It is on its way: two hosts report it, or a scheduler has reported a start."""
     newest = situation.migrations.of(vm.id)
-    if newest is not None and any(each is newest for each in situation.migrations.in_progress(situation.now)):
+    if newest is not None and situation.migrations.lasts(vm.id, situation.now):
         there = situation.hosts.get(newest.destination)
         return f"it is migrating to {there.name if there is not None else newest.destination}"
     return "it is migrating" if vm.migrating else None
@@ -59,11 +60,19 @@ def is_cooling(vm: Vm, situation: Situation) -> str | None:
 def is_too_small(vm: Vm, situation: Situation) -> str | None:
     """To move it would relieve nothing; or nobody knows whether it would."""
     host = situation.hosts[vm.host]
-    part = capacity.share(vm, host, CPU)
+    resource = _in_need(host, situation)
+    part = projection.freed(vm, host, resource)
     if part is None:
-        return f"MISSING: {capacity.CPU_CORES} of it or {capacity.CPU_COUNT} of its host"
+        missing = f"{capacity.CPU_CORES} of it or {capacity.CPU_COUNT} of its host"
+        return f"MISSING: {missing if resource == CPU else f'{resource} of it or of its host'}"
     least = situation.policy.least_gain
-    return f"it has {part:.2%} of the host's CPU, less than {least:.2%}" if part < least else None
+    return f"it has {part:.2%} of the host's {_WORDS[resource]}, less than {least:.2%}" if part < least else None
+
+
+def _in_need(host: Host, situation: Situation) -> str:
+    """The resource of which a hot host has least, of those that the rule looks at."""
+    watched = [metric for metric in situation.parameters.watched if metric in _WORDS]
+    return max(watched, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (is_unseen, is_pinned, is_migrating, is_young, is_cooling, is_too_small)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -290,17 +291,43 @@ def log(**newest: Migration) -> Migrations:
 
 def test_a_vm_on_its_way_stays_and_its_load_counts_at_its_destination() -> None:
     under_way = log(b=Migration("uuid-b", "hot", "busy", 990.0, None, STARTED))
-    seen = picture(hot_host([vm("b", 3.6, 2), vm("c", 3.6, 8)]), host("busy", cpu=0.1), host("other", cpu=0.7))
+    seen = picture(hot_host([vm("b", 1.6, 2), vm("c", 5.0, 8)], cpu=1.0), host("busy", cpu=0.1), host("other", cpu=0.7))
     found = plan(seen, log=under_way)
     assert reasons(found)["b"] == "it is migrating to busy"
-    # c would fit on busy (0.1 + 0.45), but not beside b
-    assert "busy: cpu_busy_ratio would be 1" in reasons(found)["c"]
+    # without b the host is still hot (0.8); c would fit on busy (0.1 + 0.625), but not beside b
+    assert "busy: cpu_busy_ratio would be 0.925" in reasons(found)["c"]
+
+
+def test_a_host_whose_vms_are_leaving_already_gives_no_more_than_it_takes() -> None:
+    # 0.9; without a, which is under way, 0.65, which is below low = 0.7
+    idle = [host("idle", cpu=0.1), host("idler", cpu=0.05)]
+    under_way = log(a=Migration("uuid-a", "hot", "idle", 990.0, None, STARTED))
+    seen_to_move = picture(hot_host([vm("a", 2.0, 4, migrating=True), vm("b", 2.0, 2), vm("c", 3.2, 8)]), *idle)
+    for found in (
+        plan(picture(hot_host(), *idle), log=under_way),
+        plan(seen_to_move._replace(transits=(Transit("uuid-a", "hot", "idle"),))),
+    ):
+        assert moves(found) == []
+        assert reasons(found)["hot"] == "those that are leaving it relieve it"
+        assert reasons(found)["a"].startswith("it is migrating")
+
+
+def test_a_host_that_awaits_a_vm_of_unknown_load_takes_nothing() -> None:
+    bare = vm("a", 2.0, 4)
+    bare = bare._replace(readings={name: each for name, each in bare.readings.items() if name != "cpu_ratio"})
+    under_way = log(a=Migration("uuid-a", "cool", "idle", 990.0, None, STARTED))
+    found = plan(picture(hot_host(), host("cool", [bare], cpu=0.3), host("idle", cpu=0.1)), log=under_way)
+    assert ("b", "hot", "idle") not in moves(found)
+    gone = plan(picture(hot_host(), host("idle", cpu=0.1)), log=under_way)  # its host is not heard of
+    assert "idle: MISSING: the load of uuid-a, which is on its way to it" in reasons(gone)["b"]
+    there = host("idle", [vm("a", 0.8, 4)])  # it has arrived, and what it takes is measured
+    assert moves(plan(picture(hot_host([vm("x", 2.0, 2), vm("y", 5.2, 8)]), there), log=under_way))
 
 
 def test_what_two_hosts_report_counts_as_well() -> None:
-    seen = picture(hot_host([vm("b", 3.6, 2, migrating=True), vm("c", 3.6, 8)]), host("busy", cpu=0.1))
+    seen = picture(hot_host([vm("b", 1.6, 2, migrating=True), vm("c", 5.0, 8)], cpu=1.0), host("busy", cpu=0.1))
     found = plan(seen._replace(transits=(Transit("uuid-b", "hot", "busy"),)))
-    assert "busy: cpu_busy_ratio would be 1" in reasons(found)["c"]
+    assert "busy: cpu_busy_ratio would be 0.925" in reasons(found)["c"]
 
 
 def test_the_limit_of_concurrent_moves_counts_those_in_progress() -> None:
@@ -425,3 +452,29 @@ def test_no_plan_breaks_a_promise(drawn: Any, placement: str, per_host: int, hea
             count[name] += 1
             assert count[name] <= per_host
     assert msgspec.json.encode([move.vm.name for move in found.moves])
+
+
+def test_where_a_vm_has_no_place_the_next_host_has_its_turn() -> None:
+    one = host("one", [vm("x", 7.2, 2)])  # fits nowhere
+    two = host("two", [vm("y", 4.0, 8), vm("z", 3.2, 1)])
+    found = plan(picture(one, two, host("small", cpu=0.1)), method(Policy(moves_per_host=5, moves=1)))
+    assert moves(found) == [("z", "two", "small")]
+
+
+def test_a_host_without_memory_is_relieved_of_memory() -> None:
+    hot = host("hot", [vm("idle", 0.01, 20), vm("tiny", 3.0, 0.5)], memory=0.95)
+    by_memory = {"threshold": {"metric": MEMORY, "high": 0.85, "low": 0.75, "k": 3, "n": 5}}
+    found = plan(picture(hot, host("empty", cpu=0.1)), method(parameters=by_memory))
+    assert moves(found) == [("idle", "hot", "empty")]
+    assert reasons(found)["tiny"] == "it has 0.78% of the host's memory, less than 1.00%"
+
+
+def test_a_long_log_of_migrations_costs_little() -> None:
+    ended = {f"v{i}": Migration(f"v{i}", f"h{i % 3000}", f"h{(i + 1) % 3000}", 1.0, 2.0, FINISHED) for i in range(6000)}
+    hosts = [hot_host(), *(host(f"h{i}", cpu=0.5) for i in range(3000))]
+    seen = picture(*hosts)
+    how = method()
+    heat = judge_all(seen, how.rule, how.parameters)
+    began = time.process_time()
+    propose(seen, heat, how, Migrations(ended), 1000.0)
+    assert time.process_time() - began < 1.0  # seconds; each host looking through the log takes several

@@ -253,6 +253,12 @@ def test_cusum_takes_that_of_the_filter() -> None:
     assert ask(cusum.RULE, found._replace(inputs=inputs(cusum=0.51, warming=True))).outcome == ABSTAINS
 
 
+def test_cusum_without_a_level_is_the_formula_alone() -> None:
+    found = reading(CPU, [0.0, 1.0, 0.0], recent_means=(0.0, 0.0, 0.0))  # d = 1, and an average of exactly 0
+    assert ask(cusum.RULE, found, window=3, drift=0.0).outcome == HOT
+    assert ask(cusum.RULE, found, window=3, drift=0.0, level=0.1).outcome == NOT_HOT
+
+
 @given(st.lists(st.tuples(loads, loads), min_size=2, max_size=60), st.floats(0, 0.5))
 def test_cusum_is_its_formula(pairs: list[tuple[float, float]], drift: float) -> None:
     values, means = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

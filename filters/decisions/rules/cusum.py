@@ -44,7 +44,7 @@ def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) ->
     shown = evidence.level_figure(reading, parameters.smoothed)
     u = evidence.level(reading, parameters.smoothed) or 0.0
     alarm = d > parameters.limit
-    hot = alarm and u > parameters.level
+    hot = alarm and (u > parameters.level or not parameters.level)
     low = "" if hot or not alarm else f", but {shown.name} {u:.3g} is not above {parameters.level:g}"
     return decide(
         hot,

@@ -40,6 +40,11 @@ class Parameters(Base, frozen=True):
     window: Annotated[int, Meta(ge=3, le=120)] = 30
     predictor: Literal["onward", "reverting"] = "onward"
 
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """All that are tested."""
+        return self.metrics
+
     def __post_init__(self) -> None:
         if self.k > self.n:
             raise ValueError(f"k {self.k} is above n {self.n}")
