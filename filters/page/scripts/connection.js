@@ -1,4 +1,4 @@
-// Whether what is shown is current, and saying so when it is not: live, stale, trouble, disconnected.
+// Whether what is shown is current, and saying so when it is not: live, incomplete, stale, trouble, disconnected.
 
 import { byId, setText } from "./dom.js";
 import { age, printable } from "./text.js";
@@ -7,14 +7,15 @@ const LEAST_STALE_SECONDS = 3;
 
 /** Returns what the stream reports to. Time is the browser's monotonic clock: clocks of machines may differ. */
 export function watchConnection() {
-  const state = { kind: "connecting", reason: "", heard: null, gap: 1 };
+  const state = { kind: "connecting", reason: "", heard: null, gap: 1, tick: null };
   const show = () => render(state);
   setInterval(show, 500);
   return {
-    tick() {
+    /** A tick document has come. */
+    tick(document) {
       const now = performance.now();
       if (state.heard !== null) state.gap = Math.min(60, 0.8 * state.gap + 0.2 * ((now - state.heard) / 1000));
-      Object.assign(state, { kind: "live", reason: "", heard: now });
+      Object.assign(state, { kind: "live", reason: "", heard: now, tick: document });
       show();
     },
     trouble(reason) {
@@ -29,9 +30,6 @@ export function watchConnection() {
       Object.assign(state, { kind: "disconnected", reason });
       show();
     },
-    get current() {
-      return kindOf(state) === "live";
-    },
   };
 }
 
@@ -40,7 +38,14 @@ const sinceHeard = (state) => (state.heard === null ? null : (performance.now() 
 function kindOf(state) {
   const since = sinceHeard(state);
   const late = since !== null && since > Math.max(LEAST_STALE_SECONDS, 3 * state.gap);
-  return late && (state.kind === "live" || state.kind === "connecting") ? "stale" : state.kind;
+  if (late && (state.kind === "live" || state.kind === "connecting")) return "stale";
+  return state.kind === "live" ? qualityOf(state.tick) : state.kind;
+}
+
+/** Ticks come, but what is in them? */
+function qualityOf(tick) {
+  if (tick.errors.length) return "incomplete";
+  return tick.hosts > 0 && tick.current === 0 ? "silent" : "live";
 }
 
 function render(state) {
@@ -50,12 +55,15 @@ function render(state) {
     disconnected: `Disconnected: ${state.reason}.`,
     trouble: "The service has no current picture.",
     stale: "Stale: no new tick has come.",
+    silent: "Stale: no host is current, nothing new comes from any of them.",
+    incomplete: `Incomplete: ${printable(state.tick?.errors.join("; ") ?? "")}.`,
   };
   document.body.dataset.connection = kind;
   const banner = byId("banner");
   banner.hidden = !(kind in texts);
   setText(byId("banner-text"), texts[kind] ?? ""); // read aloud when it changes; what counts on stands beside it
   const old = since === null ? "Nothing has been received yet." : `What is shown is ${age(since)} old.`;
-  setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${old} Trying again.`);
-  setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind);
+  const again = state.kind === "live" && kind !== "stale" ? "" : `${old} Trying again.`;
+  setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${again}`);
+  setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind === "silent" ? "no host is current" : kind);
 }

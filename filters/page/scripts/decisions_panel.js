@@ -26,9 +26,10 @@ export function startDecisions(onOpen) {
 export function showHot(document) {
   state.hot = document;
   setText(byId("rule"), `rule: ${document.rule.title}`);
-  setText(parts.hotTitle, `${count(document.hot.length, "hot host")}`);
+  const unjudged = document.hosts > 0 && document.abstained.length === document.hosts;
+  setText(parts.hotTitle, unjudged ? "Hot hosts: unknown, none can be judged" : count(document.hot.length, "hot host"));
   keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
-  fill(parts.abstained, document.abstained, (row) => row.id, (row) => `${printable(row.host)} (${row.state}): ${printable(row.reason)}`, "not judged: the rule abstains");
+  fill(parts.abstained, document.abstained, (row) => row.id, abstention, "not judged: the rule abstains");
 }
 
 export function showMoves(document) {
@@ -41,8 +42,13 @@ export function showMoves(document) {
   fill(parts.refused, document.refused, (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
 }
 
-/** What the rule says of a host: its verdict, or null when it is not hot and was judged. */
+/** Who and why; the reason may begin with the name. */
+const abstention = ({ host, state, reason }) =>
+  printable(reason.startsWith(`${host} is `) ? reason : `${host} (${state}): ${reason}`);
+
+/** What the rule says of a host: its verdict, null when it is not hot and was judged, undefined while nothing is known. */
 export function verdictOf(id) {
+  if (!state.hot) return undefined;
   return [...(state.hot?.hot ?? []), ...(state.hot?.abstained ?? [])].find((row) => row.id === id) ?? null;
 }
 

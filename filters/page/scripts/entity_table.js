@@ -1,7 +1,7 @@
 // VMs and processes of a host: figures, their age and validity; sortable, chosen by name.
 
 import { element, keyed, setAttribute, setText } from "./dom.js";
-import { age, present, printable, quantity } from "./text.js";
+import { age, cores, present, printable, quantity } from "./text.js";
 
 const COLUMNS = [
   { label: "name", sort: (row) => row.name.toLowerCase() },
@@ -10,8 +10,9 @@ const COLUMNS = [
   { label: "memory", metric: "memory_resident_bytes" },
   { label: "receive", metric: "network_receive_bytes_per_second" },
   { label: "transmit", metric: "network_transmit_bytes_per_second" },
-  { label: "last valid", sort: (row) => oldest(row) ?? Infinity },
+  { label: "last valid", sort: (row) => sinceValid(row) ?? Infinity },
 ];
+const STALE_SECONDS = 3; // beyond, an average is not shown as if it were of now; decision rules abstain as well
 const MOST = 400; // rows that are shown; the filter of a host with more is its table's order
 
 export class EntityTable {
@@ -65,22 +66,25 @@ export class EntityTable {
     setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
     setText(node.children[1], row.kind);
     COLUMNS.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state));
-    const valid = oldest(row);
+    const valid = sinceValid(row);
     setText(node.children[6], this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);
   }
 }
 
 function cell(node, reading, state) {
-  const missing = state !== "current" || !reading || !present(reading.mean);
+  const old = reading?.stale_seconds > STALE_SECONDS;
+  const missing = state !== "current" || !reading || !present(reading.mean) || old;
   const word = state !== "current" ? state : (reading?.validity ?? "missing").toLowerCase();
-  setText(node, missing ? word : quantity(reading.mean, reading.unit === "cores" ? "" : reading.unit));
+  const text = missing ? word : reading.unit === "cores" ? cores(reading.mean) : quantity(reading.mean, reading.unit);
+  setText(node, text);
   setAttribute(node, "class", missing ? "missing" : null);
   setAttribute(node, "title", reading ? `raw ${quantity(reading.last, reading.unit)}, ${reading.validity}` : null);
 }
 
-/** Seconds from the last valid value of CPU, or of what there is, to this tick; null: never. */
-function oldest(row) {
-  const known = Object.values(row.readings ?? {}).map((reading) => reading.stale_seconds).filter(present);
+/** Seconds from the last valid value of CPU, or where it is not measured of anything, to this tick; null: never. */
+function sinceValid(row) {
+  const { cpu_ratio: cpu, ...others } = row.readings ?? {};
+  const known = (cpu ? [cpu] : Object.values(others)).map((reading) => reading.stale_seconds).filter(present);
   return known.length ? Math.min(...known) : null;
 }
 

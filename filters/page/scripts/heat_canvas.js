@@ -133,8 +133,8 @@ export class HeatCanvas {
       const value = model.value(host);
       const text = value === null ? wordOf(model, host) : named ? percent(value / 1000) : String(Math.round(value / 10));
       const middle = top + height / 2;
-      if (value === null) this.plate(left, top, width, height, named ? this.widest(model.names[host], letters) : width);
-      pen.fillStyle = value === null ? this.colours.text : darkText(this.theme, value / 1000) ? "#15171c" : "#ffffff";
+      if (value === null) this.plate(left, top, width, height, named ? this.widest(model.names[host], letters, text) : width);
+      pen.fillStyle = value === null ? this.colours.text : darkText(this.theme, value / 1000) ? "#000000" : "#ffffff";
       pen.font = '600 12px system-ui, "DejaVu Sans", sans-serif';
       pen.textAlign = named ? "left" : "center";
       pen.fillText(text, named ? left + 7 : left + width / 2, named ? middle + 9 : middle + 1, width - 6);
@@ -146,9 +146,11 @@ export class HeatCanvas {
   }
 
   /** The width of a name and the word under it. */
-  widest(name, letters) {
+  widest(name, letters, word) {
     this.pen.font = '12px system-ui, "DejaVu Sans", sans-serif';
-    return Math.max(54, this.pen.measureText(fitting(name, letters)).width + 8);
+    const above = this.pen.measureText(fitting(name, letters)).width;
+    this.pen.font = '600 12px system-ui, "DejaVu Sans", sans-serif';
+    return Math.max(54, above + 8, this.pen.measureText(word).width + 8);
   }
 
   /** A quiet ground under words on a hatch, which stays to be seen beside them. */

@@ -33,9 +33,18 @@ export class HeatView {
 
   /** Whether it fitted the roster. */
   setHeat(document) {
+    const kept = this.hostAt(this.focus)?.id;
     const fits = this.model.setHeat(document);
+    if (fits) this.stay(kept);
     if (fits) this.later();
     return fits;
+  }
+
+  /** The focus stays on its host when the order changes: whoever presses Enter opens what was read to them. */
+  stay(id) {
+    if (this.model.sorting === "name") return;
+    const place = this.model.order.indexOf(this.model.ids.indexOf(id));
+    if (place >= 0) this.focus = place;
   }
 
   select(id) {

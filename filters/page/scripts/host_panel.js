@@ -94,7 +94,9 @@ export class HostPanel {
   sentence() {
     const { host } = this;
     const verdict = verdictOf(host.id);
-    const said = verdict ? `${verdict.outcome === "hot" ? "Hot" : "Not judged"}: ${verdict.reason} (${figuresText(verdict.figures ?? [])})` : "Not hot by the rule.";
+    const figures = figuresText(verdict?.figures ?? []);
+    const judged = `${verdict?.outcome === "hot" ? "Hot" : "Not judged"}: ${verdict?.reason}${figures && ` (${figures})`}`;
+    const said = verdict ? judged : verdict === null ? "Not hot by the rule." : "";
     const labels = Object.entries(host.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(", ");
     return printable([host.reason, host.state === "current" ? said : "", labels && `Labels: ${labels}.`].filter(Boolean).join(" "));
   }
@@ -105,14 +107,15 @@ export class HostPanel {
     const ratios = RATIOS.map(([metric, label]) => {
       const reading = current ? host.readings?.[metric] : null;
       const known = reading && present(reading.mean);
-      const note = known ? `± ${percent(reading.deviation, 1)}, raw ${percent(reading.last)}` : current ? "missing" : host.state;
+      const raw = reading?.validity?.startsWith("VALID") ? percent(reading.last) : (reading?.validity ?? "").toLowerCase();
+      const note = known ? `± ${percent(reading.deviation, 1)}, raw ${raw}` : current ? "missing" : host.state;
       return { label, value: known ? percent(reading.mean, 1) : null, note, kind: "" };
     });
     const cores = host.readings?.cpu_count?.mean;
     return [
       ...ratios,
       { label: "age", value: present(host.age_seconds) ? age(host.age_seconds) : null, note: "of the oldest figures", kind: current ? "" : "warn" },
-      { label: "runs", value: count((host.entities ?? []).length, "entity").replace("entitys", "entities"), note: present(cores) ? `on ${count(cores, "core")}` : "", kind: "" },
+      { label: "runs", value: contents(host.entities ?? []), note: present(cores) ? `on ${count(cores, "core")}` : "", kind: "" },
       { label: "coverage", value: coverage(host.sets), note: lossOf(host.sets), kind: "" },
     ];
   }
@@ -140,6 +143,14 @@ export class HostPanel {
     this.metric.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
     this.metric.value = names.includes(kept) ? kept : (["cpu_busy_ratio", "cpu_ratio"].find((name) => names.includes(name)) ?? names[0]);
   }
+}
+
+/** `3 VMs`, `12 processes`. */
+function contents(entities) {
+  const number = (kind) => entities.filter((row) => row.kind === kind && !row.shadow).length;
+  const [vms, processes] = [number("vm"), number("process")];
+  const parts = [vms && count(vms, "VM"), processes && `${processes} process${processes === 1 ? "" : "es"}`];
+  return parts.filter(Boolean).join(", ") || "nothing";
 }
 
 /** The unit of a series; those that the filter derives are ratios and bear none. */

@@ -38,7 +38,7 @@ async function takeHeat(document) {
 
 const topics = {
   tick: (document) => {
-    connection.tick();
+    connection.tick(document);
     showSummary(document);
     panel.refresh();
   },

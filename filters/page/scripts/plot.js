@@ -7,6 +7,7 @@ import { count, present, quantity } from "./text.js";
 import { colour, onTheme } from "./theme.js";
 
 const HEIGHT = 200;
+const UNIT_WIDTH = 92; // CSS pixels beside the plot, of the longest label: `1023 MiB/s`
 
 export class Plot {
   constructor() {
@@ -78,7 +79,10 @@ function options(unit, size) {
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
     scales: { y: { range: (_, low, high) => bounds(unit, low, high) } },
-    axes: [{ ...axis }, { ...axis, size: 74, values: (_, ticks) => ticks.map((value) => quantity(value, unit)) }],
+    axes: [
+      { ...axis, space: 80, values: (_, ticks) => ticks.map(clock) },
+      { ...axis, size: UNIT_WIDTH, values: (_, ticks) => ticks.map((value) => quantity(value, unit)) },
+    ],
     series: [
       {},
       { stroke: colour("smooth"), width: 2.5, points: { show: false } },
@@ -87,6 +91,9 @@ function options(unit, size) {
     ],
   };
 }
+
+/** The time of day, as the person's clock shows it. */
+const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 8);
 
 function bounds(unit, low, high) {
   if (unit === "ratio") return [0, Math.max(1, high ?? 1)];

@@ -20,10 +20,16 @@ export function css(theme, ratio) {
   return `rgb(${red} ${green} ${blue})`;
 }
 
-/** Whether text on the colour of a ratio should be dark. */
+/** Whether black text on the colour of a ratio has more contrast than white: 4.5 to 1 at least (WCAG 2, 1.4.3). */
 export function darkText(theme, ratio) {
-  const [red, green, blue] = mixed(STOPS[theme], ratio);
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140;
+  const [red, green, blue] = mixed(STOPS[theme], ratio).map(linear);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179; // sqrt(1.05 * 0.05) - 0.05
+}
+
+/** A channel of sRGB as light. */
+function linear(channel) {
+  const part = channel / 255;
+  return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
 }
 
 /** Index into the palette of a value in thousandths. */

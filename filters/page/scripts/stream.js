@@ -3,6 +3,7 @@
 
 import { request } from "./api.js";
 import { eventParser } from "./event_parser.js";
+import { printable } from "./text.js";
 
 const SILENT_SECONDS = 15; // the service says something every 10 s at least
 const RETRY_SECONDS = [0.5, 1, 2, 3, 5];
@@ -10,7 +11,14 @@ const RETRY_SECONDS = [0.5, 1, 2, 3, 5];
 /** Listen to topics for ever. `onEvent(topic, document)`, `onOpen()`, `onClosed(reason, retrySeconds)`. */
 export async function listen(topics, { onEvent, onOpen, onClosed }) {
   const path = `/v1/stream?${topics.map((topic) => `topic=${topic}`).join("&")}`;
-  const parse = (name, text) => onEvent(name, JSON.parse(text));
+  const parse = (name, text) => {
+    const document = JSON.parse(text);
+    try {
+      onEvent(name, document);
+    } catch (error) {
+      console.error(error); // a fault of the page is none of the connection
+    }
+  };
   let failures = 0;
   for (;;) {
     let reason = "the service ended the stream";
@@ -20,7 +28,7 @@ export async function listen(topics, { onEvent, onOpen, onClosed }) {
         onOpen();
       });
     } catch (error) {
-      reason = error instanceof TypeError ? "the service cannot be reached" : error.message;
+      reason = error instanceof TypeError ? "the service cannot be reached" : printable(error.message);
     }
     const seconds = RETRY_SECONDS[Math.min(failures, RETRY_SECONDS.length - 1)];
     failures += 1;

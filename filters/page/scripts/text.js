@@ -1,6 +1,7 @@
 // Numbers and names as people read them. What is missing is a word, never 0.
 
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+// Control and format characters (bidirectional ones among them), lone surrogates, private use, line and paragraph ends.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** A name without characters that hide, break or reverse it: a process may call itself anything. */
@@ -17,11 +18,15 @@ export const present = (value) => typeof value === "number" && Number.isFinite(v
 /** A ratio as a percentage; `missing` where there is none. */
 export const percent = (ratio, digits = 0) => (present(ratio) ? `${(ratio * 100).toFixed(digits)}\u00a0%` : "missing");
 
+/** A number of cores, with as many digits wherever it stands. */
+export const cores = (value) => (present(value) ? value.toFixed(2) : "missing");
+
 /** A value in its unit with about three significant digits. */
 export function quantity(value, unit = "") {
   if (!present(value)) return "missing";
   if (unit === "ratio") return percent(value, Math.abs(value) < 0.0995 ? 1 : 0);
   if (unit.startsWith("bytes")) return `${scaled(value)}${unit.slice(5)}`;
+  if (unit === "cores") return `${cores(value)} cores`;
   const plain = Math.abs(value) >= 1000 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
   return unit && unit !== "count" ? `${plain} ${unit}` : plain;
 }

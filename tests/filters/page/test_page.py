@@ -24,6 +24,27 @@ PAGE = Path(__file__).resolve().parents[3] / "filters" / "page"
 LIVE = "document.body.dataset.connection === 'live'"
 OPTION = "document.getElementById('heat-focus').textContent"
 TEXT = "document.getElementById('{}').textContent"
+#: The contrast of the text on every colour of the scale with that colour (WCAG 2).
+CONTRASTS = """import('/scripts/scale.js').then(({ css, darkText }) => {
+  const light = channel => channel <= 0.04045 * 255 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4;
+  const all = [];
+  for (const theme of ['dark', 'light']) for (let step = 0; step <= 100; step += 1) {
+    const [red, green, blue] = css(theme, step / 100).match(/\\d+/g).map(Number).map(light);
+    const ground = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    all.push(darkText(theme, step / 100) ? (ground + 0.05) / 0.05 : 1.05 / (ground + 0.05));
+  }
+  return all;
+})"""
+#: What the table of VMs shows of one whose CPU has had no valid value for 12 s: CPU, memory, last valid.
+OLD_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
+  const table = new EntityTable(() => {});
+  const reading = { mean: 0.5, last: 0.5, validity: 'TIMEOUT', stale_seconds: 12, unit: 'cores' };
+  const memory = { mean: 2 ** 30, last: 2 ** 30, validity: 'VALID', stale_seconds: 0, unit: 'bytes' };
+  const readings = { cpu_ratio: reading, memory_resident_bytes: memory };
+  table.show([{ id: '1', name: 'web', kind: 'vm', readings }], '', 'current');
+  const cells = [...table.body.firstChild.children].map(cell => cell.textContent);
+  return [cells[2], cells[3], cells[6]];
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +182,58 @@ def test_hosts_that_go_silent_are_late_and_down_not_idle(
         shown(page, "summary", "1 down", 15)
         page.until(f"{OPTION}.startsWith('busy, CPU down, down')")
         assert page.problems == []
+
+
+def test_when_nothing_comes_from_any_host_it_says_so(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        opened(page, serving)
+        data.machines.clear()  # the service goes on telling ticks
+        page.until("document.body.dataset.connection === 'silent'")
+        shown(page, "banner", "no host is current")
+        shown(page, "summary", "unknown hot")  # nobody could be judged: not 0
+        shown(page, "decisions", "Hot hosts: unknown")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert page.evaluate("document.getElementById('banner').getBoundingClientRect().bottom <= innerHeight")
+        assert page.evaluate("document.getElementById('banner').getBoundingClientRect().top >= 0")  # it stays in sight
+        assert page.problems == []
+
+
+def test_the_focus_stays_on_its_host_while_the_order_changes(
+    data: Data, shards: Shards, tmp_path: Path, page: Page
+) -> None:
+    position = "Number(document.getElementById('heat-focus').getAttribute('aria-posinset'))"
+    with Serving(tmp_path, shards.addresses) as serving:
+        opened(page, serving)
+        page.evaluate(
+            "(order => { order.value = 'heat'; order.dispatchEvent(new Event('change')); })"
+            "(document.getElementById('order')); document.getElementById('heat').focus()"
+        )
+        page.press("Home")
+        page.until(f"{OPTION}.startsWith('busy,') && {position} === 1")
+        busy, calm = data.machines[:2]
+        busy.busy, calm.busy = 0.3, 0.95
+        page.until(f"{position} === 2", 20)
+        assert page.evaluate(OPTION).startswith("busy,")
+
+
+def test_what_is_drawn_and_written_can_be_read(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        page.open(serving.url)
+        least = page.evaluate(CONTRASTS)
+        assert len(least) == 202
+        assert min(least) >= 4.5
+        text = "import('/scripts/text.js').then(text => text.{})".format
+        hostile = text("printable('a\\u061cb\\u202ec\\ud800d\\u001b[2J')")
+        assert page.evaluate(hostile) == "a\ufffdb\ufffdc\ufffdd\ufffd[2J"
+        assert page.evaluate(text("quantity(0.5, 'cores')")) == "0.50 cores"
+        assert page.evaluate(text("quantity(null, 'cores')")) == "missing"
+        assert page.evaluate(text("quantity(NaN, 'bytes/s')")) == "missing"
+
+
+def test_a_figure_of_long_ago_is_no_figure_of_now(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        page.open(serving.url)
+        assert page.evaluate(OLD_ROW) == ["timeout", "1.00 GiB", "12 s before"]
 
 
 def test_dark_and_light_by_preference_and_by_switch(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
