@@ -3,6 +3,7 @@
 Start at ``SnapshotReader``.
 """
 
-from acquisition.snapshot.reader import Snapshot, SnapshotReader
+from acquisition.snapshot.reader import SnapshotReader
+from acquisition.snapshot.snapshot import Snapshot
 
 __all__ = ["Snapshot", "SnapshotReader"]

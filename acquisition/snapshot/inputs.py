@@ -113,14 +113,15 @@ class InputsTable:
         if column is None or not 0 <= row < self.head.entities:
             return None
         at, window = wire.cells(self.head, column, row), self.head.window
-        figures = self._strided(at.planes, at.stride, len(wire.PLANES))
-        cusum, time_above, median, mad, q1, q3, _, valid, counted, above = figures
+        plateau = self.head.plateau
+        figures = self._strided(at.planes, at.stride, wire.plane_count(plateau))
+        cusum, time_above, median, mad, q1, q3, _, valid, counted, above, *extremes = figures
         (threshold,) = _FLOAT.unpack_from(self._data, at.threshold)
         (since,) = _DOUBLE.unpack_from(self._data, at.since)
         (seen,) = _SHORT.unpack_from(self._data, at.seen)
         return DecisionInputs(
             window, int(valid), int(above), threshold, time_above, cusum, _number(median), _number(mad), _number(q1),
-            _number(q3), since, seen < window, self.head.counted, int(counted),
+            _number(q3), since, seen < window, self.head.counted, int(counted), plateau, *map(_number, extremes),
         )  # fmt: skip
 
     def _strided(self, offset: int, stride: int, count: int) -> list[float]:
@@ -137,7 +138,7 @@ class InputsTable:
         column, head = self.columns[metric], self.head
         at = wire.derived_cells(head, column - (head.columns - head.derived), row)
         last, variance, trend, age = self._strided(at.planes, at.stride, len(wire.DERIVED_PLANES))
-        mean = _number(self._strided(*wire.cells(head, column, row)[3:], len(wire.PLANES))[_MEAN])
+        mean = _number(self._strided(*wire.cells(head, column, row)[3:], _MEAN + 1)[_MEAN])
         known = mean is not None
         return DerivedReading(
             mean,
@@ -212,7 +213,7 @@ def read_inputs(cluster: Cluster, layout: Layout, blocks: Iterable[Block]) -> di
     for pairs, reply in zip(groups.values(), cluster.gather(commands), strict=True):
         values = reply if isinstance(reply, list) else _singly(cluster, [key for _, key in pairs], reply)
         for (block, _), data in zip(pairs, values, strict=True):
-            table = _table(block, data)
+            table = table_of(block, data)
             if table is not None:
                 found[block.host_id, block.set_id] = table
     return found
@@ -257,7 +258,8 @@ def _singly(cluster: Cluster, names: Sequence[str], reply: Any) -> list[Any]:
     return cluster.gather([(name, ("GET", name)) for name in names])
 
 
-def _table(block: Block, data: Any) -> InputsTable | None:
+def table_of(block: Block, data: Any) -> InputsTable | None:
+    """The table in ``data`` if it is one, of the tick and the rows of ``block``."""
     if not isinstance(data, bytes) or block.head is None:
         return None
     try:

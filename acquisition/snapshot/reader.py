@@ -17,24 +17,29 @@ tick, with its age.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from acquisition.errors import ShardpulseError
 from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
+from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import judgement
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.claims import ClaimIndex, claims_of
-from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent
-from acquisition.snapshot.matrix import Matrix, matrix_of
+from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
 from acquisition.snapshot.names import NamesCache
 from acquisition.snapshot.placement import Placements, settle
-from acquisition.snapshot.rows import Row, rows_of
-from acquisition.snapshot.selection import Patterns, Selection
-from acquisition.snapshot.shard_reading import Member, PositionReader, read_heads, read_names, read_records
-from acquisition.wire.position import SHEDS
+from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.shard_reading import Member, Place, Value, read_heads, read_names, read_records
+from acquisition.snapshot.snapshot import Snapshot
+from acquisition.snapshot.survey import Survey
+from acquisition.snapshot.survey_reading import SetReader
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
@@ -42,83 +47,12 @@ if TYPE_CHECKING:
 #: Whether the values of a (host id, resource set id) are wanted.
 Takes = Callable[[int, int], bool]
 
+#: A member with its block; and a block whose record is looked for, with the tick.
+Begun = tuple[Member, Block]
+Wanted = tuple[Block, Member, int]
+
 COHERENT = "coherent"
 LATEST = "latest"
-
-
-class Totals(NamedTuple):
-    """The books of the filter over all hosts; samples unless said otherwise (see acquisition.wire.position)."""
-
-    before: int = 0
-    applied: int = 0
-    invalid: int = 0
-    lost: int = 0
-    frames: int = 0
-    lost_frames: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    gaps: int = 0  #: of unknown size (acquisition.snapshot.quality)
-    shedding: int = 0  #: resource sets whose probe sheds frames now
-    lossy: int = 0  #: resource sets of which something was lost in this epoch
-
-
-class Snapshot:
-    """What one reading found. ``blocks`` is ordered by host and resource set.
-
-    ``now`` is the reader's clock when everything had been read; ``errors`` are what could not be
-    read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
-    ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
-    ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
-    to some hosts does not know what the others report.
-    """
-
-    def __init__(
-        self,
-        reading: str,
-        now: float,
-        blocks: Sequence[Block],
-        errors: Sequence[str],
-        unread: Sequence[Block] = (),
-        placements: Placements | None = None,
-    ) -> None:
-        self.reading = reading
-        self.now = now
-        self.blocks = tuple(sorted(blocks, key=lambda block: (block.host, block.resource_set)))
-        self.errors = tuple(errors)
-        self.unread = tuple(unread)
-        self.damaged = sum(1 for block in blocks if block.damage)
-        self.placements = Placements.of(self.blocks) if placements is None else placements
-
-    def select(
-        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
-    ) -> Selection:
-        """A selection; each argument is one pattern or several, of names (``*`` and ``?``) or hex ids."""
-        return Selection.of(host, resource_set, entity, metric)
-
-    def rows(
-        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
-    ) -> Iterator[Row]:
-        """Plain objects, one for each sample that the patterns select (all, without any)."""
-        return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric), self.placements)
-
-    def matrix(self, resource_set: str, metric: str, host: Patterns = (), entity: Patterns = ()) -> Matrix:
-        """One metric of all entities of a resource set as numpy arrays."""
-        return matrix_of(self.blocks, Selection.of(host, resource_set, entity, ()), metric)
-
-    @property
-    def totals(self) -> Totals:
-        """The sums of all positions."""
-        rows = [
-            (*position[6:14], position.gaps, bool(position.flags & SHEDS), position.lost > 0)
-            for position in (block.position for block in (*self.blocks, *self.unread))
-            if position is not None
-        ]
-        return Totals(*(sum(column) for column in zip(*rows, strict=True))) if rows else Totals()
-
-    @property
-    def late(self) -> tuple[Block, ...]:
-        """The blocks that are not current."""
-        return tuple(block for block in self.blocks if block.state != CURRENT)
 
 
 class SnapshotReader:
@@ -141,6 +75,7 @@ class SnapshotReader:
         self._clock = clock
         self._names = NamesCache()
         self._claims = ClaimIndex()
+        self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
         self._positions: PositionReader | None = None
 
@@ -198,25 +133,74 @@ class SnapshotReader:
         """The last 120 ticks of resource sets, by (host id, resource set id). Raises as ``inputs``."""
         return read_recent(self.cluster, self._prepare()[0], owners)
 
+    def survey(self, resource_set: str) -> Survey:
+        """One resource set of all hosts at the coherent tick, as arrays (acquisition.snapshot.survey).
+
+        Errors as of ``coherent``.
+        """
+        layout, positions = self._prepare()
+        table, errors = positions.table(self.cluster)
+        due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
+        set_id = resource_set_id(resource_set)
+        if set_id not in self._sets:
+            self._sets[set_id] = SetReader(layout, set_id)
+        return Survey(self._sets[set_id].take(self.cluster, table, due), errors)
+
+    def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
+        """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them.
+
+        Hosts of which the shards know other resource sets only are added, as ``unread``.
+        """
+        taken, layout = survey.taken, self._prepare()[0]
+        chosen = np.concatenate([survey.hosts[wanted], np.setdiff1d(taken.table.hosts, survey.hosts)])
+        begun = _begin(taken.table.places(np.flatnonzero(np.isin(taken.table.hosts, chosen)).tolist()))
+        found = [
+            (taken.table.members[int(taken.rows[at])], at) for at in np.flatnonzero(wanted & taken.answered).tolist()
+        ]
+        records = {member: taken.records[at] for member, at in found}
+        inputs = {(member.host, member.resource_set): taken.inputs[at] for member, at in found}
+        snapshot = self._judge(COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records)
+        tables = {
+            (block.host_id, block.set_id): table
+            for block in snapshot.blocks
+            if (table := table_of(block, inputs.get((block.host_id, block.set_id)))) is not None
+        }
+        unanswered = [block for block in snapshot.blocks if (block.host_id, block.set_id) not in inputs]
+        return snapshot, {**tables, **(read_inputs(self.cluster, layout, unanswered) if unanswered else {})}
+
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         layout, positions = self._prepare()
         found, errors = positions.read(self.cluster)
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        begun = [(member, judgement.begin(member, place)) for member, place in found.items()]
+        return self._judge(reading, _begin(found.items()), takes, due, errors, {})
+
+    def _judge(
+        self,
+        reading: str,
+        begun: list[Begun],
+        takes: Takes | None,
+        due: judgement.Due,
+        errors: list[ShardpulseError],
+        known: Mapping[Member, Value] | None = None,
+    ) -> Snapshot:
+        """The snapshot of what has begun; ``known`` are records that need not be read, of a part of all hosts."""
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         blocks = [block for _, block in taken]
-        wanted = []
-        for member, block in taken:
-            if not block.reason:
-                wanted.append((block, member, due.tick(block.interval) if reading == COHERENT else block.tick))
-        self._take_records(wanted, reading, due)
-        self._take_heads(wanted, layout.keep_ticks)
+        wanted = [
+            (block, member, due.tick(block.interval) if reading == COHERENT else block.tick)
+            for member, block in taken
+            if not block.reason
+        ]
+        self._take_records(wanted, reading, due, known or {})
+        self._take_heads(wanted, due.keep_ticks)
         now = self._clock()
         messages = [str(error) for error in errors] + self._take_names(begun, taken, now)
         messages += [block.reason for block in blocks if block.unreachable]
         judgement.set_ages([block for _, block in begun], now, self._down_after)
+        if known is None:
+            self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
-        placements = self._place(begun, taken, layout.keep_ticks)
+        placements = self._place(begun, taken, due.keep_ticks) if known is None else None
         return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
@@ -225,13 +209,16 @@ class SnapshotReader:
             self._positions = PositionReader(self._layout)
         return self._layout, self._positions
 
-    def _take_records(self, wanted: list[tuple[Block, Member, int]], reading: str, due: judgement.Due) -> None:
-        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
+    def _take_records(
+        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[Member, Value]
+    ) -> None:
+        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted if member not in known]
+        read = iter(read_records(self.cluster, slots) if slots else ())
         judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
-        for (block, _, tick), value in zip(wanted, read_records(self.cluster, slots), strict=True):
-            judge(block, value, tick, due)
+        for block, member, tick in wanted:
+            judge(block, known[member] if member in known else next(read), tick, due)
 
-    def _take_heads(self, wanted: list[tuple[Block, Member, int]], keep_ticks: int) -> None:
+    def _take_heads(self, wanted: list[Wanted], keep_ticks: int) -> None:
         """Ask who the rows of late blocks were, and when they were last heard of."""
         late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
@@ -240,9 +227,7 @@ class SnapshotReader:
                 block.take_rows(*head)
                 judgement.explain_delay(block)
 
-    def _take_names(
-        self, begun: list[tuple[Member, Block]], taken: list[tuple[Member, Block]], now: float
-    ) -> list[str]:
+    def _take_names(self, begun: list[Begun], taken: list[Begun], now: float) -> list[str]:
         """Name all blocks; what has no names yet, or old ones, is asked for if it is taken."""
         wanted = [
             member
@@ -256,15 +241,12 @@ class SnapshotReader:
             if value is None or isinstance(value, bytes):
                 error = self._names.put(member.host, member.resource_set, value, now)
                 errors += [f"names of host {member.host:016x}: {error}"] if error else []
-        self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         for _, block in begun:
             names = self._names.get(block.host_id, block.set_id)
             block.use_names(names, self._names.set_name(block.set_id))
         return errors
 
-    def _place(
-        self, begun: list[tuple[Member, Block]], taken: list[tuple[Member, Block]], keep_ticks: int
-    ) -> Placements:
+    def _place(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> Placements:
         """Settle where the VMs are that several hosts report; the others are where they are."""
         present = [(member.host, member.resource_set) for member, _ in begun]
         contested = self._claims.contested([block for _, block in taken], present)
@@ -279,3 +261,11 @@ class SnapshotReader:
             judgement.remember(block, value)
         places = {vm: settle(vm, claims_of(vm, where)) for vm, where in contested.items()}
         return Placements([block for _, block in taken], places)
+
+
+def _begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:
+    return [(member, judgement.begin(member, place)) for member, place in places]
+
+
+def _of_set(wanted: int) -> Takes:
+    return lambda _, number: number == wanted

@@ -1,4 +1,4 @@
-"""What a snapshot reads from the shards, in few commands: positions, records, heads, names.
+"""What a snapshot reads from the shards, in few commands: records, heads, names.
 
 Every command touches one partition; ``Cluster.gather`` sends one pipeline to each shard. What a
 shard cannot answer comes back as the error that it is, so that it hides nothing else.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.errors import FrameError, ShardpulseError
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, smoothed
 from acquisition.wire.position import Position
 
 #: Record, absence, or why neither is known.
@@ -37,70 +37,6 @@ class Place(NamedTuple):
     error: ShardpulseError | None
 
 
-class PositionReader:
-    """Reads the applied positions of all partitions.
-
-    It remembers the positions of a partition, so that its hosts stay in the snapshot as late
-    when the partition's shard cannot be reached.
-    """
-
-    def __init__(self, layout: Layout) -> None:
-        self._tags = layout.tags
-        self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
-        self._members: dict[tuple[str, bytes], Member] = {}
-        self._known: dict[str, dict[Member, Place]] = {}
-
-    def read(self, cluster: Cluster) -> tuple[dict[Member, Place], list[ShardpulseError]]:
-        """Places by member, and the errors that are no member's own.
-
-        Raises the error itself when no partition at all can be read, or when credentials are refused.
-        """
-        answers = [_value(reply) for reply in cluster.gather(self._commands)]
-        failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
-        for failure in failures.values():
-            if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
-                raise failure
-        found: dict[Member, Place] = {}
-        errors = list(failures.values())
-        for tag, answer in zip(self._tags, answers, strict=True):
-            if isinstance(answer, ShardpulseError):
-                known = self._known.get(tag, {})
-                found.update((member, place._replace(error=answer)) for member, place in known.items())
-                continue
-            self._known[tag], damaged = self._decode(tag, answer)
-            found.update(self._known[tag])
-            errors += damaged
-        if len(self._members) > 2 * len(found) + 1024:  # hosts that came and went
-            self._members.clear()
-        return found, errors
-
-    def _decode(self, tag: str, answer: list[bytes]) -> tuple[dict[Member, Place], list[FrameError]]:
-        found: dict[Member, Place] = {}
-        damaged: list[FrameError] = []
-        for field, data in zip(answer[::2], answer[1::2], strict=True):
-            member = self._members.get((tag, field)) or self._member(tag, field)
-            if member is None:
-                damaged.append(FrameError("payload", f"{keys.applied(tag)} has a field {field!r}: no HOST:SET"))
-                continue
-            try:
-                found[member] = Place(position.decode(data), None)
-            except FrameError as error:
-                found[member] = Place(None, error)
-        return found, damaged
-
-    def _member(self, tag: str, field: bytes) -> Member | None:
-        host, _, resource_set = field.partition(b":")
-        try:
-            numbers = int(host, 16), int(resource_set, 16)
-        except ValueError:
-            return None
-        if keys.member(*numbers).encode() != field:
-            return None
-        prefix = keys.smoothed(tag, *numbers, 0)[:-1]
-        member = self._members[tag, field] = Member(tag, *numbers, prefix)
-        return member
-
-
 def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[Value]:
     """The records of (member, slot) pairs, in order; pairs of one partition must be adjacent."""
     groups: list[tuple[str, list[str]]] = []
@@ -113,11 +49,11 @@ def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list
     for (_, names), reply in zip(groups, replies, strict=True):
         if isinstance(reply, ReplyError) and str(reply).startswith("TRYAGAIN"):
             # the partition is on its way to another shard: part of its keys are here, part there
-            values += map(_value, cluster.gather([(name, ("GET", name)) for name in names]))
+            values += map(value_of, cluster.gather([(name, ("GET", name)) for name in names]))
         elif isinstance(reply, list):
             values += reply
         else:
-            values += [_value(reply)] * len(names)
+            values += [value_of(reply)] * len(names)
     return values
 
 
@@ -131,7 +67,7 @@ def read_heads(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[t
             data = reply if isinstance(reply, bytes) else b""
             head = smoothed.unpack_head(data)
             if head.planes_at > len(data):
-                rest = _value(cluster.gather([(name, ("GETRANGE", name, 0, head.planes_at - 1))])[0])
+                rest = value_of(cluster.gather([(name, ("GETRANGE", name, 0, head.planes_at - 1))])[0])
                 data = rest if isinstance(rest, bytes) else data
                 head = smoothed.unpack_head(data)
             ids = data[smoothed.HEADER_SIZE : head.planes_at]
@@ -144,8 +80,9 @@ def read_heads(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[t
 def read_names(cluster: Cluster, members: Sequence[Member]) -> list[Value]:
     """The tables of members as bytes."""
     names = [keys.names(member.tag, member.host, member.resource_set) for member in members]
-    return [_value(reply) for reply in cluster.gather([(name, ("GET", name)) for name in names])]
+    return [value_of(reply) for reply in cluster.gather([(name, ("GET", name)) for name in names])]
 
 
-def _value(reply: Any) -> Any:
+def value_of(reply: Any) -> Any:
+    """A reply, or the error that it is."""
     return error_for(reply) if isinstance(reply, ReplyError) else reply

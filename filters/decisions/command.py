@@ -26,16 +26,17 @@ from acquisition.errors import (
     UsageError,
 )
 from acquisition.link import endpoints
-from acquisition.link.cluster import Layout, read_layout
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot import SnapshotReader
 from filters.decisions import migration_store, rules
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.documents import hot_document, moves_document
 from filters.decisions.explanation import hot_lines, move_lines
+from filters.decisions.hot_list import hot_list
 from filters.decisions.method import Method, method_of
 from filters.decisions.migration_store import Log
 from filters.decisions.observe import HOST_SET, observe
+from filters.decisions.picture import Picture
 from filters.decisions.rule import Rule
 from filters.decisions.sources import inputs_of
 from filters.query_options import add_common, repeat
@@ -104,20 +105,19 @@ class _Asked:
         self._settings = settings
         self._method = method
         self._hot: frozenset[str] = frozenset()
-        self._layout: Layout | None = None
 
     def decide(self) -> Decided:
         """Read and decide. Raises TemporaryError when there is nothing yet."""
         reader = self._reader
-        snapshot = reader.coherent(_is_host if self.question == HOT else None)
-        _warn(snapshot)
-        if not snapshot.blocks and not snapshot.unread:
+        if self.question == HOT and not self.options.all:
+            decided = hot_list(reader, self._settings, self._method, self._hot)
+        else:
+            snapshot = reader.coherent(_is_host if self.question == HOT else None)
+            picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
+            decided = decide(picture, self._method, self._log(), self._hot)
+        _warn(decided.picture)
+        if not decided.picture.hosts and not decided.picture.others:
             raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
-        if self._layout is None:
-            self._layout = read_layout(reader.cluster)
-        inputs = inputs_of(reader.cluster, self._layout, snapshot, self._method.rule)
-        picture = observe(snapshot, self._settings, inputs)
-        decided = decide(picture, self._method, self._log(), self._hot)
         self._hot = decided.heat.hot
         return decided
 
@@ -154,8 +154,8 @@ def _is_host(_host_id: int, set_id: int) -> bool:
     return set_id == _HOST_SET_ID
 
 
-def _warn(snapshot: Snapshot) -> None:
-    for error in snapshot.errors:
+def _warn(picture: Picture) -> None:
+    for error in picture.errors:
         print(f"shardpulse query: warning: {error}", file=sys.stderr)
 
 

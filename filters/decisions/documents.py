@@ -24,7 +24,7 @@ def hot_document(decided: Decided, every: bool = False) -> dict[str, Any]:
     abstained = [key for key, verdict in verdicts.items() if verdict.outcome == ABSTAINS]
     return {
         **_head(decided),
-        "hosts": len(hosts),
+        "hosts": len(hosts) + decided.picture.others,
         "hot": [host_document(hosts[key], verdicts[key]) for key in by_heat(decided.heat)],
         "abstained": [host_document(hosts[key], verdicts[key]) for key in abstained],
         **({"not_hot": [host_document(hosts[key], verdicts[key]) for key in _others(decided)]} if every else {}),

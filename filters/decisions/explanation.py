@@ -20,7 +20,7 @@ def hot_lines(decided: Decided, every: bool) -> Iterator[str]:
     hosts = {host.id: host for host in decided.picture.hosts}
     hot = by_heat(decided.heat)
     abstained = [key for key, verdict in verdicts.items() if verdict.outcome == ABSTAINS]
-    yield from _head(decided, f"{len(hosts)} hosts: {len(hot)} hot, {len(abstained)} unknown")
+    yield from _head(decided, f"{len(hosts) + decided.picture.others} hosts: {len(hot)} hot, {len(abstained)} unknown")
     others = [key for key, verdict in verdicts.items() if verdict.outcome not in (HOT, ABSTAINS)] if every else []
     for key in (*hot, *abstained, *others):
         yield from _host(hosts[key], verdicts[key])

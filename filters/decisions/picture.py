@@ -105,10 +105,12 @@ class Transit(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts."""
+    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``others`` counts
+    hosts that were left out because they are certainly not hot (filters.decisions.hot_list)."""
 
     tick: int
     now: float  #: wall clock of the reader, seconds
     hosts: tuple[Host, ...]
     errors: tuple[str, ...] = ()
     transits: tuple[Transit, ...] = ()
+    others: int = 0

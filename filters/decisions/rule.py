@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
 from filters.decisions.picture import CPU, Host, Vm
 from filters.decisions.verdict import Verdict
 
@@ -56,11 +58,22 @@ class Judge(Protocol):
         ...
 
 
+class Screen(Protocol):
+    """Who is certainly not hot, by the arrays of a survey, so that only the others need be judged one by one.
+
+    Whoever is in doubt is not: ``judge`` has the last word. ``was_hot`` bool (N,)."""
+
+    def __call__(self, column: Column, parameters: Any, was_hot: Bools, /) -> Bools:
+        """True for hosts of which ``judge`` would say NOT_HOT, (N,)."""
+        ...
+
+
 class Rule(NamedTuple):
     """One registration: ``source`` cites where the formula comes from, ``defaults`` are of its own Parameters type.
 
     ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
-    where the window (and the threshold) of ``[filter.inputs]`` are the rule's.
+    where the window (and the threshold) of ``[filter.inputs]`` are the rule's. ``screen`` (of rules of one metric)
+    makes a list of the hot ones among very many hosts fast; without one every host is judged.
     """
 
     name: str
@@ -69,3 +82,4 @@ class Rule(NamedTuple):
     defaults: Parameters
     judge: Judge
     history: bool = False
+    screen: Screen | None = None

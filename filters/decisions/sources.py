@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from acquisition.link.cluster import Cluster, Layout
 from acquisition.model import codes
-from acquisition.snapshot import Snapshot
+from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import DerivedReading, InputsTable, Owner, RecentTable, read_inputs, read_recent
+from acquisition.snapshot.inputs import DerivedReading, InputsTable, Owner, RecentTable
 from acquisition.snapshot.rows import finite
 from filters.decisions.picture import Reading
 from filters.decisions.rule import Rule
+
+Tables = Mapping[Owner, InputsTable]
 
 _HOST_SET = "host"
 _RATIO = "ratio"
@@ -21,7 +22,7 @@ _RATIO = "ratio"
 class TickInputs:
     """Completes readings (filters.decisions.block_readings.Inputs) from tables of the snapshot's own ticks."""
 
-    def __init__(self, tables: Mapping[Owner, InputsTable], recent: Mapping[Owner, RecentTable] | None = None) -> None:
+    def __init__(self, tables: Tables, recent: Mapping[Owner, RecentTable] | None = None) -> None:
         self._tables = tables
         self._recent = recent or {}
 
@@ -44,16 +45,19 @@ class TickInputs:
         return reading._replace(recent=tuple(values), recent_means=tuple(means))
 
 
-def inputs_of(cluster: Cluster, layout: Layout, snapshot: Snapshot, rule: Rule) -> TickInputs:
+def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Tables | None = None) -> TickInputs:
     """What a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them.
 
-    Raises ShardError when no shard answers at all.
+    ``tables`` are the decision inputs if they have been read already. Raises ShardError when no shard answers at all.
     """
-    tables = read_inputs(cluster, layout, snapshot.blocks)
-    if not rule.history:
-        return TickInputs(tables)
-    owners = [(block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == _HOST_SET]
-    return TickInputs(tables, read_recent(cluster, layout, [owner for owner in owners if owner in tables]))
+    known = reader.inputs(snapshot) if tables is None else tables
+    return TickInputs(known, reader.recent(host_owners(snapshot, known)) if rule.history else {})
+
+
+def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:
+    """The resource sets of hosts themselves, of which there are decision inputs."""
+    owners = ((block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == _HOST_SET)
+    return [owner for owner in owners if owner in tables]
 
 
 def _of_derived(metric: str, block: Block, derived: DerivedReading) -> Reading:

@@ -9,14 +9,16 @@ from filters.decisions import rules
 from filters.decisions.deciding import Decided
 from filters.decisions.documents import hot_document, moves_document
 from filters.decisions.method import Method, method_of
+from filters.decisions.sources import host_owners
 from filters.service.documents import verdicts
 from filters.service.documents.encoding import encode
 from filters.service.edition import Edition
-from filters.service.judging import host_owners, judge_otherwise
-from filters.service.parameters import HOST, Parameter, number
+from filters.service.judging import judge_otherwise
+from filters.service.labels import Labels
+from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, Parameter, number
 from filters.service.problem import Problem
 from filters.service.recents import Recents
-from filters.service.resource import Request, Resource, fields, require
+from filters.service.resource import Request, Resource, entity_labels, fields, require, require_labels
 
 _MOST_MOVES = 10_000
 LIMIT = Parameter("limit", "at most so many of each list", most=_MOST_MOVES)
@@ -26,7 +28,7 @@ OUTCOME = Parameter(
 PARTS = Parameter("fields", "lists to answer with, separated by commas (default: all)", verdicts.PROPOSALS, listed=True)
 
 
-def decision_resources(settings: Settings, recents: Recents) -> tuple[Resource, ...]:
+def decision_resources(settings: Settings, recents: Recents, labels: Labels) -> tuple[Resource, ...]:
     """Hot hosts and moves. The configured rule is judged at every tick, with hysteresis; another one when
     it is asked for, as if no host had been hot before. Raises ConfigError for parameters that are none."""
     methods = {name: method_of(settings.decisions, name) for name in rules.REGISTRY}
@@ -37,21 +39,30 @@ def decision_resources(settings: Settings, recents: Recents) -> tuple[Resource, 
         return judge_otherwise(edition.snapshot, settings, method, edition.tables, recents.read(owners))
 
     def hot(edition: Edition, request: Request) -> bytes:
-        require(edition, request)
-        made = _made(edition)
+        made, hosts = _made(edition), _hosts(edition, request, labels)
         (name,) = request.chosen("rule", (made.method.rule.name,))
         decided = made if name == made.method.rule.name else otherwise(edition, methods[name])
         outcomes = request.chosen("outcome", ("hot", "abstained"))
         document = hot_document(decided, every="not_hot" in outcomes)
         chosen = request.chosen("fields", verdicts.FIELDS)
-        return encode(verdicts.narrowed_hot(document, edition.number, request.selection, outcomes, chosen))
+        return encode(verdicts.narrowed_hot(document, edition.number, hosts, outcomes, chosen))
+
+    def moves(edition: Edition, request: Request) -> bytes:
+        made, sources, vms = _made(edition), _hosts(edition, request, labels), request.entity_labels
+        if vms:
+            require_labels(ENTITY_LABEL, vms, entity_labels(edition, labels))
+        if made.plan is not None and request.values:
+            made = made._replace(plan=verdicts.narrowed_plan(made.plan, sources, vms))
+        document: dict[str, Any] = moves_document(made)
+        parts = request.chosen("fields", verdicts.PROPOSALS)
+        return encode(verdicts.narrowed_moves(document, edition.number, parts, number(request.values, LIMIT)))
 
     return (
         Resource(
             "/v1/hot",
             "hot",
             "Hosts that are in trouble, or will be when a migration would end, and why",
-            (rule, HOST, OUTCOME, fields(verdicts.FIELDS, "all")),
+            (rule, HOST, LABEL, OUTCOME, fields(verdicts.FIELDS, "all")),
             verdicts.HotDocument,
             hot,
             prepared=True,
@@ -61,19 +72,21 @@ def decision_resources(settings: Settings, recents: Recents) -> tuple[Resource, 
             "/v1/moves",
             "moves",
             "Which VM to move, where to, and why",
-            (LIMIT, PARTS),
+            (HOST, LABEL, ENTITY_LABEL, LIMIT, PARTS),
             verdicts.MovesDocument,
-            _moves,
+            moves,
             prepared=True,
             topic=True,
         ),
     )
 
 
-def _moves(edition: Edition, request: Request) -> bytes:
-    parts = request.chosen("fields", verdicts.PROPOSALS)
-    document: dict[str, Any] = moves_document(_made(edition))
-    return encode(verdicts.narrowed_moves(document, edition.number, parts, number(request.values, LIMIT)))
+def _hosts(edition: Edition, request: Request, labels: Labels) -> verdicts.Hosts:
+    """The hosts that are asked for. Raises Problem (404)."""
+    require(edition, request)
+    if request.host_labels:
+        require_labels(LABEL, request.host_labels, labels.of_hosts(edition.snapshot).values())
+    return verdicts.Hosts(request.selection, request.host_labels)
 
 
 def _made(edition: Edition) -> Decided:

@@ -14,8 +14,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.migration_store import Log
 from filters.decisions.observe import observe
-from filters.decisions.sources import TickInputs
-from filters.service.documents.hosts import HOST_SET
+from filters.decisions.sources import TickInputs, inputs_of
 
 Tables = Mapping[Owner, InputsTable]
 
@@ -41,8 +40,7 @@ class Judging:
         Raises ShardError when no shard answers at all.
         """
         tables = reader.inputs(snapshot)
-        recent = reader.recent(host_owners(snapshot, tables)) if self._method.rule.history else {}
-        picture = observe(snapshot, self._settings, TickInputs(tables, recent))
+        picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule, tables))
         decided = decide(picture, self._method, self._log(reader), self._hot)
         self._hot = decided.heat.hot
         return Judged(decided, tables)
@@ -52,12 +50,6 @@ class Judging:
             return migration_store.read(reader.cluster, self._method.policy)
         except ShardpulseError as error:
             return f"the log of migrations cannot be read: {error}"
-
-
-def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:
-    """The resource sets of hosts themselves, of which there are decision inputs."""
-    owners = ((block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == HOST_SET)
-    return [owner for owner in owners if owner in tables]
 
 
 def judge_otherwise(

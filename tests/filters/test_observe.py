@@ -44,8 +44,7 @@ def read(shards: Shards, tick: int) -> tuple[SnapshotReader, Snapshot]:
 def see(shards: Shards, tick: int, settings: Decisions | None = None, rule: str = "threshold") -> Picture:
     reader, snapshot = read(shards, tick)
     with reader:
-        inputs = inputs_of(reader.cluster, read_layout(reader.cluster), snapshot, REGISTRY[rule])
-        return observe(snapshot, settings or Decisions(), inputs)
+        return observe(snapshot, settings or Decisions(), inputs_of(reader, snapshot, REGISTRY[rule]))
 
 
 def host_of(seen: Picture, name: str) -> Host:
@@ -193,7 +192,7 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, worker: Worker, 
     run(worker, small(cluster), ahead=AHEAD)
     assert query(shards, "hot", "--grace", "0") == 0
     text = capsys.readouterr().out
-    assert "rule threshold: threshold with hysteresis and k of n" in text
+    assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
     assert "2 hosts: 1 hot, 0 unknown" in text
     assert "HOT      hot · age " in text
     assert "cpu_busy_ratio mean = 0.900 ratio · VALID · age " in text

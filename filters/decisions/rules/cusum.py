@@ -18,7 +18,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from filters.decisions import evidence
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
+from filters.decisions import evidence, screening
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.rule import NotNegative, OneMetric, Rule, Share
 from filters.decisions.verdict import Figure, Verdict, decide
@@ -75,10 +77,17 @@ def cusum(values: Sequence[float], means: Sequence[float], drift: float) -> floa
     return d
 
 
+def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
+    """Not hot is whose d is at or below H."""
+    known = screening.usable(column, parameters) & screening.enough(column)
+    return known & (column.planes["cusum"] <= parameters.limit)
+
+
 RULE = Rule(
     "cusum",
     "CUSUM on the moving average",
     "Andreolini and others, Dynamic load management of virtual machines in cloud architectures, CloudComp 2009",
     Parameters(),
     judge,
+    screen=screen,
 )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
 from filters.decisions.order_statistics import quartiles
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.rule import NotNegative, Rule
@@ -35,10 +37,16 @@ def _of_inputs(reading: Reading) -> float | None:
     return None if inputs is None or inputs.q1 is None or inputs.q3 is None else inputs.q3 - inputs.q1
 
 
+def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
+    """See ``spread``."""
+    return spread.screen(column, parameters, column.planes["q3"] - column.planes["q1"])
+
+
 RULE = Rule(
     "neat_iqr",
     "Neat: threshold by the interquartile range",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat iqr_threshold",
     Parameters(),
     judge,
+    screen=screen,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
 from filters.decisions.order_statistics import median_absolute_deviation
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.rule import Rule
@@ -19,10 +21,16 @@ def _of_inputs(reading: Reading) -> float | None:
     return reading.inputs.mad if reading.inputs is not None else None
 
 
+def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
+    """See ``spread``."""
+    return spread.screen(column, parameters, column.planes["mad"])
+
+
 RULE = Rule(
     "neat_mad",
     "Neat: threshold by the median absolute deviation",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat mad_threshold",
     Parameters(),
     judge,
+    screen=screen,
 )

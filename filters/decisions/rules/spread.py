@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from filters.decisions import evidence
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column, Doubles
+from filters.decisions import evidence, screening
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.rule import NotNegative, OneMetric, Window
 from filters.decisions.verdict import Figure, Verdict, decide
@@ -51,6 +53,13 @@ def judge(
         u - limit, shown, Figure(name, spread, reading.unit), Figure("s", parameters.safety),
         Figure("limit", limit, reading.unit),
     )  # fmt: skip
+
+
+def screen(column: Column, parameters: Parameters, spread: Doubles) -> Bools:
+    """Not hot is who is below the limit that its spread (N,) gives."""
+    known = screening.usable(column, parameters) & screening.enough(column)
+    known &= column.planes["window"] == parameters.window
+    return known & (screening.level(column, parameters) < 1.0 - parameters.safety * spread)
 
 
 def _spread(

@@ -1,0 +1,151 @@
+"""The applied positions of all partitions: one by one for a snapshot, as arrays for a survey of very many hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.snapshot.record_arrays import positions_of
+from acquisition.snapshot.shard_reading import Member, Place, value_of
+from acquisition.wire import keys, position
+
+
+class Held(NamedTuple):
+    """What a partition has answered: ``members`` in the order of their position records ``data``; ``error`` if
+    this is what it answered before and now it cannot be reached; ``damaged`` are fields that are no member's."""
+
+    members: Sequence[Member]
+    data: Sequence[bytes]
+    error: ShardpulseError | None
+    damaged: Sequence[FrameError]
+
+    def place(self, row: int) -> Place:
+        """One of the positions, decoded."""
+        try:
+            return Place(position.decode(self.data[row]), self.error)
+        except FrameError as damage:
+            return Place(None, self.error or damage)
+
+
+class PositionTable(NamedTuple):
+    """All positions side by side, in the order of partitions: arrays (M,).
+
+    ``hosts`` uint64, ``sets`` uint32, ``records`` of dtype ``record_arrays.POSITION``; ``known`` is False where a
+    record is none, is of an older version, or is not of this reading.
+    """
+
+    partitions: Sequence[Held]
+    members: Sequence[Member]
+    hosts: npt.NDArray[np.uint64]
+    sets: npt.NDArray[np.uint32]
+    records: npt.NDArray[np.void]
+    known: npt.NDArray[np.bool_]
+
+    def places(self, rows: Sequence[int]) -> list[tuple[Member, Place]]:
+        """Some of them, decoded."""
+        starts = np.cumsum([0] + [len(held.members) for held in self.partitions])
+        at = np.searchsorted(starts, rows, "right") - 1
+        return [
+            (self.members[row], self.partitions[part].place(int(row - starts[part])))
+            for row, part in zip(rows, at.tolist(), strict=True)
+        ]
+
+
+class _Order(NamedTuple):
+    """The members of all partitions: the same ones, as long as nobody comes or goes."""
+
+    partitions: list[Sequence[Member]]
+    members: list[Member]
+    hosts: npt.NDArray[np.uint64]
+    sets: npt.NDArray[np.uint32]
+
+
+class PositionReader:
+    """Reads the applied positions of all partitions.
+
+    It remembers the positions of a partition, so that its hosts stay in the snapshot as late
+    when the partition's shard cannot be reached.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._tags = layout.tags
+        self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
+        self._fields: dict[str, tuple[list[bytes], Held]] = {}
+        self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
+
+    def read(self, cluster: Cluster) -> tuple[dict[Member, Place], list[ShardpulseError]]:
+        """Places by member, and the errors that are no member's own.
+
+        Raises the error itself when no partition at all can be read, or when credentials are refused.
+        """
+        partitions, errors = self._gather(cluster)
+        found = {member: held.place(row) for held in partitions for row, member in enumerate(held.members)}
+        return found, errors
+
+    def table(self, cluster: Cluster) -> tuple[PositionTable, list[ShardpulseError]]:
+        """The same as arrays. Raises as ``read``."""
+        partitions, errors = self._gather(cluster)
+        order = self._ordered([held.members for held in partitions])
+        records, known = positions_of([data for held in partitions for data in held.data])
+        fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
+        return PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh), errors
+
+    def _gather(self, cluster: Cluster) -> tuple[list[Held], list[ShardpulseError]]:
+        answers = [value_of(reply) for reply in cluster.gather(self._commands)]
+        failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
+        for failure in failures.values():
+            if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
+                raise failure
+        held = [self._hold(tag, answer) for tag, answer in zip(self._tags, answers, strict=True)]
+        damaged = [error for each in held if each.error is None for error in each.damaged]
+        return held, [*failures.values(), *damaged]
+
+    def _hold(self, tag: str, answer: list[bytes] | ShardpulseError) -> Held:
+        """What a partition holds: as it says now, or as it said before."""
+        fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
+        if isinstance(answer, ShardpulseError):
+            return known._replace(error=answer)
+        if fields == answer[::2] and not known.damaged:
+            held = known._replace(data=answer[1::2])
+        else:
+            held = _members(tag, answer)
+        self._fields[tag] = (answer[::2], held)
+        return held
+
+    def _ordered(self, partitions: list[Sequence[Member]]) -> _Order:
+        before = self._order.partitions
+        if len(before) != len(partitions) or any(a is not b for a, b in zip(before, partitions, strict=True)):
+            members = [member for part in partitions for member in part]
+            hosts = np.array([member.host for member in members], np.uint64)
+            sets = np.array([member.resource_set for member in members], np.uint32)
+            self._order = _Order(partitions, members, hosts, sets)
+        return self._order
+
+
+def _members(tag: str, answer: list[bytes]) -> Held:
+    """The members that a partition names, with their records."""
+    members, data, damaged = [], [], []
+    for field, record in zip(answer[::2], answer[1::2], strict=True):
+        member = _member(tag, field)
+        if member is None:
+            damaged.append(FrameError("payload", f"{keys.applied(tag)} has a field {field!r}: no HOST:SET"))
+        else:
+            members.append(member)
+            data.append(record)
+    return Held(members, data, None, damaged)
+
+
+def _member(tag: str, field: bytes) -> Member | None:
+    host, _, resource_set = field.partition(b":")
+    try:
+        numbers = int(host, 16), int(resource_set, 16)
+    except ValueError:
+        return None
+    if keys.member(*numbers).encode() != field:
+        return None
+    return Member(tag, *numbers, keys.smoothed(tag, *numbers, 0)[:-1])

@@ -1,0 +1,88 @@
+"""A snapshot: what one reading of the smoothed state found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.matrix import Matrix, matrix_of
+from acquisition.snapshot.placement import Placements
+from acquisition.snapshot.rows import Row, rows_of
+from acquisition.snapshot.selection import Patterns, Selection
+from acquisition.wire.position import SHEDS
+
+
+class Totals(NamedTuple):
+    """The books of the filter over all hosts; samples unless said otherwise (see acquisition.wire.position)."""
+
+    before: int = 0
+    applied: int = 0
+    invalid: int = 0
+    lost: int = 0
+    frames: int = 0
+    lost_frames: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    gaps: int = 0  #: of unknown size (acquisition.snapshot.quality)
+    shedding: int = 0  #: resource sets whose probe sheds frames now
+    lossy: int = 0  #: resource sets of which something was lost in this epoch
+
+
+class Snapshot:
+    """What one reading found. ``blocks`` is ordered by host and resource set.
+
+    ``now`` is the reader's clock when everything had been read; ``errors`` are what could not be
+    read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
+    ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
+    ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
+    to some hosts does not know what the others report.
+    """
+
+    def __init__(
+        self,
+        reading: str,
+        now: float,
+        blocks: Sequence[Block],
+        errors: Sequence[str],
+        unread: Sequence[Block] = (),
+        placements: Placements | None = None,
+    ) -> None:
+        self.reading = reading
+        self.now = now
+        self.blocks = tuple(sorted(blocks, key=lambda block: (block.host, block.resource_set)))
+        self.errors = tuple(errors)
+        self.unread = tuple(unread)
+        self.damaged = sum(1 for block in blocks if block.damage)
+        self.placements = Placements.of(self.blocks) if placements is None else placements
+
+    def select(
+        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
+    ) -> Selection:
+        """A selection; each argument is one pattern or several, of names (``*`` and ``?``) or hex ids."""
+        return Selection.of(host, resource_set, entity, metric)
+
+    def rows(
+        self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
+    ) -> Iterator[Row]:
+        """Plain objects, one for each sample that the patterns select (all, without any)."""
+        return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric), self.placements)
+
+    def matrix(self, resource_set: str, metric: str, host: Patterns = (), entity: Patterns = ()) -> Matrix:
+        """One metric of all entities of a resource set as numpy arrays."""
+        return matrix_of(self.blocks, Selection.of(host, resource_set, entity, ()), metric)
+
+    @property
+    def totals(self) -> Totals:
+        """The sums of all positions."""
+        rows = [
+            (*position[6:14], position.gaps, bool(position.flags & SHEDS), position.lost > 0)
+            for position in (block.position for block in (*self.blocks, *self.unread))
+            if position is not None
+        ]
+        return Totals(*(sum(column) for column in zip(*rows, strict=True))) if rows else Totals()
+
+    @property
+    def late(self) -> tuple[Block, ...]:
+        """The blocks that are not current."""
+        return tuple(block for block in self.blocks if block.state != CURRENT)

@@ -1,0 +1,106 @@
+"""What a survey reads from the shards: the records and decision inputs of one resource set of all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.model import ticks
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.positions import PositionTable
+from acquisition.snapshot.record_arrays import Bools, Rows
+from acquisition.snapshot.shard_reading import Member
+from acquisition.wire import keys
+
+#: A key of a partition, and a command for it.
+Command = tuple[str, tuple[str, ...]]
+
+_MOST_COMMANDS = 8  #: lists of commands that are kept: one for each slot, and some for mixtures
+
+
+class Taken(NamedTuple):
+    """Everything that was read. ``rows`` (N,) are those of the resource set among all of ``table``; arrays and
+    lists (N,) are in their order.
+
+    ``ticks`` are those that are due, ``intervals`` seconds; both 0 where a host's position says nothing of them.
+    ``records`` and ``inputs`` are None where there is nothing; ``answered`` is False where that is not certain.
+    """
+
+    due: Due
+    table: PositionTable
+    set_id: int
+    rows: Rows
+    ticks: npt.NDArray[np.int64]
+    intervals: npt.NDArray[np.float64]
+    records: Sequence[bytes | None]
+    inputs: Sequence[bytes | None]
+    answered: Bools
+
+
+class SetReader:
+    """Reads one resource set, again and again; it keeps the commands while nobody comes or goes."""
+
+    def __init__(self, layout: Layout, set_id: int) -> None:
+        self._keep_ticks = layout.keep_ticks
+        self._set_id = set_id
+        self._members: Sequence[Member] = ()
+        self._commands: dict[bytes, list[Command]] = {}
+
+    def take(self, cluster: Cluster, table: PositionTable, due: Due) -> Taken:
+        """Read it. Raises ShardError when no shard answers at all."""
+        rows = np.flatnonzero(table.sets == self._set_id)
+        intervals, due_ticks = _due(np.where(table.known[rows], table.records["interval"][rows], 0.0), due)
+        commands = self._asking(table, rows, due_ticks % self._keep_ticks)
+        replies = cluster.gather(commands)
+        sizes = [len(command) - 1 for _, command in commands]
+        records, read = _flat(replies[::2], sizes[::2])
+        inputs, read_beside = _flat(replies[1::2], sizes[1::2])
+        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, inputs, read & read_beside)
+
+    def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> list[Command]:
+        """Two commands for each partition: its records, its decision inputs."""
+        if self._members is not table.members:
+            self._members = table.members
+            self._commands.clear()
+        found = self._commands.get(slots.tobytes())
+        if found is None:
+            if len(self._commands) >= _MOST_COMMANDS:
+                self._commands.clear()
+            members = [table.members[row] for row in rows.tolist()]
+            found = self._commands[slots.tobytes()] = _commands(members, slots.tolist())
+        return found
+
+
+def _commands(members: Sequence[Member], slots: Sequence[int]) -> list[Command]:
+    commands: list[Command] = []
+    for tag, pairs in groupby(zip(members, slots, strict=True), key=lambda pair: pair[0].tag):
+        part = list(pairs)
+        records = [f"{member.prefix}{slot}" for member, slot in part]
+        inputs = [keys.inputs(tag, member.host, member.resource_set, slot) for member, slot in part]
+        commands += [(records[0], ("MGET", *records)), (inputs[0], ("MGET", *inputs))]
+    return commands
+
+
+def _due(intervals: npt.NDArray[np.float64], due: Due) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The exact interval and the due tick of every host."""
+    exact, tick = np.zeros(len(intervals)), np.zeros(len(intervals), np.int64)
+    for each in np.unique(intervals).tolist():
+        if 0.0 < each < float("inf"):
+            here = intervals == each
+            exact[here] = ticks.exact_interval(each)
+            tick[here] = due.tick(ticks.exact_interval(each))
+    return exact, tick
+
+
+def _flat(replies: Sequence[Any], sizes: Sequence[int]) -> tuple[list[bytes | None], Bools]:
+    """The values of all replies, and which were answered: a partition may be on its way, its shard down."""
+    values: list[bytes | None] = []
+    answered = [isinstance(reply, list) for reply in replies]
+    for reply, size, good in zip(replies, sizes, answered, strict=True):
+        values += reply if good else [None] * size
+    return values, np.repeat(np.array(answered, np.bool_), sizes)
