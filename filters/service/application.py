@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -23,6 +23,7 @@ from acquisition.config.serve import ServeLimits
 from filters.service import access, parameters
 from filters.service.answer import Answer, conditions, matches, send_answer
 from filters.service.edition import Edition, Newest
+from filters.service.parameters import LATEST, READING
 from filters.service.problem import CONTENT_TYPE, Problem, unavailable
 from filters.service.resource import Request, Resource
 
@@ -38,8 +39,9 @@ Build = Callable[[Edition], bytes]
 class Desk:
     """Makes the answers that are not there yet: in threads, each once, never too many at a time."""
 
-    def __init__(self, newest: Newest, limits: ServeLimits) -> None:
+    def __init__(self, newest: Newest, limits: ServeLimits, latest: Callable[[], Awaitable[Edition]]) -> None:
         self.newest = newest
+        self.latest = latest
         self.limits = limits
         self._threads = ThreadPoolExecutor(_BUILDERS, "answer")
         self._under_way: dict[tuple[bytes, str], asyncio.Future[Answer]] = {}
@@ -63,9 +65,7 @@ class Desk:
             loop = asyncio.get_running_loop()
             future = loop.run_in_executor(self._threads, edition.make, key, build, content_type)
             self._under_way[name] = future
-            future.add_done_callback(
-                lambda done: (self._under_way.pop(name, None), done.cancelled() or done.exception())
-            )
+            future.add_done_callback(partial(self._done, name))
         return await asyncio.shield(future)
 
     def _done(self, name: tuple[bytes, str], future: asyncio.Future[Answer]) -> None:
@@ -78,9 +78,9 @@ def endpoint(resource: Resource, desk: Desk) -> ASGIApp:
     """The ASGI endpoint of a resource."""
 
     async def handle(scope: Scope, _: Receive, send: Send) -> None:
-        edition = desk.newest.edition()
-        query = scope["query_string"]
-        values = parameters.parse(query, resource.parameters, desk.limits.query_bytes)
+        values = parameters.parse(scope["query_string"], resource.parameters, desk.limits.query_bytes)
+        now = values.get(READING.name) == (LATEST,)
+        edition = await desk.latest() if now else desk.newest.edition()
         path = dict(scope["path_params"])
         none_match = conditions(scope)[0]
         if none_match is not None and b"*" not in none_match and matches(none_match, edition.etag):

@@ -28,11 +28,18 @@ class Edition:
     """The snapshot of one tick. ``number`` grows by at least one from edition to edition, also when the clock
     steps back; it is the tick where the clock does not."""
 
-    def __init__(self, number: int, instance: str, snapshot: Snapshot, judged: Judged | None = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        instance: str,
+        snapshot: Snapshot,
+        judged: Judged | None = None,
+        tables: Tables | None = None,
+    ) -> None:
         self.number = number
         self.snapshot = snapshot
         self.decided = judged.decided if judged is not None else None
-        self.tables: Tables = judged.tables if judged is not None else {}
+        self.tables: Tables = judged.tables if judged is not None else tables or {}
         self.made = time.monotonic()
         self.etag = f'W/"{number}-{instance}"'.encode()
         self._answers: dict[str, Answer] = {}

@@ -23,7 +23,8 @@ Values = Mapping[str, tuple[str, ...]]
 
 class Parameter(NamedTuple):
     """One query parameter. ``choices`` (if any) are all that it may be; ``listed`` ones are given once with
-    commas, the others as often as there are values; a ``single`` one has one. Numbers have ``most``."""
+    commas, the others as often as there are values; a ``single`` one has one. Numbers have ``most``; ``labels`` are
+    selectors of labels."""
 
     name: str
     description: str
@@ -31,6 +32,7 @@ class Parameter(NamedTuple):
     listed: bool = False
     most: int = 0
     single: bool = False
+    labels: bool = False
 
     @property
     def most_values(self) -> int:
@@ -43,19 +45,36 @@ class Parameter(NamedTuple):
             schema: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": self.most}
         else:
             item: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": _LONGEST_PATTERN}
-            item = {"type": "string", "enum": list(self.choices)} if self.choices else item | {"pattern": _PATTERN}
+            item = {"type": "string", "enum": list(self.choices)} if self.choices else item | {"pattern": self._pattern}
             several = {"type": "array", "items": item, "minItems": 1, "maxItems": self.most_values}
             schema = item if self.single else several
         style = {} if self.most or self.single else {"style": "form", "explode": not self.listed}
         return {"name": self.name, "in": "query", "description": self.description, "schema": schema, **style}
 
+    @property
+    def _pattern(self) -> str:
+        return _LABEL_PATTERN if self.labels else f"^{_PATTERN}$"
+
 
 #: What a pattern is made of: no control characters, at most so many wildcards.
-_PATTERN = r"^[^*?\[\x00-\x1f\x7f]*([*?\[][^*?\[\x00-\x1f\x7f]*){0,8}$"
+_PATTERN = r"[^*?\[\x00-\x1f\x7f]*([*?\[][^*?\[\x00-\x1f\x7f]*){0,8}"
+#: A name without wildcards, which is not blank, and perhaps a pattern of its value.
+_LABEL_PATTERN = rf"^[^ =*?\[\x00-\x1f\x7f-\xa0\u1680-\u3000]+(={_PATTERN})?$"
 
 HOST = Parameter("host", "hosts by name or hexadecimal id; * and ? are wildcards")
 SET = Parameter("set", "resource sets by name: host, processes, vms; * and ? are wildcards")
 ENTITY = Parameter("entity", "entities by name, stable id, pid or hexadecimal id; * and ? are wildcards")
+_SELECTOR = "NAME=VALUE (* and ? are wildcards of the value) or NAME; of several names all must hold"
+LABEL = Parameter("label", f"hosts by their labels: {_SELECTOR}", labels=True)
+ENTITY_LABEL = Parameter("entity_label", f"VMs and processes by their labels: {_SELECTOR}", labels=True)
+COHERENT, LATEST = "coherent", "latest"
+READING = Parameter(
+    "reading",
+    "coherent: one tick for all, complete; latest: each row's own newest tick with its age, as it is now (default: "
+    f"{COHERENT})",
+    (COHERENT, LATEST),
+    single=True,
+)
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
 
 
@@ -115,7 +134,14 @@ def _check(parameter: Parameter, value: str) -> None:
             raise bad_request(f"{name} {value!r} is none of {', '.join(parameter.choices)}", name)
     elif not 0 < len(value) <= _LONGEST_PATTERN:
         raise bad_request(f"{name} is a pattern of 1 to {_LONGEST_PATTERN} characters", name)
+    elif parameter.labels and not _is_selector(value):
+        raise bad_request(f"{name} {value!r} is no NAME=VALUE or NAME without blanks and wildcards in the name", name)
     elif sum(map(value.count, "*?[")) > _MOST_WILDCARDS:
         raise bad_request(f"{name} has more than {_MOST_WILDCARDS} wildcards", name)
     elif any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise bad_request(f"{name} holds control characters", name)
+
+
+def _is_selector(value: str) -> bool:
+    name = value.partition("=")[0]
+    return bool(name) and not any(letter in "*?[" or letter.isspace() for letter in name)

@@ -8,40 +8,24 @@ from filters.decisions.observe import observe
 from filters.decisions.sources import TickInputs
 from filters.service.documents import columns, entities, hosts, recent
 from filters.service.documents.encoding import encode
-from filters.service.documents.figures import FIGURES, READING
+from filters.service.documents.figures import FIGURES
+from filters.service.documents.figures import READING as FIGURES_OF_READING
 from filters.service.edition import Edition
 from filters.service.heat_resources import heat_resources
-from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter
+from filters.service.labels import Labels
+from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, Parameter
 from filters.service.problem import not_found
 from filters.service.recents import Recents
-from filters.service.resource import Request, Resource, bounded, fields, hint, require
+from filters.service.resource import Request, Resource, bounded, fields, hint, require, selected
 
 STATE = Parameter("state", "only what is in one of these states", hosts.STATES)
 
 
-def _snapshot(edition: Edition, request: Request) -> bytes:
-    snapshot, wanted = edition.snapshot, request.selection
-    require(edition, request)
-    states = request.chosen("state", ())
-    blocks = columns.chosen(snapshot, wanted, states)
-    if wanted.entities is None:
-        bounded(sum(block.shape[0] * block.shape[1] for block in blocks), request.answer_samples)
-    figures = request.chosen("fields", FIGURES)
-    return encode(columns.snapshot_document(snapshot, edition.number, wanted, states, figures))
-
-
-def _view(edition: Edition, settings: Decisions) -> hosts.View:
+def _view(edition: Edition, settings: Decisions, labels: Labels) -> hosts.View:
     """A picture of its own: readings are made when they are looked at, which is for one thread."""
     picture = observe(edition.snapshot, settings, TickInputs(edition.tables))
-    return hosts.View(edition.snapshot, edition.number, edition.tables, {host.id: host for host in picture.hosts})
-
-
-def _entity(edition: Edition, request: Request) -> bytes:
-    require(edition, request)
-    block, row = found(edition, request.path["id"])
-    figures = request.chosen("fields", READING)
-    table = edition.tables.get((block.host_id, block.set_id))
-    return encode(entities.entity_answer(edition.snapshot, block, row, request.selection, figures, table))
+    pictured = {host.id: host for host in picture.hosts}
+    return hosts.View(edition.snapshot, edition.number, edition.tables, pictured, labels.of_entity)
 
 
 def found(edition: Edition, key: str) -> tuple[Block, int]:
@@ -57,40 +41,59 @@ def found(edition: Edition, key: str) -> tuple[Block, int]:
 
 _IDENTITY = "identity in 16 hexadecimal digits"
 
-PICTURE: tuple[Resource, ...] = (
-    Resource(
-        "/v1/snapshot",
-        "snapshot",
-        "One coherent tick of everything, by columns",
-        (HOST, SET, ENTITY, METRIC, STATE, fields(FIGURES, "all")),
-        columns.SnapshotDocument,
-        _snapshot,
-    ),
-    Resource(
-        "/v1/entities/{id}",
-        "entity",
-        "One process or VM: where it is and its figures",
-        (METRIC, fields(READING, "all")),
-        entities.EntityAnswer,
-        _entity,
-        in_path={"id": _IDENTITY},
-    ),
-)
+
+def picture_resources(labels: Labels) -> tuple[Resource, ...]:
+    """Everything of one tick, and one entity of it."""
+
+    def snapshot(edition: Edition, request: Request) -> bytes:
+        wanted, states = selected(edition, request, labels), request.chosen("state", ())
+        blocks = columns.chosen(edition.snapshot, wanted, states)
+        if not wanted.narrows_entities:
+            bounded(sum(block.shape[0] * block.shape[1] for block in blocks), request.answer_samples)
+        figures = request.chosen("fields", FIGURES)
+        return encode(columns.snapshot_document(edition.snapshot, edition.number, wanted, states, figures))
+
+    def entity(edition: Edition, request: Request) -> bytes:
+        chosen = selected(edition, request, labels)
+        block, row = found(edition, request.path["id"])
+        figures = request.chosen("fields", FIGURES_OF_READING)
+        table = edition.tables.get((block.host_id, block.set_id))
+        return encode(entities.entity_answer(edition.snapshot, block, row, chosen, figures, table, labels.of_entity))
+
+    return (
+        Resource(
+            "/v1/snapshot",
+            "snapshot",
+            "One coherent tick of everything, by columns",
+            (HOST, LABEL, SET, ENTITY, ENTITY_LABEL, METRIC, STATE, READING, fields(FIGURES, "all")),
+            columns.SnapshotDocument,
+            snapshot,
+        ),
+        Resource(
+            "/v1/entities/{id}",
+            "entity",
+            "One process or VM: where it is and its figures",
+            (METRIC, READING, fields(FIGURES_OF_READING, "all")),
+            entities.EntityAnswer,
+            entity,
+            in_path={"id": _IDENTITY},
+        ),
+    )
 
 
-def host_resources(settings: Decisions) -> tuple[Resource, ...]:
+def host_resources(settings: Decisions, labels: Labels) -> tuple[Resource, ...]:
     """All hosts, and one; labels and derived readings are those that decisions go by."""
 
     def all_hosts(edition: Edition, request: Request) -> bytes:
-        require(edition, request)
+        wanted = selected(edition, request, labels)
         chosen, states = request.chosen("fields", hosts.FIELDS), request.chosen("state", ())
-        return encode(hosts.hosts_document(_view(edition, settings), request.selection, states, chosen))
+        return encode(hosts.hosts_document(_view(edition, settings, labels), wanted, states, chosen))
 
     def one_host(edition: Edition, request: Request) -> bytes:
-        require(edition, request)
+        wanted = selected(edition, request, labels)
         key, chosen = request.path["id"], request.chosen("fields", hosts.FIELDS)
         try:
-            return encode(hosts.host_answer(_view(edition, settings), key, request.selection, chosen))
+            return encode(hosts.host_answer(_view(edition, settings, labels), key, wanted, chosen))
         except KeyError as error:
             known = [block.host for block in edition.snapshot.blocks]
             raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
@@ -100,7 +103,7 @@ def host_resources(settings: Decisions) -> tuple[Resource, ...]:
             "/v1/hosts",
             "hosts",
             "All hosts with their own figures",
-            (HOST, METRIC, STATE, fields(hosts.FIELDS, "all")),
+            (HOST, LABEL, METRIC, STATE, READING, fields(hosts.FIELDS, "all")),
             hosts.HostsDocument,
             all_hosts,
         ),
@@ -108,7 +111,7 @@ def host_resources(settings: Decisions) -> tuple[Resource, ...]:
             "/v1/hosts/{id}",
             "host",
             "One host with everything that runs on it",
-            (SET, ENTITY, METRIC, fields(hosts.FIELDS, "all")),
+            (SET, ENTITY, ENTITY_LABEL, METRIC, READING, fields(hosts.FIELDS, "all")),
             hosts.HostAnswer,
             one_host,
             in_path={"id": "name or identity in 16 hexadecimal digits"},

@@ -6,17 +6,22 @@ answer that would be too large by ``bounded``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from acquisition.snapshot.selection import Selection
+from filters.decisions.label_selection import LabelSelection, Selector
 from filters.service.answer import JSON
-from filters.service.documents.hosts import DERIVED
+from filters.service.documents.chosen import Chosen
+from filters.service.documents.hosts import DERIVED, HOST_SET
 from filters.service.edition import Edition
-from filters.service.parameters import Parameter, Values, selection
+from filters.service.labels import Labels
+from filters.service.parameters import ENTITY_LABEL, LABEL, Parameter, Values, selection
 from filters.service.problem import Problem, not_found
+
+_SHOWN = 8
 
 
 class Request(NamedTuple):
@@ -30,6 +35,16 @@ class Request(NamedTuple):
     def selection(self) -> Selection:
         """The patterns."""
         return selection(self.values)
+
+    @property
+    def host_labels(self) -> LabelSelection:
+        """The labels that hosts must have."""
+        return LabelSelection.of(self.values.get(LABEL.name, ()))
+
+    @property
+    def entity_labels(self) -> LabelSelection:
+        """The labels that VMs and processes must have."""
+        return LabelSelection.of(self.values.get(ENTITY_LABEL.name, ()))
 
     def chosen(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
         """The values of a parameter, the default where it is not given."""
@@ -74,6 +89,50 @@ def require(edition: Edition, request: Request) -> None:
         _match("set", values["set"], (name for b in blocks for name in (b.resource_set, f"{b.set_id:08x}")))
     if "metric" in values:
         _match("metric", values["metric"], _metrics(edition))
+
+
+def selected(edition: Edition, request: Request, labels: Labels) -> Chosen:
+    """What is asked for, after a check that every pattern and label selector fits something. Raises Problem (404)."""
+    require(edition, request)
+    hosts, wanted, of_entities = None, request.host_labels, request.entity_labels
+    if wanted:
+        known = labels.of_hosts(edition.snapshot)
+        require_labels(LABEL, wanted, known.values())
+        hosts = frozenset(number for number, found in known.items() if wanted.takes(found))
+    if not of_entities:
+        return Chosen(request.selection, hosts)
+    require_labels(ENTITY_LABEL, of_entities, entity_labels(edition, labels))
+    return Chosen(request.selection, hosts, lambda entity: of_entities.takes(labels.of_entity(entity)))
+
+
+def entity_labels(edition: Edition, labels: Labels) -> Iterator[Mapping[str, str]]:
+    """The labels of all processes and VMs."""
+    return (
+        labels.of_entity(entity)
+        for block in edition.snapshot.blocks
+        if block.resource_set != HOST_SET
+        for entity in block.entities
+    )
+
+
+def require_labels(parameter: Parameter, wanted: LabelSelection, known: Iterable[Mapping[str, str]]) -> None:
+    """Raises Problem (404) for a selector that nothing fulfils: an empty answer would look like peace."""
+    open_ones = [one for several in wanted.by_name.values() for one in several]
+    values: dict[str, dict[str, None]] = {}
+    for labels in known:
+        open_ones = [one for one in open_ones if not one.takes(labels)]
+        if not open_ones:
+            return
+        for name, value in labels.items():
+            values.setdefault(name, {})[value] = None
+    raise not_found(_unknown_label(open_ones[0], values), parameter.name)
+
+
+def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]]) -> str:
+    if selector.name not in values:
+        return f"nothing has a label {selector.name!r}{hint(selector.name, list(values))}"
+    shown = ", ".join(repr(value) for value in list(values[selector.name])[:_SHOWN])
+    return f"no label {selector.name!r} has such a value; some that there are: {shown}"
 
 
 def _metrics(edition: Edition) -> Iterable[str]:

@@ -27,11 +27,13 @@ from filters.service.documents.encoding import encode
 from filters.service.edition import Edition, Newest
 from filters.service.events import TICK, events_of
 from filters.service.judging import Judging
+from filters.service.labels import Labels
+from filters.service.latest import LatestReading
 from filters.service.migrations import MigrationDocument, MigrationReport, MigrationsDocument, MigrationsEndpoint
 from filters.service.openapi import Operation, document
 from filters.service.page import page_routes
 from filters.service.parameters import Parameter
-from filters.service.picture_resources import PICTURE, host_resources, recent_resources
+from filters.service.picture_resources import host_resources, picture_resources, recent_resources
 from filters.service.reading import Reading
 from filters.service.recents import Recents
 from filters.service.resource import Request, Resource
@@ -63,7 +65,8 @@ class Service:
         serve, limits = settings.serve, settings.serve.limits
         self.newest = Newest(serve.stale_seconds)
         self.hub = Hub(limits.streams, limits.stream_queue)
-        self.desk = Desk(self.newest, limits)
+        self.latest = LatestReading(settings, self.newest)
+        self.desk = Desk(self.newest, limits, self.latest.edition)
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.migrations = MigrationsEndpoint(settings, self.method.policy, self.newest)
@@ -72,11 +75,12 @@ class Service:
         self.token = access.token  #: what clients must send; may be replaced at any time
         self._settings = settings
         self.recents = Recents(settings)
+        labels = Labels(settings.decisions)
         self._resources = (
-            *PICTURE,
-            *host_resources(settings.decisions),
+            *picture_resources(labels),
+            *host_resources(settings.decisions, labels),
             *recent_resources(self.recents),
-            *decision_resources(settings, self.recents),
+            *decision_resources(settings, self.recents, labels),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self._resources if resource.topic}
@@ -129,6 +133,7 @@ class Service:
     def _stop(self) -> None:
         self.hub.close()
         self.desk.close()
+        self.latest.close()
         self.condition.close()
         self.migrations.close()
         self.reading.stop()
@@ -158,7 +163,7 @@ class Service:
 
 def _described(resource: Resource) -> Operation:
     problems = ["422"] if resource.name == "snapshot" else []
-    if any(parameter.name in ("host", "set", "metric") for parameter in resource.parameters):
+    if any(parameter.name in ("host", "label", "entity_label", "set", "metric") for parameter in resource.parameters):
         problems.append("404")
     return Operation(
         resource.path,

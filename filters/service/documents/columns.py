@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.selection import Selection
+from filters.service.documents.chosen import Chosen
 from filters.service.documents.figures import FIGURES, Lists, planes_of, shortened
 
 Plane = list[list[float | None]] | UnsetType
@@ -70,7 +70,7 @@ class SnapshotDocument(Struct, frozen=True):
 
 
 def snapshot_document(
-    snapshot: Snapshot, tick: int, selection: Selection, states: Collection[str], figures: Collection[str]
+    snapshot: Snapshot, tick: int, selection: Chosen, states: Collection[str], figures: Collection[str]
 ) -> SnapshotDocument:
     """The rows and columns that the selection takes, of blocks in one of ``states`` (all, when it is empty)."""
     blocks = [
@@ -83,7 +83,7 @@ def snapshot_document(
     )
 
 
-def chosen(snapshot: Snapshot, selection: Selection, states: Collection[str]) -> list[Block]:
+def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str]) -> list[Block]:
     """The blocks that a selection takes."""
     return [
         block
@@ -93,12 +93,12 @@ def chosen(snapshot: Snapshot, selection: Selection, states: Collection[str]) ->
     ]
 
 
-def _block(block: Block, selection: Selection, figures: Collection[str]) -> BlockDocument | None:
+def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDocument | None:
     """None when rows or columns were asked for and the block has none of them."""
     members = block.entities
     rows = [i for i, entity in enumerate(members) if selection.takes_entity(entity)]
     columns = [j for j, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
-    if (selection.entities is not None and not rows) or (selection.metrics is not None and not columns):
+    if (selection.narrows_entities and not rows) or (selection.narrows_metrics and not columns):
         return None
     planes: dict[str, Any] = _planes(block, rows, columns, figures)
     return BlockDocument(

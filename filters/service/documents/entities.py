@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,12 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.claims import VM, claim_of
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.placement import settle
-from acquisition.snapshot.selection import Selection
+from acquisition.wire.table import Entity
+from filters.service.documents.chosen import Chosen
 from filters.service.documents.figures import Reading, readings_of, shortened
+
+#: The labels of an entity.
+Labels = Callable[[Entity], Mapping[str, str]]
 
 
 class EntityDocument(Struct, frozen=True):
@@ -50,6 +54,7 @@ class EntityAnswer(Struct, frozen=True):
 
     tick: int
     now: float
+    reading: str
     host: str
     host_id: str
     state: str
@@ -64,21 +69,23 @@ def entity_answer(
     snapshot: Snapshot,
     block: Block,
     row: int,
-    selection: Selection,
+    selection: Chosen,
     figures: Collection[str],
     table: InputsTable | None,
+    labels: Labels,
 ) -> EntityAnswer:
     """One row of a block."""
     return EntityAnswer(
         block.tick,
         round(snapshot.now, 6),
+        snapshot.reading,
         block.host,
         f"{block.host_id:016x}",
         block.state,
         block.reason,
         shortened(block.age_seconds),
         block.interval,
-        _documents(snapshot, block, [row], selection, figures, table)[0],
+        _documents(snapshot, block, [row], selection, figures, table, labels)[0],
         _placement(snapshot, block, row),
     )
 
@@ -93,20 +100,26 @@ def _placement(snapshot: Snapshot, block: Block, row: int) -> PlacementDocument 
 
 
 def entities_of(
-    snapshot: Snapshot, block: Block, selection: Selection, figures: Collection[str], table: InputsTable | None
+    snapshot: Snapshot,
+    block: Block,
+    selection: Chosen,
+    figures: Collection[str],
+    table: InputsTable | None,
+    labels: Labels,
 ) -> list[EntityDocument]:
     """The rows of a block that the selection takes; without readings when no figure is asked for."""
     rows = [i for i, entity in enumerate(block.entities) if selection.takes_entity(entity)]
-    return _documents(snapshot, block, rows, selection, figures, table)
+    return _documents(snapshot, block, rows, selection, figures, table, labels)
 
 
 def _documents(
     snapshot: Snapshot,
     block: Block,
     rows: Sequence[int],
-    selection: Selection,
+    selection: Chosen,
     figures: Collection[str],
     table: InputsTable | None,
+    labels: Labels,
 ) -> list[EntityDocument]:
     columns = [column for column, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
     readings: Sequence[dict[str, Reading] | UnsetType] = (
@@ -121,7 +134,7 @@ def _documents(
             members[row].stable,
             members[row].epoch,
             block.resource_set,
-            dict(members[row].labels),
+            dict(labels(members[row])),
             members[row].kind == VM and snapshot.placements.is_shadow(block.host_id, members[row].id),
             values,
         )

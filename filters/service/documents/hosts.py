@@ -11,10 +11,10 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.inputs import InputsTable, Owner
-from acquisition.snapshot.selection import Selection
 from filters.decisions import picture
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
-from filters.service.documents.entities import EntityDocument, entities_of
+from filters.service.documents.chosen import Chosen
+from filters.service.documents.entities import EntityDocument, Labels, entities_of
 from filters.service.documents.figures import (
     INPUTS,
     READING,
@@ -55,6 +55,7 @@ class HostsDocument(Struct, frozen=True):
 
     tick: int
     now: float
+    reading: str
     errors: list[str]
     hosts: list[HostDocument]
 
@@ -64,52 +65,52 @@ class HostAnswer(Struct, frozen=True):
 
     tick: int
     now: float
+    reading: str
     errors: list[str]
     host: HostDocument
 
 
 class View(NamedTuple):
     """What hosts are shown from: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
-    which have the derived readings that rules look at."""
+    which have the derived readings that rules look at. ``labels`` are those of what runs on them."""
 
     snapshot: Snapshot
     tick: int
     tables: Mapping[Owner, InputsTable]
     pictured: Mapping[str, Host]
+    labels: Labels
 
 
-def hosts_document(view: View, selection: Selection, states: Collection[str], fields: Collection[str]) -> HostsDocument:
+def hosts_document(view: View, selection: Chosen, states: Collection[str], fields: Collection[str]) -> HostsDocument:
     """The hosts of the selection that are in one of ``states`` (all, when it is empty)."""
     snapshot, found = view.snapshot, []
     for blocks in by_host(snapshot.blocks):
-        if selection.takes_block(blocks[0].host, blocks[0].host_id, HOST_SET, 0):
+        if selection.takes_host(blocks[0].host, blocks[0].host_id):
             state = state_of(blocks)
             if not states or state in states:
                 found.append(host_document(view, blocks, state, selection, fields))
-    return HostsDocument(view.tick, round(snapshot.now, 6), list(snapshot.errors), found)
+    return HostsDocument(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), found)
 
 
-def host_answer(view: View, key: str, selection: Selection, fields: Collection[str]) -> HostAnswer:
+def host_answer(view: View, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
     """One host by name or hexadecimal id. Raises KeyError when the snapshot has none such."""
     snapshot = view.snapshot
     for blocks in by_host(snapshot.blocks):
         if key in (blocks[0].host, f"{blocks[0].host_id:016x}"):
             plain = host_document(view, blocks, state_of(blocks), selection, fields)
             host = structs.replace(plain, entities=_entities(view, blocks, selection, fields))
-            return HostAnswer(view.tick, round(snapshot.now, 6), list(snapshot.errors), host)
+            return HostAnswer(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), host)
     raise KeyError(key)
 
 
-def _entities(
-    view: View, blocks: Sequence[Block], selection: Selection, fields: Collection[str]
-) -> list[EntityDocument]:
+def _entities(view: View, blocks: Sequence[Block], selection: Chosen, fields: Collection[str]) -> list[EntityDocument]:
     figures = set(fields) & set(READING)
     return [
         entity
         for block in blocks
-        if block.resource_set != HOST_SET and selection.takes_block("", 0, block.resource_set, block.set_id)
+        if block.resource_set != HOST_SET and selection.takes_set(block.resource_set, block.set_id)
         for entity in entities_of(
-            view.snapshot, block, selection, figures, view.tables.get((block.host_id, block.set_id))
+            view.snapshot, block, selection, figures, view.tables.get((block.host_id, block.set_id)), view.labels
         )
     ]
 
@@ -127,7 +128,7 @@ def state_of(blocks: Sequence[Block]) -> str:
 
 
 def host_document(
-    view: View, blocks: Sequence[Block], state: str, selection: Selection, fields: Collection[str]
+    view: View, blocks: Sequence[Block], state: str, selection: Chosen, fields: Collection[str]
 ) -> HostDocument:
     """What ``fields`` name of one host."""
     first = blocks[0]
@@ -149,7 +150,7 @@ def host_document(
 
 
 def _own_readings(
-    view: View, own: Block | None, pictured: Host | None, selection: Selection, figures: Collection[str]
+    view: View, own: Block | None, pictured: Host | None, selection: Chosen, figures: Collection[str]
 ) -> dict[str, Reading]:
     """The metrics of the host's own table, and the derived ones."""
     if own is None or not own.shape[0]:

@@ -6,11 +6,13 @@ The types describe those documents for the interface description.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot.selection import Selection
+from filters.decisions.label_selection import LabelSelection
+from filters.decisions.plan import Plan
 
 _ALWAYS = ("host", "id", "outcome")
 #: What may be asked for of a host; host, id and outcome always stand there.
@@ -133,15 +135,27 @@ class MovesDocument(Struct, frozen=True):
     refused: list[RefusalDocument] | UnsetType = UNSET
 
 
+class Hosts(NamedTuple):
+    """Which hosts a list of decisions is about."""
+
+    patterns: Selection
+    labels: LabelSelection
+
+    def takes(self, name: str, identity: str, labels: Mapping[str, str]) -> bool:
+        """Whether a host is wanted; ``identity`` in hexadecimal digits."""
+        named = self.patterns.hosts is None or self.patterns.takes_block(name, int(identity, 16), "", 0)
+        return named and self.labels.takes(labels)
+
+
 def narrowed_hot(
-    document: Mapping[str, Any], tick: int, selection: Selection, outcomes: Collection[str], fields: Collection[str]
+    document: Mapping[str, Any], tick: int, hosts: Hosts, outcomes: Collection[str], fields: Collection[str]
 ) -> dict[str, Any]:
     """The lists of ``outcomes``, of the selected hosts, with ``fields`` of each."""
     kept = {key: value for key, value in document.items() if key not in OUTCOMES} | {"tick": tick}
     whole = set(FIELDS) <= set(fields)
     for name in OUTCOMES:
         if name in outcomes:
-            rows = [row for row in document.get(name, ()) if _taken(selection, row)]
+            rows = [row for row in document.get(name, ()) if hosts.takes(row["host"], row["id"], row["labels"])]
             kept[name] = rows if whole else [_narrowed(row, fields) for row in rows]
     return kept
 
@@ -152,8 +166,22 @@ def narrowed_moves(document: Mapping[str, Any], tick: int, parts: Collection[str
     return kept | {name: document[name][:most] for name in PROPOSALS if name in parts}
 
 
-def _taken(selection: Selection, row: Mapping[str, Any]) -> bool:
-    return selection.hosts is None or selection.takes_block(row["host"], int(row["id"], 16), "", 0)
+def narrowed_plan(plan: Plan, sources: Hosts, vms: LabelSelection) -> Plan:
+    """The proposals and refusals that concern a host of ``sources`` and a VM with such labels. A refusal of a host as a
+    whole concerns any of its VMs."""
+    return Plan(
+        tuple(
+            move
+            for move in plan.moves
+            if sources.takes(move.source.name, move.source.id, move.source.labels) and vms.takes(move.vm.labels)
+        ),
+        tuple(
+            each
+            for each in plan.refusals
+            if sources.takes(each.host.name, each.host.id, each.host.labels)
+            and (each.vm is None or vms.takes(each.vm.labels))
+        ),
+    )
 
 
 def _narrowed(row: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
