@@ -131,7 +131,7 @@ def require_labels(parameter: Parameter, wanted: LabelSelection, known: Iterable
 def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]]) -> str:
     if selector.name not in values:
         return f"nothing has a label {selector.name!r}{hint(selector.name, list(values))}"
-    shown = ", ".join(repr(value) for value in list(values[selector.name])[:_SHOWN])
+    shown = ", ".join(repr(value) for value in sorted(values[selector.name])[:_SHOWN])
     return f"no label {selector.name!r} has such a value; some that there are: {shown}"
 
 

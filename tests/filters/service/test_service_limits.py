@@ -126,7 +126,14 @@ def test_shards_that_vanish_are_told_and_come_back(alone: Shards, service: Servi
             assert gone.headers["retry-after"] == "1"
             assert 0 < gone.json["age_seconds"] < PATIENCE
             assert "old" in gone.json["detail"]
-            for path in ("/v1/hosts", "/v1/snapshot", "/v1/moves", "/metrics", "/v1/entities/0123456789abcdef"):
+            for path in (
+                "/v1/hosts",
+                "/v1/hosts?reading=latest",
+                "/v1/snapshot",
+                "/v1/moves",
+                "/metrics",
+                "/v1/entities/0123456789abcdef",
+            ):
                 assert service.ask(path).status == 503
             assert service.ask("/openapi.json").status == 200
             while (event := stream.next())["event"] == "tick":
