@@ -90,7 +90,9 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
             raise ConfigError(f"filter.inputs.{key}: {wrong!r} fits no metric; write SET.METRIC, as vms.cpu_ratio")
     if not chosen.enabled:
         return None
-    return InputsSettings(chosen.window, chosen.counted, thresholds=chosen.thresholds, slacks=chosen.slacks)
+    return InputsSettings(
+        chosen.window, chosen.counted, chosen.plateau, thresholds=chosen.thresholds, slacks=chosen.slacks
+    )
 
 
 class _Service:

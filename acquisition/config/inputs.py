@@ -9,24 +9,23 @@ from msgspec import Meta, field
 from acquisition.config.base import Table
 from acquisition.model.inputs import RECENT_TICKS
 
-DEFAULT_THRESHOLDS = {
-    "host.cpu_busy_ratio": 0.85,
-    "host.memory_used_ratio": 0.85,
-    "host.network_used_ratio": 0.85,
-    "vms.cpu_ratio": 0.85,
-    "processes.cpu_ratio": 0.85,
-}
-
-DEFAULT_SLACKS = dict.fromkeys(DEFAULT_THRESHOLDS, 0.05)
+_METRICS = (
+    "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
+)  # fmt: skip
+DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
+DEFAULT_COUNTED = 6
+DEFAULT_PLATEAU = 4
+DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
 
 Patterns = dict[str, float]
 
 
 class Inputs(Table, frozen=True):
-    """Figures for decision rules, computed at every tick: k of n above a threshold, time above it, CUSUM, median, MAD
-    and quartiles over a window, and the recent values. Metrics are named SET.METRIC; SET may be *, METRIC may hold
-    * and ?; the first pattern that fits counts. Besides those of docs/metrics.md there are the derived metrics
-    host.cpu_busy_ratio, host.memory_used_ratio and host.network_used_ratio."""
+    """Figures for decision rules, computed at every tick: k of n above a threshold, time above it, lowest and highest
+    of the last few values, CUSUM, median, MAD and quartiles over a window, and the recent values. Metrics are named
+    SET.METRIC; SET may be *, METRIC may hold * and ?; the first pattern that fits counts. Besides those of
+    docs/metrics.md there are the derived metrics host.cpu_busy_ratio, host.memory_used_ratio and
+    host.network_used_ratio."""
 
     enabled: Annotated[bool, Meta(description="false switches it off")] = True
     window: Annotated[
@@ -34,7 +33,10 @@ class Inputs(Table, frozen=True):
     ] = 30
     counted: Annotated[
         int, Meta(ge=1, le=RECENT_TICKS, description="ticks of which those above the threshold are counted (k of n)")
-    ] = 5
+    ] = DEFAULT_COUNTED
+    plateau: Annotated[
+        int, Meta(ge=0, le=RECENT_TICKS, description="valid values whose lowest and highest are kept; 0: none")
+    ] = DEFAULT_PLATEAU
     thresholds: Annotated[
         Patterns, Meta(description="which metrics have these figures, and their thresholds in the metric's unit")
     ] = field(default_factory=lambda: dict(DEFAULT_THRESHOLDS))

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as schema
 
+from acquisition.config.inputs import Inputs
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
 from acquisition.link.resp import parse_address
@@ -171,11 +172,16 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
     for metric, (low, high) in settings.checks.range.limits.items():
         if low > high:
             yield ("checks", "range", "limits", metric), f"low {low} is above high {high}"
-    if settings.filter.inputs.counted > settings.filter.inputs.window:
-        yield ("filter", "inputs", "counted"), f"{settings.filter.inputs.counted} ticks are more than the window has"
+    yield from _too_long(settings.filter.inputs)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"
+
+
+def _too_long(inputs: Inputs) -> Iterator[tuple[KeyPath, str]]:
+    for key, length in (("counted", inputs.counted), ("plateau", inputs.plateau)):
+        if length > inputs.window:
+            yield ("filter", "inputs", key), f"{length} are more than the {inputs.window} ticks of the window"
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:

@@ -22,6 +22,9 @@ class DecisionInputs(NamedTuple):
     interpolation between order statistics, Hyndman and Fan's type 7) are None when no sample of the window is valid.
     ``since`` is the wall-clock time (seconds since 1970, the probe's clock) of the first sample that these
     figures know of; ``warming``: fewer than ``window`` ticks have passed since, so that rules abstain.
+    ``lowest`` and ``highest`` are of the last ``plateau`` valid samples: a load that stays where it is keeps them
+    close together, a spike begins and ends within samples and does not. None while the window holds fewer valid ones,
+    and where ``plateau`` is 0: they are then not kept.
     """
 
     window: int
@@ -38,6 +41,9 @@ class DecisionInputs(NamedTuple):
     warming: bool
     counted: int = 0
     counted_valid: int = 0
+    plateau: int = 0
+    lowest: float | None = None
+    highest: float | None = None
 
 
 class Recent(NamedTuple):

@@ -8,11 +8,12 @@ Layout (``inputs:{tag}:HOST:SET:SLOT``), little-endian, for C columns and E enti
     seen        E x uint16        ticks since then, at most the window
     thresholds  C x float32
     slacks      C x float32
-    planes      10 x C x E x float32, see PLANES
+    planes      P x C x E x float32, see PLANES; P is 12, without a plateau 10: the last two are left out
     derived     4 x D x E x float32, see DERIVED_PLANES: of the last D columns, which no frame carries
     codes       D x E x uint8     their validity
     names       C names, each ended by a newline
 
+Version 1 knew no plateau; where version 2 says its length, version 1 has zeros, so that both are read alike.
 ``tests/acquisition/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 
@@ -29,10 +30,14 @@ import numpy.typing as npt
 from acquisition.errors import FrameError
 
 MAGIC = b"SPIN"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)  #: that are read
 
 #: Planes of every column. ``mean`` is the moving average after this tick, the baseline of the next CUSUM step.
-PLANES = ("cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above")
+PLANES = (
+    "cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above", "lowest", "highest",
+)  # fmt: skip
+_WITHOUT_PLATEAU = PLANES.index("lowest")
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
 DERIVED_PLANES = ("last", "variance", "trend", "age")
 
@@ -59,7 +64,8 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("first", "Q"),  # the oldest step that windows know of
     ("layout", "Q"),  # the step from which on the rows have been these
     ("counted", "H"),  # ticks, of which those above the threshold are counted
-    ("unused", "22s"),
+    ("plateau", "H"),  # valid samples whose lowest and highest are kept; 0: none
+    ("unused", "20s"),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 Floats = npt.NDArray[np.float32]
@@ -90,12 +96,13 @@ class Head(NamedTuple):
     first: int
     layout: int
     counted: int
+    plateau: int
     unused: bytes
 
 
 class InputsRecord(NamedTuple):
     """A decoded record; arrays are read-only views: ``ids`` uint64 (E,), ``since`` float64 (E,), ``seen`` uint16 (E,),
-    ``thresholds`` and ``slacks`` float32 (C,), ``planes`` float32 (10, C, E), ``derived`` float32 (4, D, E),
+    ``thresholds`` and ``slacks`` float32 (C,), ``planes`` float32 (P, C, E), ``derived`` float32 (4, D, E),
     ``codes`` uint8 (D, E)."""
 
     head: Head
@@ -110,7 +117,9 @@ class InputsRecord(NamedTuple):
     names: tuple[str, ...]
 
     def plane(self, name: str) -> Floats:
-        """One of PLANES, float32 (C, E)."""
+        """One of PLANES, float32 (C, E). Raises KeyError for one that the record has not."""
+        if name not in PLANES[: len(self.planes)]:
+            raise KeyError(name)
         found: Floats = self.planes[PLANES.index(name)]
         return found
 
@@ -118,6 +127,11 @@ class InputsRecord(NamedTuple):
 def pack_names(names: Sequence[str]) -> bytes:
     """Names of columns, each ended by a newline."""
     return "".join(f"{name}\n" for name in names).encode()
+
+
+def plane_count(plateau: int) -> int:
+    """How many of PLANES there are, of a plateau of so many valid samples."""
+    return len(PLANES) if plateau else _WITHOUT_PLATEAU
 
 
 def check(data: bytes) -> Head:
@@ -128,18 +142,19 @@ def check(data: bytes) -> Head:
     if len(data) < HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no decision inputs")
     head = Head._make(HEADER.unpack_from(data))
-    check_magic("decision inputs", head.magic, MAGIC, head.version)
+    check_magic("decision inputs", head.magic, MAGIC, head.version, VERSIONS)
     c, n, d = head.columns, head.entities, head.derived
-    size = record_size(c, n, d)
-    if not c or d > c or not 1 <= head.counted <= head.window <= head.depth or size + head.names_size != len(data):
+    size = record_size(c, n, d, head.plateau)
+    ordered = 1 <= head.counted <= head.window <= head.depth and head.plateau <= head.window
+    if not c or d > c or not ordered or size + head.names_size != len(data):
         raise FrameError("shape", f"{c} columns of {n} entities do not fit {len(data)} bytes")
     split_names(data[size:], c)
     return head
 
 
-def record_size(columns: int, entities: int, derived: int) -> int:
+def record_size(columns: int, entities: int, derived: int, plateau: int) -> int:
     """Bytes of a record without the names of its columns."""
-    series = 4 * len(PLANES) * columns + (4 * len(DERIVED_PLANES) + 1) * derived
+    series = 4 * plane_count(plateau) * columns + (4 * len(DERIVED_PLANES) + 1) * derived
     return HEADER.size + 8 * columns + (18 + series) * entities
 
 
@@ -155,7 +170,7 @@ def decode(data: bytes) -> InputsRecord:
         cut.take("<u2", n),
         cut.take("<f4", c),
         cut.take("<f4", c),
-        cut.take("<f4", len(PLANES), c, n),
+        cut.take("<f4", plane_count(head.plateau), c, n),
         cut.take("<f4", len(DERIVED_PLANES), d, n),
         cut.take("u1", d, n),
         split_names(data[-head.names_size :], c),
@@ -197,7 +212,7 @@ class DerivedCells(NamedTuple):
 def derived_cells(head: Head, place: int, row: int) -> DerivedCells:
     """The place of a derived column (0 to D - 1) and row in a checked record."""
     n, d = head.entities, head.derived
-    planes = record_size(head.columns, n, 0)
+    planes = record_size(head.columns, n, 0, head.plateau)
     codes = planes + 4 * len(DERIVED_PLANES) * d * n
     return DerivedCells(planes + 4 * (place * n + row), d * n, codes + place * n + row)
 
@@ -224,12 +239,13 @@ class Cutter:
         return array
 
 
-def check_magic(what: str, found: bytes, magic: bytes, version: int) -> None:
+def check_magic(what: str, found: bytes, magic: bytes, version: int, known: Sequence[int]) -> None:
     """Raise FrameError unless ``found`` is ``magic`` and ``version`` is known; ``what`` is what it should be."""
     if found != magic:
         raise FrameError("magic", f"starts with {found!r} instead of {magic!r}")
-    if version != VERSION:
-        raise FrameError("version", f"{what} of version {version}, this reader knows {VERSION}")
+    if version not in known:
+        versions = " and ".join(map(str, known))
+        raise FrameError("version", f"{what} of version {version}, this reader knows {versions}")
 
 
 @lru_cache(1024)

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
-from acquisition.wire.inputs import VERSION, Cutter, Floats, check_magic, pack_names, split_names
+from acquisition.wire.inputs import Cutter, Floats, check_magic, pack_names, split_names
 
+VERSION = 1
 ROW_MAGIC = b"SPRR"
 LAYOUT_MAGIC = b"SPRL"
 
@@ -67,7 +68,7 @@ def decode_row(data: bytes) -> Row:
     if len(data) < ROW_HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no row of recent values")
     magic, version, c, _, n, _, epoch, step, layout, tick, wall = ROW_HEADER.unpack_from(data)
-    check_magic("a row of recent values", magic, ROW_MAGIC, version)
+    check_magic("a row of recent values", magic, ROW_MAGIC, version, (VERSION,))
     if not c or ROW_HEADER.size + 9 * c * n != len(data):
         raise FrameError("shape", f"{c} columns of {n} entities do not fit {len(data)} bytes")
     cut = Cutter(data, ROW_HEADER.size)
@@ -95,7 +96,7 @@ def decode_layout(data: bytes) -> RowLayout:
     if len(data) < LAYOUT_HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no layout of recent values")
     magic, version, c, n = LAYOUT_HEADER.unpack_from(data)
-    check_magic("a layout of recent values", magic, LAYOUT_MAGIC, version)
+    check_magic("a layout of recent values", magic, LAYOUT_MAGIC, version, (VERSION,))
     if LAYOUT_HEADER.size + 8 * n > len(data):
         raise FrameError("shape", f"{n} entities do not fit {len(data)} bytes")
     cut = Cutter(data, LAYOUT_HEADER.size)

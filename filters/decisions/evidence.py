@@ -84,6 +84,27 @@ def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
     return inputs.above if full else warming(reading, inputs.counted_valid, count)
 
 
+def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
+    """Lowest and highest of the last ``count`` valid values.
+
+    From the recent values, or as the filter keeps them where it keeps those of as many.
+    """
+    if len(reading.recent) >= count:
+        last = reading.recent[-count:]
+        return min(last), max(last)
+    inputs = reading.inputs
+    if inputs is None or reading.recent:
+        return warming(reading, len(reading.recent), count)
+    if inputs.plateau != count:
+        return abstain(
+            f"MISSING: the filter keeps lowest and highest of the last {inputs.plateau} values of {reading.metric}, "
+            f"not of {count}: [filter.inputs] and the rule must agree"
+        )
+    if inputs.lowest is None or inputs.highest is None:
+        return warming(reading, inputs.valid, count)
+    return inputs.lowest, inputs.highest
+
+
 def enough(inputs: DecisionInputs) -> bool:
     """Whether the filter's window is full, and at least half of it was valid."""
     return not inputs.warming and 2 * inputs.valid >= inputs.window

@@ -71,7 +71,10 @@ def shift(reading: Reading, by: float) -> Reading:
     inputs = reading.inputs
     if inputs is not None:
         mean = _plus(reading.mean, by)
-        moved = inputs._replace(median=_plus(inputs.median, by), q1=_plus(inputs.q1, by), q3=_plus(inputs.q3, by))
+        moved = inputs._replace(
+            median=_plus(inputs.median, by), q1=_plus(inputs.q1, by), q3=_plus(inputs.q3, by),
+            lowest=_plus(inputs.lowest, by), highest=_plus(inputs.highest, by),
+        )  # fmt: skip
         if mean is not None:
             moved = moved._replace(above=inputs.counted_valid if mean > inputs.threshold else 0)
         inputs = moved

@@ -70,6 +70,7 @@ def _share(name: str, part: Reading | None, whole: float | None) -> Reading | No
             threshold=inputs.threshold * by, cusum=inputs.cusum * by,
             median=_times(inputs.median, by), mad=_times(inputs.mad, by),
             q1=_times(inputs.q1, by), q3=_times(inputs.q3, by),
+            lowest=_times(inputs.lowest, by), highest=_times(inputs.highest, by),
         )  # fmt: skip
     return part._replace(
         metric=name, unit="ratio", mean=_times(part.mean, by), last=_times(part.last, by),

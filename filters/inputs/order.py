@@ -1,9 +1,8 @@
 """Order statistics of many windows at once: median, quartiles, median absolute deviation (pure).
 
-Windows are columns of a float32 array (n, S): what is done to all of them runs along contiguous memory.
-Sorting them whole is cheap (numpy sorts 30 float32 in some 45 ns with vector instructions; one partition at the
-ranks that are needed takes 540 ns); the median absolute deviation needs no second sorting, see
-``_nearest`` (docs/decisions/0019).
+Windows are rows of a float32 array (S, n). Sorting them whole is cheap (numpy sorts 30 float32 in some 45 ns with
+vector instructions; one partition at the ranks that are needed takes 540 ns); the median absolute deviation needs no
+second sorting, see ``_nearest`` (docs/decisions/0019).
 """
 
 from __future__ import annotations
@@ -33,30 +32,24 @@ class OrderStatistics(NamedTuple):
 
 
 def order_statistics(windows: Floats, valid: Counts) -> OrderStatistics:
-    """The statistics of ``windows`` (n, S), whose columns hold ``valid`` (S,) numbers, and ABSENT for the others."""
-    n = len(windows)
-    rows = sort(windows)
+    """The statistics of ``windows`` (S, n), whose rows hold ``valid`` (S,) numbers, and ABSENT for the others.
+
+    Sorts ``windows`` in place.
+    """
+    windows.sort(axis=1)
     with np.errstate(invalid="ignore"):
-        same = _same(valid)
-        median, q1, q3 = (_quantile(rows, _positions(n, q), valid, same) for q in (0.5, 0.25, 0.75))
-        mad = _median_deviation(rows, median, valid, same)
+        q1, median, q3 = _quartiles(windows, valid).T
+        mad = _median_deviation(windows, median, valid)
     if not valid.all():
         nothing = valid == 0
-        for figure in (median, mad, q1, q3):
-            figure[nothing] = np.nan
+        q1, median, q3 = (np.where(nothing, np.float32(np.nan), figure) for figure in (q1, median, q3))
+        mad[nothing] = np.nan
     return OrderStatistics(median, mad, q1, q3)
 
 
-def sort(windows: Floats) -> Floats:
-    """Every column sorted. In rows and back: numpy would copy each column on its own."""
-    rows = np.ascontiguousarray(windows.T)
-    rows.sort(axis=1)
-    found: Floats = np.ascontiguousarray(rows.T)
-    return found
-
-
 class _Positions(NamedTuple):
-    """By number of valid samples 0 to n: the ranks below and above a quantile, and how far between them it lies."""
+    """By number of valid samples 0 to n, (n + 1, quantiles): the ranks below and above each quantile, and how far
+    between them it lies."""
 
     below: Counts
     above: Counts
@@ -64,54 +57,56 @@ class _Positions(NamedTuple):
 
 
 @lru_cache(64)
-def _positions(n: int, q: float) -> _Positions:
+def _positions(n: int, *quantiles: float) -> _Positions:
     """Linear interpolation between order statistics (numpy's default, type 7 of Hyndman and Fan, 1996)."""
-    most = np.maximum(0, np.arange(n + 1) - 1)
-    at = most * q
+    most = np.maximum(0, np.arange(n + 1) - 1)[:, None]
+    at = most * np.array(quantiles)
     below = np.floor(at).astype(np.intp)
     return _Positions(below, np.minimum(below + 1, most), (at - below).astype(np.float32))
 
 
-def _same(valid: Counts) -> int | None:
-    """The number of valid samples where all windows have the same."""
-    return int(valid[0]) if valid.size and bool((valid == valid[0]).all()) else None
-
-
-def _quantile(rows: Floats, at: _Positions, valid: Counts, same: int | None) -> Floats:
-    if same is not None:
-        low: Floats = rows[at.below[same]]
-        alike: Floats = low + at.part[same] * (rows[at.above[same]] - low)
-        return alike
-    flat, size = rows.reshape(-1), rows.shape[1]
-    column = np.arange(size)
-    low = flat.take(at.below.take(valid) * size + column)
-    high = flat.take(at.above.take(valid) * size + column)
-    found: Floats = low + at.part.take(valid) * (high - low)
+def _quartiles(rows: Floats, valid: Counts) -> Floats:
+    """The quartiles (S, 3) of sorted rows."""
+    size, n = rows.shape
+    at, flat = _positions(n, 0.25, 0.5, 0.75), rows.reshape(-1)
+    first = np.arange(0, size * n, n)[:, None]
+    low = flat.take(at.below.take(valid, axis=0) + first)
+    high = flat.take(at.above.take(valid, axis=0) + first)
+    found: Floats = low + at.part.take(valid, axis=0) * (high - low)
     return found
 
 
-def _median_deviation(rows: Floats, median: Floats, valid: Counts, same: int | None) -> Floats:
-    """The median of |x - median| over the valid samples of sorted columns."""
-    at = _positions(len(rows), 0.5)
-    ranks = sorted(
-        {int(rank) for count in np.flatnonzero(np.bincount(valid)) for rank in (at.below[count], at.above[count])}
-    )
+def _median_deviation(rows: Floats, median: Floats, valid: Counts) -> Floats:
+    """The median of |x - median| over the valid samples of sorted rows."""
+    at = _positions(rows.shape[1], 0.5)
+    low, high = at.below[:, 0], at.above[:, 0]
+    ranks = sorted({int(rank) for count in np.flatnonzero(np.bincount(valid)) for rank in (low[count], high[count])})
     if len(ranks) > _MOST_RANKS:
-        deviations = np.abs(rows - median)
+        deviations = np.abs(rows - median[:, None])
         deviations[np.isnan(deviations)] = ABSENT
-        return _quantile(sort(deviations), at, valid, same)
-    return _quantile(_nearest(rows, median, ranks), at, valid, same)
+        deviations.sort(axis=1)
+        distances = deviations.T[ranks]
+    else:
+        distances = _nearest(np.ascontiguousarray(rows.T), np.ascontiguousarray(median), ranks)
+    place = np.zeros(len(low), np.intp)
+    place[ranks] = np.arange(len(ranks))
+    flat, size = distances.reshape(-1), len(valid)
+    column = np.arange(size)
+    least = flat.take(place[low].take(valid) * size + column)
+    most = flat.take(place[high].take(valid) * size + column)
+    found: Floats = least + at.part[:, 0].take(valid) * (most - least)
+    return found
 
 
-def _nearest(rows: Floats, center: Floats, ranks: list[int]) -> Floats:
-    """(n, S), of which the rows ``ranks`` hold the values of that rank (from 0) among |x - center| in sorted columns.
+def _nearest(columns: Floats, center: Floats, ranks: list[int]) -> Floats:
+    """(ranks, S): the values of these ranks (from 0) among |x - center| in sorted ``columns`` (n, S).
 
     The rank + 1 values that are nearest to the centre lie next to each other, so that the last of them is the least,
     over all runs of so many, of the larger of the distances of their two ends.
     """
-    n, least = len(rows), ranks[0]
-    below, above = center - rows[: n - least], rows[least:] - center
-    found = np.empty_like(rows)
-    for rank in ranks:
-        np.maximum(below[: n - rank], above[rank - least :]).min(axis=0, out=found[rank])
+    n, least = len(columns), ranks[0]
+    below, above = center - columns[: n - least], columns[least:] - center
+    found = np.empty((len(ranks), columns.shape[1]), np.float32)
+    for place, rank in enumerate(ranks):
+        np.maximum(below[: n - rank], above[rank - least :]).min(axis=0, out=found[place])
     return found

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from acquisition.config.inputs import DEFAULT_SLACKS, DEFAULT_THRESHOLDS
+from acquisition.config.inputs import DEFAULT_COUNTED, DEFAULT_PLATEAU, DEFAULT_SLACKS, DEFAULT_THRESHOLDS
 from acquisition.model.inputs import RECENT_TICKS
 from acquisition.model.metric import resource_set_id
 from acquisition.wire.inputs import Floats
@@ -28,6 +28,7 @@ class Plan:
     metrics: int
     window: int
     counted: int
+    plateau: int
     depth: int
     sources: tuple[int, ...]
     derived: tuple[tuple[Derived, tuple[int, ...]], ...]
@@ -42,14 +43,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class InputsSettings:
-    """``window`` is n in ticks, ``counted`` that of k of n, ``depth`` how many recent values stay readable.
+    """``window`` is n in ticks, ``counted`` that of k of n, ``plateau`` the last valid values whose lowest and highest
+    are kept (0: none), ``depth`` how many recent values stay readable.
 
     ``thresholds`` and ``slacks`` by SET.METRIC, where SET is a name or ``*`` and METRIC may hold ``*`` and ``?``; the
     first pattern that fits a metric counts. A metric without threshold has no inputs, one without slack has K = 0.
     """
 
     window: int = 30
-    counted: int = 5
+    counted: int = DEFAULT_COUNTED
+    plateau: int = DEFAULT_PLATEAU
     depth: int = RECENT_TICKS
     thresholds: Mapping[str, float] = field(default_factory=lambda: DEFAULT_THRESHOLDS)
     slacks: Mapping[str, float] = field(default_factory=lambda: DEFAULT_SLACKS)
@@ -87,6 +90,7 @@ def make_plan(settings: InputsSettings, resource_set: int, metrics: tuple[str, .
         len(metrics),
         settings.window,
         settings.counted,
+        settings.plateau,
         settings.depth,
         tuple(sources),
         tuple(derived),

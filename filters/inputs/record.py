@@ -83,9 +83,9 @@ class InputsEncoder:
             wire.MAGIC, wire.VERSION, plan.columns, len(plan.derived), 0, frame.entities, plan.window, plan.depth,
             len(prefixes.names), state.resource_set, state.host, frame.schema, frame.interval, frame.epoch,
             frame.sequence, frame.tick, frame.wall, frame.monotonic, inputs.step, inputs.first, inputs.layouts[-1],
-            plan.counted, b"",
+            plan.counted, plan.plateau, b"",
         )  # fmt: skip
-        size = wire.record_size(plan.columns, frame.entities, len(plan.derived)) + len(prefixes.names)
+        size = wire.record_size(plan.columns, frame.entities, len(plan.derived), plan.plateau) + len(prefixes.names)
         parts: list[Piece] = [
             prefix,
             b"%d\r\n" % size,
@@ -103,7 +103,7 @@ class InputsEncoder:
     def _row(self, item: Item, inputs: InputsState, raw: wire.Floats, codes: Codes, prefixes: Prefixes) -> list[Piece]:
         frame = item.frame
         head = recent.ROW_HEADER.pack(
-            recent.ROW_MAGIC, wire.VERSION, inputs.plan.columns, 0, frame.entities, 0, frame.epoch, inputs.step,
+            recent.ROW_MAGIC, recent.VERSION, inputs.plan.columns, 0, frame.entities, 0, frame.epoch, inputs.step,
             inputs.layouts[-1], frame.tick, frame.wall,
         )  # fmt: skip
         field = b"%d" % (inputs.step % inputs.plan.depth)

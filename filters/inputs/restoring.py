@@ -80,7 +80,9 @@ def _fits(record: InputsRecord, state: State, plan: Plan) -> bool:
         and (head.epoch, head.tick) == (track.epoch, track.tick)
         and head.sequence <= track.sequence
         and max(head.first, head.layout) <= head.step < _MOST_STEPS
-        and (record.names, head.window, head.counted, head.depth) == (plan.names, plan.window, plan.counted, plan.depth)
+        and (head.window, head.counted, head.plateau, head.depth)
+        == (plan.window, plan.counted, plan.plateau, plan.depth)
+        and record.names == plan.names
         and head.derived == len(plan.derived)
         and bool((record.thresholds == plan.thresholds).all())
         and bool((record.slacks == plan.slacks).all())
@@ -172,8 +174,9 @@ def _fill(
         valid = ((row.codes & validity.CODE_MASK) == validity.VALID) & (np.abs(row.raw) <= LARGEST)
         known = record.head.step - row.step < record.seen[here].astype(np.int64)
         values = np.where(valid, row.raw, ABSENT)
-        inputs.window[row.step % inputs.plan.window][:, here[known]] = values[:, there[known]]
+        inputs.window[:, here[known], row.step % inputs.plan.window] = values[:, there[known]]
     inputs.recount(inputs.step)
+    inputs.recall(inputs.step)
 
 
 def _steps(record: InputsRecord) -> range:

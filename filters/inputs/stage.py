@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes as validity
-from acquisition.wire.inputs import PLANES, Floats
+from acquisition.wire.inputs import PLANES, Floats, plane_count
 from filters.batching import Item
 from filters.inputs.counting import Counted, Tick, count
 from filters.inputs.derived import Averages, Codes, derive, smooth
 from filters.inputs.order import ABSENT, order_statistics
 from filters.inputs.plan import Plan
+from filters.inputs.plateau import extremes, push
 from filters.inputs.record import InputsEncoder
 from filters.inputs.state import InputsState
 from filters.kernels.step import Kernel
@@ -92,15 +93,20 @@ class InputsStage:
         old = np.concatenate([inputs.planes for _, inputs in members], axis=2)
         leaving = _replace(members, spans, np.where(usable, samples.raw, ABSENT))
         tick = Tick(x, *leaving, old[_AT["mean"]], seconds.astype(np.float32), *_columns(plan))
-        counted = count(Counted(old[0], old[1], *old[_AT["valid"] :]), tick)
-        windows = np.concatenate([inputs.window for _, inputs in members], axis=2)
-        figures = order_statistics(windows.reshape(plan.window, -1), counted.valid.reshape(-1).astype(np.intp))
-        planes = np.empty((len(PLANES), *x.shape), np.float32)
+        counted = count(Counted(old[0], old[1], *old[_AT["valid"] : _AT["above"] + 1]), tick)
+        windows = np.concatenate([inputs.window for _, inputs in members], axis=1)
+        figures = order_statistics(windows.reshape(-1, plan.window), counted.valid.reshape(-1).astype(np.intp))
+        planes = np.empty((plane_count(plan.plateau), *x.shape), np.float32)
         planes[0], planes[1] = counted.cusum, counted.time_above
         for plane, figure in enumerate(figures, 2):
             planes[plane] = figure.reshape(x.shape)
         planes[_AT["mean"]] = samples.mean
         planes[_AT["valid"]], planes[_AT["counted"]], planes[_AT["above"]] = counted[2:]
+        if plan.plateau:
+            lately = push(np.concatenate([inputs.lately for _, inputs in members], axis=2), x)
+            planes[_AT["lowest"] :] = extremes(lately, counted.valid)
+            for (_, inputs), (first, end) in zip(members, spans, strict=True):
+                inputs.lately = lately[:, :, first:end]
         self._distribute(members, spans, planes, samples)
 
     def _samples(self, plan: Plan, members: list[tuple[Item, InputsState]], dt: npt.NDArray[np.float64]) -> _Samples:
@@ -164,8 +170,8 @@ def _replace(members: list[tuple[Item, InputsState]], spans: list[tuple[int, int
     leaving, uncounted = np.empty_like(x), np.empty_like(x)
     for (_, inputs), (first, end) in zip(members, spans, strict=True):
         window, step, n = inputs.window, inputs.step, inputs.plan.window
-        uncounted[:, first:end] = window[(step - inputs.plan.counted) % n]
-        place = window[step % n]
+        uncounted[:, first:end] = window[:, :, (step - inputs.plan.counted) % n]
+        place = window[:, :, step % n]
         leaving[:, first:end] = place
         place[...] = x[:, first:end]
     return leaving, uncounted

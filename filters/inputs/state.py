@@ -9,30 +9,33 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord
+from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord, plane_count
 from filters.inputs.order import ABSENT
 from filters.inputs.plan import Plan
 
 if TYPE_CHECKING:
     from filters.inputs.record import Prefixes
 
-MEDIAN, MEAN, VALID, COUNTED, ABOVE = map(PLANES.index, ("median", "mean", "valid", "counted", "above"))
+MEDIAN, MEAN, VALID, COUNTED, ABOVE, LOWEST = map(
+    PLANES.index, ("median", "mean", "valid", "counted", "above", "lowest")
+)
 _LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
 _SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back, is a new beginning
 
 
 class InputsState:
-    """For C columns and E entities: ``window`` float32 (n, C, E), whose place ``step % n`` holds the newest raw
-    values, ABSENT where not valid; ``planes`` float32 (10, C, E), see acquisition.wire.inputs.PLANES; ``derived``
-    float32 (4, D, E); ``since`` float64 (E,) wall clock of an entity's first tick; ``seen`` int64 (E,) ticks since.
+    """For C columns and E entities: ``window`` float32 (C, E, n), whose place ``step % n`` holds the newest raw
+    values, ABSENT where not valid; ``lately`` float32 (m, C, E), the last m valid ones, the newest first, NaN where
+    there were fewer; ``planes`` float32 (P, C, E), see acquisition.wire.inputs.PLANES; ``derived`` float32 (4, D, E);
+    ``since`` float64 (E,) wall clock of an entity's first tick; ``seen`` int64 (E,) ticks since.
 
     ``step`` counts ticks, those that never came included; ``first`` is the one since which windows know anything.
     ``layouts`` are the steps from which on rows of recent values belonged to other entities.
     """
 
     __slots__ = (
-        "_ages", "derived", "epoch", "first", "fresh", "ids", "layout_known", "layouts", "lives_until", "monotonic",
-        "plan", "planes", "prefixes", "seen", "settled", "since", "step", "window",
+        "_ages", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known", "layouts", "lives_until",
+        "monotonic", "plan", "planes", "prefixes", "seen", "settled", "since", "step", "window",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, step: int = 0) -> None:
@@ -50,8 +53,9 @@ class InputsState:
 
     def _lay_out(self, entities: int) -> None:
         plan = self.plan
-        self.window: Floats = np.full((plan.window, plan.columns, entities), ABSENT, np.float32)
-        self.planes: Floats = _unknown(plan.columns, entities)
+        self.window: Floats = np.full((plan.columns, entities, plan.window), ABSENT, np.float32)
+        self.lately: Floats = np.full((plan.plateau, plan.columns, entities), np.nan, np.float32)
+        self.planes: Floats = _unknown(plan, entities)
         self.derived: Floats = np.full((len(DERIVED_PLANES), len(plan.derived), entities), np.nan, np.float32)
         self.derived[-1] = 0.0
         self.since: npt.NDArray[np.float64] = np.zeros(entities)
@@ -106,12 +110,14 @@ class InputsState:
 
     def align(self, ids: bytes) -> None:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
-        old_ids, old = np.frombuffer(self.ids, "<u8"), (self.window, self.planes, self.derived)
+        old_ids, window = np.frombuffer(self.ids, "<u8"), self.window
+        old = self.lately, self.planes, self.derived
         since, seen = self.since, self.seen
         new_ids = np.frombuffer(ids, "<u8")
         self._lay_out(new_ids.size)
         _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
-        for new_array, old_array in zip((self.window, self.planes, self.derived), old, strict=True):
+        self.window[:, here] = window[:, there]
+        for new_array, old_array in zip((self.lately, self.planes, self.derived), old, strict=True):
             new_array[:, :, here] = old_array[:, :, there]
         self.since[here], self.seen[here] = since[there], seen[there]
         self.ids = ids
@@ -126,18 +132,27 @@ class InputsState:
     def _skip(self, missing: int) -> None:
         """Ticks that never came take their place in every window."""
         n = self.plan.window
-        self.window[[(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
+        self.window[:, :, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
         self.recount(self.step - 1)
 
     def recount(self, newest: int) -> None:
         """Count the valid samples, and those above the threshold, anew; ``newest`` is the last step in the windows."""
         planes = self.planes.copy()  # it may be a view of a batch that others share
         there = self.window < ABSENT
-        planes[VALID] = np.count_nonzero(there, axis=0)
+        planes[VALID] = np.count_nonzero(there, axis=2)
         lately = [(newest - i) % self.plan.window for i in range(self.plan.counted)]
-        planes[COUNTED] = np.count_nonzero(there[lately], axis=0)
-        planes[ABOVE] = np.count_nonzero((there & (self.window > self.plan.thresholds[:, None]))[lately], axis=0)
+        exceeds = self.window > self.plan.thresholds[:, None, None]
+        planes[COUNTED] = np.count_nonzero(there[:, :, lately], axis=2)
+        planes[ABOVE] = np.count_nonzero((there & exceeds)[:, :, lately], axis=2)
         self.planes = planes
+
+    def recall(self, newest: int) -> None:
+        """Take ``lately`` from the windows, whose last step is ``newest``."""
+        n = self.plan.window
+        values = self.window[:, :, [(newest - i) % n for i in range(n)]]
+        valid_first = np.argsort(values >= ABSENT, axis=2, kind="stable")[:, :, : self.plan.plateau]
+        last = np.take_along_axis(values, valid_first, axis=2)
+        self.lately = np.where(last < ABSENT, last, np.float32(np.nan)).transpose(2, 0, 1)
 
     def forget_layouts(self) -> list[int]:
         """The layouts that no row of the last ``depth`` steps has any more; they are forgotten."""
@@ -147,7 +162,8 @@ class InputsState:
         return gone
 
 
-def _unknown(columns: int, entities: int) -> Floats:
-    planes = np.zeros((len(PLANES), columns, entities), np.float32)
+def _unknown(plan: Plan, entities: int) -> Floats:
+    planes = np.zeros((plane_count(plan.plateau), plan.columns, entities), np.float32)
     planes[MEDIAN : MEAN + 1] = np.nan
+    planes[LOWEST:] = np.nan
     return planes

@@ -16,13 +16,15 @@ from acquisition.wire import inputs as wire
 from acquisition.wire import recent
 
 
-def record(columns: int = 2, entities: int = 3, derived: int = 1) -> bytes:
+def record(
+    columns: int = 2, entities: int = 3, derived: int = 1, plateau: int = 4, version: int = wire.VERSION
+) -> bytes:
     names = tuple(f"metric_{column}" for column in range(columns))
     head = wire.HEADER.pack(
-        wire.MAGIC, wire.VERSION, columns, derived, 0, entities, 30, 120, len(wire.pack_names(names)), 9, 7, 5, 1.0, 11,
-        12, 13, 14.5, 15.5, 16, 3, 4, 5, b"",
+        wire.MAGIC, version, columns, derived, 0, entities, 30, 120, len(wire.pack_names(names)), 9, 7, 5, 1.0, 11,
+        12, 13, 14.5, 15.5, 16, 3, 4, 5, plateau, b"",
     )  # fmt: skip
-    planes = np.arange(len(wire.PLANES) * columns * entities, dtype="<f4")
+    planes = np.arange(wire.plane_count(plateau) * columns * entities, dtype="<f4")
     return b"".join((
         head,
         np.arange(1, entities + 1, dtype="<u8").tobytes(),
@@ -38,7 +40,7 @@ def record(columns: int = 2, entities: int = 3, derived: int = 1) -> bytes:
 
 
 def row(step: int = 3, layout: int = 1) -> bytes:
-    head = recent.ROW_HEADER.pack(recent.ROW_MAGIC, wire.VERSION, 1, 0, 2, 0, 5, step, layout, 100 + step, 7.5)
+    head = recent.ROW_HEADER.pack(recent.ROW_MAGIC, recent.VERSION, 1, 0, 2, 0, 5, step, layout, 100 + step, 7.5)
     return head + np.array([0.5, 0.25, 1.5, 1.25], "<f4").tobytes() + bytes((0, 3))
 
 
@@ -52,9 +54,12 @@ def refusal(decode: Callable[[bytes], object], data: bytes) -> str:
 
 
 def test_golden_bytes() -> None:
-    assert record().startswith(b"SPIN\x01\x02\x01\x00\x03\x00\x00\x00\x1e\x00\x78\x00")
-    assert (len(record()), wire.HEADER.size, recent.ROW_HEADER.size) == (507, 128, 56)
-    assert hashlib.sha256(record()).hexdigest()[:16] == "34fcbecb41c8a2cc"
+    assert record().startswith(b"SPIN\x02\x02\x01\x00\x03\x00\x00\x00\x1e\x00\x78\x00")
+    assert record()[104:110] == b"\x05\x00\x04\x00\x00\x00"
+    assert (len(record()), wire.HEADER.size, recent.ROW_HEADER.size) == (555, 128, 56)
+    assert hashlib.sha256(record()).hexdigest()[:16] == "e08129a3e49ad2a3"
+    first = record(plateau=0, version=1)  # before there was a plateau
+    assert (len(first), hashlib.sha256(first).hexdigest()[:16]) == (507, "34fcbecb41c8a2cc")
     assert (
         row().hex()
         == "535052520101000002000000000000000500000000000000030000000000000001000000000000006700000000000000"
@@ -73,6 +78,21 @@ def test_a_record_reads_back() -> None:
     assert found.plane("median").tolist() == [[12.0, 13.0, 14.0], [15.0, 16.0, 17.0]]
     assert (found.derived.shape, found.codes.tolist()) == ((4, 1, 3), [[3, 3, 3]])
     assert (found.ids.tolist(), found.seen.tolist()) == ([1, 2, 3], [8, 8, 8])
+
+
+def test_a_plateau_is_what_the_header_says() -> None:
+    found = wire.decode(record())
+    assert found.plane("lowest").tolist() == [[60.0, 61.0, 62.0], [63.0, 64.0, 65.0]]
+    for version in wire.VERSIONS:
+        data = record(plateau=0, version=version)
+        without = wire.decode(data)
+        assert without.plane("above").tolist() == [[54.0, 55.0, 56.0], [57.0, 58.0, 59.0]]
+        with pytest.raises(KeyError):
+            without.plane("lowest")
+        one = InputsTable(without.head, data).inputs(0, "metric_0")
+        assert one is not None
+        assert (one.plateau, one.lowest, one.highest) == (0, None, None)
+    assert [refusal(wire.decode, record(plateau=31)), refusal(wire.decode, record(version=3))] == ["shape", "version"]
 
 
 def test_rows_and_layouts_read_back() -> None:
@@ -97,6 +117,8 @@ def test_single_rows_are_what_the_whole_record_says(columns: int, entities: int,
             assert [found.cusum, found.median, found.q3] == planes
             assert (found.valid, found.above) == (whole.plane("valid")[column, row], whole.plane("above")[column, row])
             assert (found.threshold, found.since, found.warming) == (0.5, 1e9, True)
+            extremes = whole.plane("lowest")[column, row], whole.plane("highest")[column, row]
+            assert (found.plateau, found.lowest, found.highest) == (4, *extremes)
             reading = table.derived(row, name)
             assert (reading is not None) == (column >= columns - derived)
             if reading is not None:
@@ -118,7 +140,7 @@ def test_recent_values_pass_over_what_is_old_or_damaged() -> None:
     assert table.series(7, "cpu") == table.series(5, "memory") == []
 
 
-@given(st.integers(0, 506), st.integers(0, 255))
+@given(st.integers(0, 554), st.integers(0, 255))
 def test_one_byte_more_or_less_or_other_never_crashes(at: int, value: int) -> None:
     data = record()
     for spoilt in (data[:at], data + bytes((value,)), data[:at] + bytes((value,)) + data[at + 1 :]):
@@ -136,4 +158,4 @@ def test_any_bytes_behind_the_magic(data: bytes) -> None:
 
 @pytest.mark.parametrize(("columns", "entities", "derived"), [(1, 0, 0), (1, 1, 1), (3, 2, 0)])
 def test_shapes(columns: int, entities: int, derived: int) -> None:
-    assert wire.decode(record(columns, entities, derived)).planes.shape == (10, columns, entities)
+    assert wire.decode(record(columns, entities, derived)).planes.shape == (12, columns, entities)

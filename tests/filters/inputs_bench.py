@@ -33,6 +33,7 @@ METRICS = tuple(
 )
 SCHEMA = schema_hash(METRICS)
 VMS = resource_set_id("vms")
+EXTREMES = ("lowest", "highest")
 
 
 def names(metrics: tuple[Metric, ...] = METRICS, resource_set: str = "vms") -> bytes:
@@ -40,11 +41,14 @@ def names(metrics: tuple[Metric, ...] = METRICS, resource_set: str = "vms") -> b
 
 
 class Bench:
-    """``window`` and ``counted`` in ticks; columns 1 and 3 have inputs with threshold 0.5 and 0.25, slack 0.1 and 0."""
+    """``window`` and ``counted`` in ticks, ``plateau`` in valid values; columns 1 and 3 have inputs with threshold 0.5
+    and 0.25, slack 0.1 and 0."""
 
-    def __init__(self, window: int = 5, counted: int = 3, thresholds: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, window: int = 5, counted: int = 3, plateau: int = 2, thresholds: Mapping[str, float] | None = None
+    ) -> None:
         chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
-        self.inputs = InputsSettings(window, counted, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1})
+        self.inputs = InputsSettings(window, counted, plateau, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1})
         self.settings = FilterSettings(inputs=self.inputs)
         chosen = kernels.select(self.settings.kernels)
         self.smoother = Smoother(chosen, RecordEncoder(chosen, 600), self.settings.tau_seconds)
@@ -106,9 +110,12 @@ class Bench:
         inputs = self.states[host].inputs
         assert isinstance(inputs, InputsState)
         row = np.frombuffer(inputs.ids, "<u8").tolist().index(entity)
-        got = {name: float(inputs.planes[i, {1: 0, 3: 1}[column], row]) for i, name in enumerate(PLANES)}
+        kept = PLANES[: len(inputs.planes)]
+        got = {name: float(inputs.planes[i, {1: 0, 3: 1}[column], row]) for i, name in enumerate(kept)}
         return got | {"seen": float(inputs.seen[row]), "since": float(inputs.since[row])}
 
     def expected(self, host: int, entity: int, column: int) -> dict[str, float | None]:
         parameters = {1: (0.5, 0.1), 3: (0.25, 0.0)}[column]
-        return figures(self.histories[host, entity, column], self.inputs.window, self.inputs.counted, *parameters)
+        lengths = self.inputs.window, self.inputs.counted, self.inputs.plateau
+        found = figures(self.histories[host, entity, column], *lengths, *parameters)
+        return {name: value for name, value in found.items() if self.inputs.plateau or name not in EXTREMES}

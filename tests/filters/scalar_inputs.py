@@ -36,7 +36,7 @@ def quantile(values: list[float], q: float) -> float:
 
 
 def figures(
-    history: list[Seen | None], window: int, counted: int, threshold: float, slack: float
+    history: list[Seen | None], window: int, counted: int, plateau: int, threshold: float, slack: float
 ) -> dict[str, float | None]:
     """All figures after ``history``, which begins with the first tick that they know of."""
     valid = [seen.value for seen in history[-window:] if seen is not None and usable(seen)]
@@ -53,7 +53,14 @@ def figures(
         "time_above": time_above(history, threshold),
         "cusum": cusum(history, slack),
         "seen": min(window, len(history)),
+        **dict(zip(("lowest", "highest"), extremes(valid, plateau), strict=True)),
     }
+
+
+def extremes(valid: list[float], plateau: int) -> tuple[float | None, float | None]:
+    """Of the last ``plateau`` of the window's valid values."""
+    last = valid[-plateau:]
+    return (min(last), max(last)) if plateau and len(last) == plateau else (None, None)
 
 
 def time_above(history: Iterable[Seen | None], threshold: float) -> float:

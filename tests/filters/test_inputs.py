@@ -71,6 +71,37 @@ def test_time_above_outlasts_invalid_samples_and_ends_with_a_valid_one() -> None
     assert bench.found(7, 1, 1)["time_above"] == 0.0
 
 
+def test_a_plateau_by_hand() -> None:
+    bench = Bench(window=5, counted=3, plateau=3)
+    column(bench, 0.9, 0.95)
+    assert math.isnan(bench.found(7, 1, 1)["lowest"])  # two of three
+    column(bench, 0.91, 0.1, 0.94, codes_of={1: RANGE}, first=3.0)
+    found = bench.found(7, 1, 1)  # the last three valid ones are 0.95 0.91 0.94
+    assert (found["lowest"], found["highest"]) == (pytest.approx(0.91), pytest.approx(0.95))
+    column(bench, NAN, NAN, NAN, codes_of={0: RANGE, 1: RANGE, 2: RANGE}, first=6.0)
+    found = bench.found(7, 1, 1)  # the window holds 0.94 alone, whatever came before it
+    assert math.isnan(found["lowest"])
+    assert math.isnan(found["highest"])
+
+
+def test_without_a_plateau_nothing_is_kept_of_it() -> None:
+    bench = Bench(plateau=0)
+    column(bench, 0.9, 0.9, 0.9)
+    assert not {"lowest", "highest"} & set(bench.found(7, 1, 1))
+    state = bench.states[7].inputs
+    assert state is not None
+    assert state.lately.size == 0
+
+
+def test_a_gap_is_no_end_of_a_plateau_and_a_long_one_is() -> None:
+    bench = Bench(window=5, counted=3, plateau=3)
+    column(bench, 0.9, 0.92)
+    bench.feed(bench.item(7, 5.0, [1], [[0, 0.91, 0, 0]], missing=2))
+    assert bench.found(7, 1, 1)["highest"] == pytest.approx(0.92)
+    bench.feed(bench.item(7, 15.0, [1], [[0, 0.91, 0, 0]]))
+    assert math.isnan(bench.found(7, 1, 1)["highest"])
+
+
 def test_nothing_valid_has_no_order_statistics() -> None:
     bench = Bench()
     column(bench, NAN, NAN, codes_of={0: codes.FIRST, 1: codes.MISSING})
@@ -125,9 +156,9 @@ TICKS = st.lists(
 
 
 @settings(max_examples=100, deadline=None)
-@given(TICKS, st.integers(2, 6), st.integers(1, 6))
-def test_any_history_equals_the_scalar_transcription(ticks: list, window: int, counted: int) -> None:
-    bench = Bench(window, min(counted, window))
+@given(TICKS, st.integers(2, 6), st.integers(1, 6), st.integers(0, 4))
+def test_any_history_equals_the_scalar_transcription(ticks: list, window: int, counted: int, plateau: int) -> None:
+    bench = Bench(window, min(counted, window), min(plateau, window))
     at = 0.0
     for gap, ids, samples in ticks:
         missing = min(gap, window - 1) if at else 0
@@ -160,12 +191,12 @@ def compare(bench: Bench, host: int, entity: int, place: int) -> None:
 @given(st.integers(1, 31), st.integers(1, 40), st.floats(0, 1), st.integers(0, 2**32 - 1))
 def test_order_statistics_of_any_windows(n: int, size: int, invalid: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    windows = np.round(rng.normal(0, 2, (n, size)), 1).astype(np.float32)  # many ties
-    windows[rng.random((n, size)) < invalid] = ABSENT
-    valid = np.count_nonzero(windows < ABSENT, axis=0)
+    windows = np.round(rng.normal(0, 2, (size, n)), 1).astype(np.float32)  # many ties
+    windows[rng.random((size, n)) < invalid] = ABSENT
+    valid = np.count_nonzero(windows < ABSENT, axis=1)
     found = order_statistics(windows.copy(), valid)
     for i in range(size):
-        there = windows[:, i][windows[:, i] < ABSENT].astype(np.float64)
+        there = windows[i][windows[i] < ABSENT].astype(np.float64)
         if not there.size:
             assert all(np.isnan(figure[i]) for figure in found)
             continue
@@ -226,7 +257,7 @@ def test_patterns_choose_metrics() -> None:
 
 def test_every_plane_has_a_figure() -> None:
     assert set(PLANES) == {
-        "cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above",
+        "cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above", "lowest", "highest",
     }  # fmt: skip
 
 

@@ -277,11 +277,12 @@ def test_other_columns_begin_with_their_table(plant: Plant) -> None:
 def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     columns = tuple(Metric(name, "ratio", "counter", 0.0, 1.0, "") for name in ("cpu_iowait_ratio", "cpu_idle_ratio"))
     feeder = Feeder(cluster, resource_set=resource_set_id("host"))
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(inputs=InputsSettings()), report=lambda _text: None)
+    settings = FilterSettings(inputs=InputsSettings(counted=5))
+    worker = Worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
     feeder.push(table(feeder, names(columns, "host")))
     for tick in range(1, 7):
         marks = [[0, codes.STUCK if tick == 6 else 0]]
-        values = np.array([[0.05, 0.045 + tick / 100]])
+        values = np.array([[0.0, 0.045 + tick / 100]])
         feeder.push(feeder.make(values, float(tick), ids=[1], codes=marks, schema=schema_hash(columns)))
     reader, owner = SnapshotReader(cluster), (feeder.host, feeder.resource_set)
     deadline = time.monotonic() + 10.0
@@ -296,9 +297,10 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     assert found is not None
     assert reading is not None
     assert (found.valid, found.counted, found.counted_valid, found.above, found.warming) == (5, 5, 4, 4, True)
-    assert found.median == pytest.approx(0.875)
+    assert found.median == pytest.approx(0.925)
+    assert (found.plateau, found.lowest, found.highest) == (4, pytest.approx(0.905), pytest.approx(0.935))
     assert (reading.code, reading.stale_seconds) == (codes.STUCK, 1.0)
     assert reading.mean is not None
-    assert 0.85 < reading.mean < 0.89
-    assert reading.last == pytest.approx(0.845)
+    assert 0.9 < reading.mean < 0.94
+    assert reading.last == pytest.approx(0.895)
     worker.close()

@@ -27,8 +27,9 @@ from filters.decisions.verdict import ABSTAINS, HOT
 
 
 def method(policy: Policy | None = None, **changes: Any) -> Method:
-    """By ``threshold`` with 0.8, 0.7, 3 of 5, unless ``changes`` say otherwise."""
-    parameters = {"threshold": {"high": 0.8, "low": 0.7, "k": 3, "n": 5}}
+    """By ``threshold`` with 0.8, 0.7, 3 of 5 and no plateau, unless ``changes`` say otherwise."""
+    counted = {"high": 0.8, "low": 0.7, "enter": None, "k": 3, "n": 5, "plateau": None}
+    parameters: dict[str, dict[str, Any]] = {"threshold": counted}
     return method_of(Decisions(**{"policy": policy or Policy(moves_per_host=5), "parameters": parameters, **changes}))
 
 
@@ -147,7 +148,7 @@ def test_a_destination_takes_no_more_at_a_time_than_it_may() -> None:
     one, two = (host(f"hot{i}", [vm(f"v{i}", 2.0, 2), vm(f"w{i}", 5.2, 8)]) for i in (1, 2))
     found = plan(picture(one, two, host("a", cpu=0.0, cores=32.0)), method(Policy(moves_per_host=1)))
     assert moves(found) == [("v1", "hot1", "a")]
-    assert "a: 1 migrations from or to it are in progress or proposed" in reasons(found)["v2"]
+    assert "a: 1 migration from or to it is in progress or proposed" in reasons(found)["v2"]
 
 
 def test_a_vm_that_comes_needs_all_its_memory_and_one_that_leaves_frees_what_it_used() -> None:
@@ -333,7 +334,7 @@ def test_what_two_hosts_report_counts_as_well() -> None:
 def test_the_limit_of_concurrent_moves_counts_those_in_progress() -> None:
     under_way = log(x=Migration("uuid-x", "elsewhere", "hot", 990.0, None, STARTED))
     found = plan(picture(hot_host(), host("idle", cpu=0.0)), method(Policy(moves_per_host=1)), under_way)
-    assert reasons(found)["hot"] == "1 migrations from or to it are in progress or proposed"
+    assert reasons(found)["hot"] == "1 migration from or to it is in progress or proposed"
     assert moves(plan(picture(hot_host(), host("idle", cpu=0.0)), method(Policy(moves_per_host=2)), under_way))
 
 

@@ -29,9 +29,9 @@ def one(found: Reading, **changes: Any) -> Host:
 
 
 def ask(rule: Rule, found: Reading, was_hot: bool = False, **changes: Any) -> Verdict:
-    """The verdict of a rule with its defaults, and of ``threshold`` with 0.8, 0.7, 3 of 5."""
+    """The verdict of a rule with its defaults, and of ``threshold`` with 0.8, 0.7, 3 of 5 and no plateau."""
     if rule is threshold.RULE:
-        changes = {"high": 0.8, "low": 0.7, "k": 3, "n": 5, **changes}
+        changes = {"high": 0.8, "low": 0.7, "k": 3, "n": 5, "enter": None, "plateau": None, **changes}
     return rule.judge(one(found), msgspec.structs.replace(rule.defaults, **changes), was_hot)
 
 
@@ -85,9 +85,68 @@ def test_threshold_may_be_entered_below_high() -> None:
         threshold.Parameters(enter=0.1)
 
 
-@given(histories, loads, st.booleans(), st.integers(0, 5), st.none() | st.floats(0.7, 1.0))
-def test_threshold_is_its_formula(values: list[float], mean: float, was_hot: bool, k: int, enter: float | None) -> None:
-    verdict = ask(threshold.RULE, reading(CPU, values, mean=mean), was_hot, k=k, enter=enter)
+PLATEAU: dict[str, Any] = {"plateau": 4, "plateau_range": 0.06}
+
+
+def test_a_plateau_tells_before_k_of_n_and_before_the_average() -> None:
+    jump = [0.3, 0.3, 0.91, 0.93, 0.95, 0.92]
+    verdict = ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6, **PLATEAU)
+    assert verdict.outcome == HOT
+    assert "the last 4 values of cpu_busy_ratio are above 0.8 and at most 0.04 apart" in verdict.reason
+    assert (value(verdict, "lowest"), value(verdict, "highest"), value(verdict, "plateau")) == (0.91, 0.95, 4.0)
+    assert verdict.excess == pytest.approx(0.91 - 0.8)
+    assert ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6).outcome == NOT_HOT  # no plateau is looked for
+    spike = [0.3, 0.82, 1.0, 1.0, 0.85]  # its ends are covered only in part
+    assert ask(threshold.RULE, reading(CPU, spike, mean=0.5), **PLATEAU).outcome == NOT_HOT
+    low = [0.3, 0.8, 0.81, 0.82, 0.83]  # one is not above 0.8
+    assert ask(threshold.RULE, reading(CPU, low, mean=0.5), **PLATEAU).outcome == NOT_HOT
+    wide = [0.3, 0.875, 0.9375, 0.9375, 0.9375]  # 0.0625 apart
+    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), **PLATEAU).outcome == NOT_HOT
+    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), plateau=4, plateau_range=0.0625).outcome == NOT_HOT
+    assert ask(threshold.RULE, constant(CPU, 1.0), **PLATEAU).outcome == HOT  # a host that is full stays at 1.0
+
+
+def test_a_plateau_holds_an_alarm_that_began_before_the_average_rose() -> None:
+    risen = reading(CPU, [0.1, 0.95, 0.95, 0.95, 0.95, 0.95], mean=0.6)
+    assert ask(threshold.RULE, risen, True, **PLATEAU).outcome == HOT
+    assert ask(threshold.RULE, risen, True).outcome == NOT_HOT
+    over = reading(CPU, [0.95, 0.95, 0.95, 0.95, 0.5], mean=0.69)
+    assert ask(threshold.RULE, over, True, **PLATEAU).outcome == NOT_HOT
+
+
+def test_a_plateau_is_taken_from_the_filter_where_it_keeps_the_same() -> None:
+    kept = reading(CPU, mean=0.5, last=0.9, inputs=inputs(plateau=4, lowest=0.9, highest=0.95))
+    assert ask(threshold.RULE, kept, **PLATEAU).outcome == HOT
+    assert ask(threshold.RULE, kept, plateau=4, plateau_range=0.01).outcome == NOT_HOT
+    other = ask(threshold.RULE, kept, plateau=5, plateau_range=0.06)
+    assert other.outcome == ABSTAINS
+    assert other.reason == (
+        "MISSING: the filter keeps lowest and highest of the last 4 values of cpu_busy_ratio, not of 5: "
+        "[filter.inputs] and the rule must agree"
+    )
+    without = kept._replace(inputs=inputs(above=5, plateau=0))
+    assert ask(threshold.RULE, without, **PLATEAU).outcome == ABSTAINS
+    assert ask(threshold.RULE, without).outcome == NOT_HOT  # nobody asks for it
+    assert ask(threshold.RULE, without._replace(mean=0.9), **PLATEAU).outcome == HOT  # k of n tells without it
+    young = kept._replace(inputs=inputs(valid=3, plateau=4))
+    assert ask(threshold.RULE, young, **PLATEAU).reason == "WARMING: 3 of 4 valid values of cpu_busy_ratio"
+
+
+@given(
+    histories, loads, st.booleans(), st.integers(0, 5), st.none() | st.floats(0.7, 1.0), st.none() | st.integers(1, 8),
+    st.floats(0.0, 0.3),
+)  # fmt: skip
+def test_threshold_is_its_formula(
+    values: list[float],
+    mean: float,
+    was_hot: bool,
+    k: int,
+    enter: float | None,
+    m: int | None,
+    apart: float,
+) -> None:
+    changes = {"k": k, "enter": enter, "plateau": m, "plateau_range": apart}
+    verdict = ask(threshold.RULE, reading(CPU, values, mean=mean), was_hot, **changes)
     if was_hot:
         expected = HOT if mean > 0.7 else NOT_HOT
     elif mean <= (0.8 if enter is None else enter):
@@ -99,7 +158,26 @@ def test_threshold_is_its_formula(values: list[float], mean: float, was_hot: boo
         for each in values[-5:]:
             count += 1 if each > 0.8 else 0
         expected = HOT if count >= k else NOT_HOT
+    if m is not None and len(values) < m:
+        expected = HOT if expected == HOT else ABSTAINS
+    elif m is not None and all(each > 0.8 for each in values[-m:]):
+        expected = HOT if max(values[-m:]) - min(values[-m:]) < apart else expected
     assert verdict.outcome == expected
+
+
+@given(histories, loads, st.booleans(), st.integers(1, 8), st.floats(0.0, 0.3))
+def test_threshold_says_the_same_of_what_the_filter_keeps(
+    values: list[float], mean: float, was_hot: bool, m: int, apart: float
+) -> None:
+    last, lately = values[-5:], values[-m:]
+    known = len(lately) == m
+    kept = inputs(
+        valid=min(30, len(values)), above=sum(each > 0.8 for each in last), counted_valid=len(last), plateau=m,
+        lowest=min(lately) if known else None, highest=max(lately) if known else None, warming=len(values) < 30,
+    )  # fmt: skip
+    there, here = reading(CPU, values, mean=mean), reading(CPU, mean=mean, last=values[-1], inputs=kept)
+    found = [ask(threshold.RULE, each, was_hot, plateau=m, plateau_range=apart) for each in (there, here)]
+    assert found[0] == found[1]
 
 
 # --- Sandpiper ---------------------------------------------------------------------------------------------------

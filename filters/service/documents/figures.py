@@ -21,7 +21,7 @@ INPUTS = "inputs"
 #: What may be asked for of a reading.
 READING = (*FIGURES, UNIT, INPUTS)
 _DIGITS = 7  #: what a float32 has: 0.1, not 0.10000000149011612
-_SMOOTH = frozenset(("threshold", "time_above_seconds", "cusum", "median", "mad", "q1", "q3"))
+_SMOOTH = frozenset(("threshold", "time_above_seconds", "cusum", "median", "mad", "q1", "q3", "lowest", "highest"))
 _VALIDITY = np.array([codes.name_of(code) for code in range(256)], object)
 
 Number = float | UnsetType | None
@@ -46,6 +46,9 @@ class InputsDocument(Struct, frozen=True):
     warming: bool
     counted: int
     counted_valid: int
+    plateau: int
+    lowest: float | None
+    highest: float | None
 
 
 class Reading(Struct, frozen=True):
