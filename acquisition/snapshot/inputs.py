@@ -161,6 +161,11 @@ class RecentTable:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that have recent values."""
+        return tuple(dict.fromkeys(name for layout in self._layouts.values() for name in layout.names))
+
     def series(self, entity: int, metric: str) -> list[Recent]:
         """What is known of one metric of an entity, which may have come and gone."""
         found = []

@@ -48,7 +48,8 @@ def is_moving(host: Host, situation: Situation) -> str | None:
     """As many VMs as may leave and reach it at a time do already."""
     moving = situation.moving.get(host.id, 0)
     limit = situation.policy.moves_per_host
-    return f"{moving} migrations from or to it are in progress or proposed" if moving >= limit else None
+    what = "1 migration from or to it is" if moving == 1 else f"{moving} migrations from or to it are"
+    return f"{what} in progress or proposed" if moving >= limit else None
 
 
 def is_settling(host: Host, situation: Situation) -> str | None:

@@ -127,10 +127,9 @@ def recent_resources(recents: Recents) -> tuple[Resource, ...]:
         require(edition, request)
         block, row = found(edition, request.path["id"])
         owner = (block.host_id, block.set_id)
-        table = edition.tables.get(owner)
-        names = [metric.name for metric in block.metrics] + list(table.metrics if table is not None else ())
-        chosen = [name for name in dict.fromkeys(names) if request.selection.takes_metric(name)]
         rows = recents.read([owner]).get(owner)
+        names = [metric.name for metric in block.metrics] + list(rows.metrics if rows is not None else ())
+        chosen = [name for name in dict.fromkeys(names) if request.selection.takes_metric(name)]
         return encode(recent.recent_answer(edition.snapshot, block, row, rows, chosen))
 
     return (

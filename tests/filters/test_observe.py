@@ -181,7 +181,7 @@ def test_moves_end_to_end(shards: Shards, cluster: Cluster, worker: Worker) -> N
     plan = decided(shards, cluster, tick).plan
     assert plan is not None
     assert not plan.moves
-    assert [each.reason for each in plan.refusals] == ["1 migrations from or to it are in progress or proposed"]
+    assert [each.reason for each in plan.refusals] == ["1 migration from or to it is in progress or proposed"]
 
 
 def query(shards: Shards, *arguments: str) -> int:

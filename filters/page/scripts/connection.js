@@ -44,7 +44,7 @@ function kindOf(state) {
 
 /** Ticks come, but what is in them? */
 function qualityOf(tick) {
-  if (tick.errors.length) return "incomplete";
+  if (tick.errors?.length) return "incomplete";
   return tick.hosts > 0 && tick.current === 0 ? "silent" : "live";
 }
 
@@ -56,7 +56,7 @@ function render(state) {
     trouble: "The service has no current picture.",
     stale: "Stale: no new tick has come.",
     silent: "Stale: no host is current, nothing new comes from any of them.",
-    incomplete: `Incomplete: ${printable(state.tick?.errors.join("; ") ?? "")}.`,
+    incomplete: `Incomplete: ${printable(state.tick?.errors?.join("; ") ?? "")}.`,
   };
   document.body.dataset.connection = kind;
   const banner = byId("banner");

@@ -25,18 +25,27 @@ export function startDecisions(onOpen) {
 
 export function showHot(document) {
   state.hot = document;
+  titleMoves();
   setText(byId("rule"), `rule: ${document.rule.title}`);
-  const unjudged = document.hosts > 0 && document.abstained.length === document.hosts;
-  setText(parts.hotTitle, unjudged ? "Hot hosts: unknown, none can be judged" : count(document.hot.length, "hot host"));
+  setText(parts.hotTitle, unjudged() ? "Hot hosts: unknown, none can be judged" : count(document.hot.length, "hot host"));
   keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
   fill(parts.abstained, document.abstained, (row) => row.id, abstention, "not judged: the rule abstains");
+}
+
+/** Whether there are hosts and the rule abstains on all of them: nothing is known then, which is not 0. */
+const unjudged = () => state.hot?.hosts > 0 && state.hot.abstained.length === state.hot.hosts;
+
+function titleMoves() {
+  if (!state.moves) return;
+  const unknown = state.moves.blind || unjudged();
+  setText(parts.movesTitle, unknown ? "Moves: unknown" : count(state.moves.moves.length, "proposed move"));
 }
 
 export function showMoves(document) {
   state.moves = document;
   parts.blind.hidden = !document.blind;
   setText(parts.blind, document.blind ? `No moves can be proposed: ${document.blind}` : "");
-  setText(parts.movesTitle, document.blind ? "Moves: unknown" : count(document.moves.length, "proposed move"));
+  titleMoves();
   keyed(parts.moves, document.moves.slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
   const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
   fill(parts.refused, document.refused, (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");

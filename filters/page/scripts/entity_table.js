@@ -60,8 +60,8 @@ export class EntityTable {
   update(node, row) {
     const [name, , shadow] = node.firstChild.childNodes;
     setText(name, printable(row.name) || "(no name)");
-    shadow.hidden = !row.shadow;
-    setText(shadow, row.shadow ? "migrating, load is elsewhere" : "");
+    shadow.hidden = !row.shadow && !row.migrating;
+    setText(shadow, row.shadow ? "migrating, load is elsewhere" : row.migrating ? "migrating" : "");
     setAttribute(node, "class", row.id === this.chosen ? "chosen" : "");
     setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
     setText(node.children[1], row.kind);

@@ -23,8 +23,8 @@ Labels = Callable[[Entity], Mapping[str, str]]
 
 class EntityDocument(Struct, frozen=True):
     """One entity. ``stable`` survives a restart or a migration (uuid; HOST:PID), ``epoch`` does not; ``id``
-    is the identity of both. The figures of a ``shadow`` are not the load of its VM, which is elsewhere while it
-    migrates."""
+    is the identity of both. While a VM is ``migrating`` several processes have it; the figures of a ``shadow``
+    are not its load, which is elsewhere."""
 
     id: str
     kind: str
@@ -34,6 +34,7 @@ class EntityDocument(Struct, frozen=True):
     resource_set: str
     labels: dict[str, Any]
     shadow: bool
+    migrating: bool
     readings: dict[str, Reading] | UnsetType = UNSET
 
 
@@ -136,6 +137,7 @@ def _documents(
             block.resource_set,
             dict(labels(members[row])),
             members[row].kind == VM and snapshot.placements.is_shadow(block.host_id, members[row].id),
+            members[row].kind == VM and snapshot.placements.is_migrating(members[row].stable),
             values,
         )
         for row, values in zip(rows, readings, strict=True)

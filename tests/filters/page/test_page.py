@@ -181,6 +181,10 @@ def test_hosts_that_go_silent_are_late_and_down_not_idle(
         page.until(f"{OPTION}.startsWith('busy, CPU late, late')")
         shown(page, "summary", "1 down", 15)
         page.until(f"{OPTION}.startsWith('busy, CPU down, down')")
+        page.press("Enter")  # what it did before it fell silent can still be seen
+        page.until("document.querySelector('.plot canvas') !== null")
+        shown(page, "host", "all counted")
+        shown(page, "decisions", "busy is down")
         assert page.problems == []
 
 
