@@ -188,6 +188,23 @@ def test_hosts_that_go_silent_are_late_and_down_not_idle(
         assert page.problems == []
 
 
+def test_a_vm_that_migrates_is_marked_on_both_hosts(
+    cluster: Cluster, shards: Shards, tmp_path: Path, page: Page
+) -> None:
+    incoming = Guest("web", 0.0, 2, {"incoming": "tcp", "started": "30"})
+    machines = [Machine(cluster, "from", [Guest("web", 2.0, 2)]), Machine(cluster, "to", [incoming])]
+    marks = "[...document.querySelectorAll('#host tbody .badge:not([hidden])')].map(badge => badge.textContent).join()"
+    with Data(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
+        page.open(serving.url)
+        shown(page, "summary", "2 hosts")
+        page.evaluate(f"location.hash = 'host={machines[0].id}'")
+        page.until(f"{marks} === 'migrating'")
+        page.evaluate(f"location.hash = 'host={machines[1].id}'")
+        page.until(f"{marks} === 'migrating, load is elsewhere'")
+        shown(page, "host", "nothing")  # it does not run there
+        assert page.problems == []
+
+
 def test_when_nothing_comes_from_any_host_it_says_so(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
     with Serving(tmp_path, shards.addresses) as serving:
         opened(page, serving)
