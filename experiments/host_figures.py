@@ -1,0 +1,140 @@
+"""The figures of the hosts themselves, beside the VMs that the generators emulate: without them no rule would judge.
+
+Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new.
+
+    python -m experiments.host_figures     (one order and one answer as JSON lines, see ``main``)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import parse_address
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.snapshot.record_arrays import dtype_of
+from acquisition.wire import frame, keys, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.table import Entity, Table
+from experiments.control import Orders, say
+from experiments.workload import host_name, host_number
+from probes.metrics import HOST
+
+_EPOCH = 1
+SET_ID = resource_set_id(HOST.name)
+_SCHEMA = schema_hash(HOST.metrics)
+_MEMORY = float(64 << 30)
+_HEADER = dtype_of(frame.HEADER_FIELDS)
+_NAMES = [metric.name for metric in HOST.metrics]
+_CRC_START = 8
+
+
+class HostFigures:
+    """Sends a frame of every host each second until it is closed; ``hot`` of the hosts are overloaded."""
+
+    def __init__(self, cluster: Cluster, hosts: int, hot: int, seed: int) -> None:
+        self._cluster = cluster
+        layout: Layout = read_layout(cluster)
+        self._keys = [keys.raw(layout.tag_of(host_number(index))) for index in range(hosts)]
+        self._frames = _Frames(hosts, hot, seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._send([_table(index) for index in range(hosts)])
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send no more."""
+        self._stop.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        due = time.time()
+        while not self._stop.wait(max(0.0, due - time.time())):
+            self._send(self._frames.tick(time.time()))
+            due += 1.0
+
+    def _send(self, payloads: list[bytes]) -> None:
+        self._cluster.gather(
+            [(key, ("XADD", key, "*", "f", data)) for key, data in zip(self._keys, payloads, strict=True)]
+        )
+
+
+class _Frames:
+    """The frames of all hosts side by side: what changes from tick to tick is written into them."""
+
+    def __init__(self, hosts: int, hot: int, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self._lowest = np.where(np.arange(hosts) < hot, 0.93, 0.3)
+        self._width = np.where(np.arange(hosts) < hot, 0.04, 0.3)
+        self._sequence = 1
+        joined = b"".join(_frame(index) for index in range(hosts))
+        self._data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(joined), np.uint8).reshape(hosts, -1)
+        self._heads = self._data[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
+        self._values = self._data[:, _HEADER.itemsize + 8 :].view("<f4")
+
+    def tick(self, wall: float) -> list[bytes]:
+        """One frame of every host."""
+        self._sequence += 1
+        busy = self._lowest + self._width * self._random.random(len(self._lowest))
+        known = {
+            "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
+            "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
+        }  # fmt: skip
+        for column, name in enumerate(_NAMES):
+            self._values[:, column] = known.get(name, busy)
+        changes: dict[str, Any] = {
+            "sequence": self._sequence, "made": (self._sequence - 2) * len(_NAMES), "tick": int(wall), "wall": wall,
+            "monotonic": wall,
+        }  # fmt: skip
+        for field, value in changes.items():
+            self._heads[field] = value
+        self._heads["crc"] = [zlib.crc32(row[_CRC_START:].tobytes()) for row in self._data]
+        return [row.tobytes() for row in self._data]
+
+
+def _frame(index: int) -> bytes:
+    return frame.encode(
+        Frame(
+            frame.KIND_SAMPLES, _SCHEMA, host_number(index), SET_ID, 1, len(_NAMES), 1.0, _EPOCH, 2, 1, 0, 0, 0.0, 0.0,
+            np.array([_entity(index).id], "<u8").tobytes(), bytes(4 * len(_NAMES)), b"",
+        )
+    )  # fmt: skip
+
+
+def _table(index: int) -> bytes:
+    wall = time.time()
+    payload = table.encode(Table(host_name(index), HOST.name, 1.0, "emulated", True, HOST.metrics, (_entity(index),)))
+    return frame.encode(
+        Frame(
+            frame.KIND_TABLE, _SCHEMA, host_number(index), SET_ID, 0, 0, 1.0, _EPOCH, 1, 1, 0, int(wall), wall, wall,
+            payload=payload,
+        )
+    )  # fmt: skip
+
+
+def _entity(index: int) -> Entity:
+    name = host_name(index)
+    return Entity(entity_id("host", name, "1"), "host", name, "1", name)
+
+
+def main() -> None:
+    """The order ``{shards, hosts, hot, seed}`` is answered with ``{ready}``; ``{do: "stop"}`` with ``{stopped}``."""
+    orders = Orders()
+    task = orders.wait()
+    cluster = Cluster([parse_address(text) for text in task["shards"]], timeout=10.0)
+    figures = HostFigures(cluster, task["hosts"], task["hot"], task["seed"])
+    say({"ready": True})
+    orders.wait()
+    figures.close()
+    say({"stopped": True})
+
+
+if __name__ == "__main__":
+    main()
