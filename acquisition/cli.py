@@ -149,6 +149,8 @@ def output_failed(error: OSError) -> bool:
 
 
 def _report(message: str, code: int) -> int:
+    """One error; it may name a host or a process, which may call itself anything: nothing moves the cursor."""
+    message = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message)
     with contextlib.suppress(OSError):  # a closed stderr leaves only the exit code
         print(f"shardpulse: error: {message}", file=sys.stderr, flush=True)
     return code

@@ -14,7 +14,7 @@ def quantity(value: float | None, unit: str) -> str:
     if value is None or not math.isfinite(value):
         return ABSENT
     if unit.startswith("bytes"):
-        return f"{_scaled(value, 1024, _BINARY, ' ')}{unit[len('bytes') :]}"
+        return f"{_scaled(value, 1024, _BINARY, ' ')}{printable(unit[len('bytes') :])}"
     if abs(value) >= 10_000:
         return _scaled(value, 1000, _DECIMAL, "")
     if unit in ("ratio", "cores"):

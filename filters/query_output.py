@@ -131,7 +131,7 @@ def _cells(row: Row) -> list[str]:
     return [
         printable(row.host), printable(row.resource_set), printable(row.entity), printable(row.stable) or ABSENT,
         printable(row.metric), exact(row.mean), exact(row.deviation), exact(row.trend), exact(row.last),
-        row.unit or ABSENT, row.validity, age, stale, str(row.tick),
+        printable(row.unit) or ABSENT, row.validity, age, stale, str(row.tick),
         f"{row.state},{row.placement}" if row.placement else row.state,
     ]  # fmt: skip
 

@@ -39,6 +39,7 @@ from filters.decisions.observe import HOST_SET, observe
 from filters.decisions.picture import Picture
 from filters.decisions.rule import Rule
 from filters.decisions.sources import inputs_of
+from filters.quantities import printable
 from filters.query_options import add_common, repeat
 
 HOT = "hot"
@@ -144,7 +145,7 @@ def _answer(asked: _Asked, out: TextIO) -> int:
         out.write(msgspec.json.encode(document).decode() + "\n")
     else:
         lines = hot_lines(decided, every) if asked.question == HOT else move_lines(decided)
-        out.writelines(f"{line}\n" for line in lines)
+        out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
     return EXIT_UNAVAILABLE if decided.picture.errors or decided.blind else EXIT_OK
 
