@@ -172,7 +172,7 @@ class SnapshotReader:
         layout, positions = self._prepare()
         found, errors = positions.read(self.cluster)
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        return self._judge(reading, _begin(found.items()), takes, due, errors, {})
+        return self._judge(reading, _begin(found.items()), takes, due, errors)
 
     def _judge(
         self,
