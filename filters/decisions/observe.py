@@ -141,11 +141,16 @@ class _Vms(Sequence[Vm]):
 
 
 def _observed(block: Block, readings: Mapping[str, Reading]) -> float | None:
-    """Since when its windows fill, by the clock of its own host; None where the filter does not tell."""
+    """Since when its windows fill, by the clock of its own host; None where the filter does not tell.
+
+    That clock may have been set meanwhile: ticks say how long it is at most while its window fills, and at least after.
+    """
     reading = readings.get(capacity.CPU_CORES)
     if reading is None or reading.inputs is None or not block.wall:
         return None
-    return max(0.0, block.wall - reading.inputs.since)
+    inputs, window = reading.inputs, reading.inputs.window * reading.interval
+    seconds = max(0.0, block.wall - inputs.since)
+    return min(seconds, window) if inputs.warming else max(seconds, window)
 
 
 def _transits(placement: Placement) -> Iterator[Transit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from data_center import AHEAD, GIB, HOST_METRICS, TICKS, Guest, Machine, run, sm
 
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
+from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
@@ -52,11 +54,25 @@ def host_of(seen: Picture, name: str) -> Host:
 
 
 def small(cluster: Cluster) -> list[Machine]:
-    """hot: 7.2 of 8 cores; calm: 2 cores."""
+    """hot: 7.6 of 8 cores; calm: 2 cores."""
     return [
-        Machine(cluster, "hot", [Guest("a", 2.0, 4), Guest("b", 2.4, 2), Guest("c", 2.8, 16)]),
+        Machine(cluster, "hot", [Guest("a", 2.0, 4), Guest("b", 2.4, 2), Guest("c", 3.2, 16)]),
         Machine(cluster, "calm", [Guest("d", 2.0, 8, {"anti_affinity": "db"})]),
     ]
+
+
+def test_a_clock_that_was_set_makes_no_vm_young_or_old(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    hot, calm = small(cluster)
+    hot.clock_ahead = 3600.0  # it began an hour ahead, and was set right after forty ticks
+    last = int(time.time())
+    for machine in (hot, calm):
+        machine.send_tables(last - 48.5)
+        for tick in range(last - 49, last + 1):
+            hot.clock_ahead = 3600.0 if tick < last - 9 else 0.0
+            machine.send(tick + 0.5)
+    smooth(worker, [hot, calm], last)
+    vms = host_of(see(shards, last), "hot").vms
+    assert [vm.observed_seconds for vm in vms] == [30.0] * 3  # its window is full, which takes so long
 
 
 def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker: Worker) -> None:
@@ -68,13 +84,14 @@ def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker:
     assert hot.state == "current"
     assert age == pytest.approx(1.1, abs=0.6)  # sampled half a second ahead of the clock of the filter, or not
     cpu = hot.readings[CPU]
-    assert (cpu.mean, cpu.last) == (pytest.approx(0.9), pytest.approx(0.9))
+    assert (cpu.mean, cpu.last) == (pytest.approx(0.95), pytest.approx(0.95))
     assert (cpu.validity, cpu.stale_seconds, cpu.age_seconds) == ("VALID", 0.0, age)
     assert hot.readings[MEMORY].mean == pytest.approx(11 / 64)
     assert hot.readings[NETWORK].mean == pytest.approx(2e6 / 1.25e9)
     assert cpu.inputs is not None
     assert not cpu.inputs.warming
-    assert cpu.inputs.above == cpu.inputs.counted == 5
+    assert cpu.inputs.above == cpu.inputs.counted == Inputs().counted
+    assert (cpu.inputs.plateau, cpu.inputs.lowest) == (Inputs().plateau, pytest.approx(0.95))
     assert [vm.name for vm in hot.vms] == ["a", "b", "c"]
     vm = hot.vms[0]
     assert (vm.id, vm.host, vm.kind) == ("uuid-a", hot.id, "vm")
@@ -91,7 +108,7 @@ def test_ratios_are_made_of_the_averages_where_the_filter_keeps_no_inputs(shards
     tick = run(worker, small(cluster))
     worker.close()
     hot = host_of(see(shards, tick), "hot")
-    assert hot.readings[CPU].mean == pytest.approx(0.9)
+    assert hot.readings[CPU].mean == pytest.approx(0.95)
     assert hot.readings[MEMORY].mean == pytest.approx(11 / 64)
     assert hot.readings[NETWORK].mean == pytest.approx(2e6 / 1.25e9)
     assert hot.readings[CPU].inputs is None
@@ -195,7 +212,7 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, worker: Worker, 
     assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
     assert "2 hosts: 1 hot, 0 unknown" in text
     assert "HOT      hot · age " in text
-    assert "cpu_busy_ratio mean = 0.900 ratio · VALID · age " in text
+    assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
     assert "calm" not in text
 
     assert query(shards, "moves", "--grace", "0") == 0
