@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from acquisition.config.settings import Settings
 from filters.decisions.method import method_of
 from filters.exposition import CLASSIC, OPENMETRICS, Options
+from filters.garbage import Sweeper
 from filters.service import parameters
 from filters.service.access import Access
 from filters.service.answer import Answer, send_answer
@@ -43,6 +45,8 @@ from filters.service.stream_endpoint import StreamEndpoint
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
+#: TLS and other libraries may leave a cycle for each connection: they are looked for so often, in one pause.
+_WHOLE_SWEEP_SECONDS = 3600.0
 _GET = ("GET",)
 _TEXT = {"schema": {"type": "string"}}
 _LAST_EVENT = {
@@ -83,6 +87,7 @@ class Service:
             *decision_resources(settings, self.recents, labels),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sweeper: Sweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self._resources if resource.topic}
         topics = Parameter("topic", f"what to be told of (default: {TICK})", (TICK, *self._bodies))
         self.description = encode(document(self._operations(topics), bool(access.token)))
@@ -127,6 +132,7 @@ class Service:
 
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._sweeper = Sweeper(_WHOLE_SWEEP_SECONDS)
         sys.setswitchinterval(_SWITCH_SECONDS)
         self.reading.start()
 
@@ -146,6 +152,8 @@ class Service:
                 self._body(resource, edition)
         self.newest.publish(edition)
         self._in_loop(self.hub.tell, events_of(edition, self.hub.topics, self._bodies))
+        if self._sweeper is not None:
+            self._sweeper.turn(time.monotonic())
 
     def _trouble(self) -> None:
         piece = event("trouble", self.newest.problem().body(), None)

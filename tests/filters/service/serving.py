@@ -66,13 +66,20 @@ class Feeding:
 class Serving:
     """A service in a process of its own, on a free port."""
 
-    def __init__(self, directory: Path, addresses: Sequence[object], serve: str = "", scheme: str = "http") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        addresses: Sequence[object],
+        serve: str = "",
+        scheme: str = "http",
+        program: Sequence[str] = ("-m", "acquisition"),
+    ) -> None:
         config = directory / "shardpulse.toml"
         listed = ", ".join(f'"{address}"' for address in addresses)
         config.write_text(
             f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n{serve}"
         )
-        command = [sys.executable, "-m", "acquisition", "serve", "--config", str(config)]
+        command = [sys.executable, *program, "serve", "--config", str(config)]
         self.log = directory / "serve.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

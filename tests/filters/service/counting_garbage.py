@@ -1,0 +1,25 @@
+"""The command ``shardpulse`` without a collector: SIGUSR1 counts what is garbage in cycles, on stderr."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections import Counter
+
+from acquisition.cli import main
+
+
+def count(*_: object) -> None:
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    found = gc.collect()
+    gc.set_debug(0)
+    kinds = Counter(type(each).__qualname__ for each in gc.garbage)
+    gc.garbage.clear()
+    print("garbage", found, kinds.most_common(10), file=sys.stderr, flush=True)
+
+
+gc.disable()
+gc.freeze = lambda: None  # what is set aside would not be counted
+signal.signal(signal.SIGUSR1, count)
+sys.exit(main(sys.argv[1:]))

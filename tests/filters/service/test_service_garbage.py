@@ -1,0 +1,80 @@
+"""The service sets memory aside from Python's collector, whose pauses would stall answers: so it makes no cycles."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serving import PATIENCE, Events, Feeding, Serving
+
+from acquisition.link.cluster import write_layout
+from acquisition.shards.launch import Shards
+from acquisition.wire.keys import DEFAULT_PARTITIONS
+from filters.garbage import Sweeper
+
+PROGRAM = Path(__file__).with_name("counting_garbage.py")
+#: Of a count: the collector's own frame of mind, and the first use of a module.
+_A_FEW = 40
+
+
+@pytest.fixture
+def service(shards: Shards, tmp_path: Path) -> Iterator[Serving]:
+    cluster = shards.connect()
+    write_layout(cluster, DEFAULT_PARTITIONS)
+    root = str(Path(__file__).parents[3])
+    with Feeding(cluster), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", root)
+        with Serving(tmp_path, shards.addresses, program=(str(PROGRAM),)) as serving:
+            yield serving.ready()
+    cluster.close()
+
+
+def garbage(service: Serving, counts: int) -> int:
+    """The ``counts``-th count."""
+    os.kill(service.process.pid, signal.SIGUSR1)
+    deadline = time.monotonic() + PATIENCE
+    while len(found := re.findall(r"^garbage (\d+) .*", service.log.read_text(), re.MULTILINE)) < counts:
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.02)
+    return int(found[-1])
+
+
+def test_neither_ticks_nor_clients_leave_cycles(service: Serving) -> None:
+    garbage(service, 1)
+    for number in range(25):
+        service.ask("/v1/hot")
+        service.ask(f"/v1/hosts?fields=mean&host=web{'*' * (number % 8 + 1)}")
+        service.ask("/v1/snapshot?reading=latest")
+        service.ask("/metrics")
+        service.ask("/v1/status")
+        service.ask("/v1/nothing")
+        service.ask("/v1/hosts?unknown=1")
+        service.ask("/v1/hosts?host=nobody")
+        service.raw(b"GET nonsense\r\n\r\n", 1.0)
+        with socket.create_connection(("127.0.0.1", service.port)) as idle:
+            idle.sendall(b"GET /v1/hot HTTP/1.1\r\nHost: local")
+        if number % 5 == 0:
+            stream = Events(service)
+            assert stream.next()["event"] == "tick"
+            stream.close()
+    time.sleep(1.2)  # one more tick
+    assert garbage(service, 2) <= _A_FEW, service.log.read_text()
+
+
+def test_a_whole_sweep_takes_what_was_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gc
+
+    done: list[str] = []
+    for name in ("collect", "freeze", "unfreeze", "disable"):
+        monkeypatch.setattr(gc, name, lambda *given, name=name: done.append(f"{name}{given or ''}"))
+    sweeper = Sweeper(100.0)
+    for now in (1000.0, 1005.0, 1050.0, 1100.0, 1150.0):
+        sweeper.turn(now)
+    partly = ["collect(0,)", "freeze"]
+    assert done == ["disable", *partly, *partly, "unfreeze", "collect", "freeze", *partly]
