@@ -13,7 +13,7 @@ _METRICS = (
     "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
 )  # fmt: skip
 DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
-DEFAULT_COUNTED = 6
+DEFAULT_COUNTED = 8
 DEFAULT_PLATEAU = 4
 DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
 

@@ -43,7 +43,7 @@ class Parameters(OneMetric, frozen=True):
 
     high: Share = _KEPT.thresholds[f"host.{CPU}"]
     low: Share = 0.8
-    k: Annotated[int, Meta(ge=0, le=120)] = 5
+    k: Annotated[int, Meta(ge=0, le=120)] = 6
     n: Window = _KEPT.counted
     enter: Share | None = 0.8
     plateau: Window | None = _KEPT.plateau or None

@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # the helpers of the tests of t
 
 from data_center import Guest, Machine
 
+from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from filters.inputs.plan import InputsSettings
@@ -94,7 +95,7 @@ def test_inputs_places_and_recent_values(service: Serving) -> None:
     busy = service.ask("/v1/hosts/busy").json["host"]
     reading = busy["readings"]["cpu_busy_ratio"]
     assert reading["mean"] == pytest.approx(7.5 / 8, abs=1e-3)
-    assert (reading["inputs"]["warming"], reading["inputs"]["above"]) == (False, 5)
+    assert (reading["inputs"]["warming"], reading["inputs"]["above"]) == (False, Inputs().counted)
     database = next(entity for entity in busy["entities"] if entity["name"] == "database")
     assert (database["shadow"], database["readings"]["memory_resident_bytes"]["inputs"]) == (False, None)
     found = service.ask(f"/v1/entities/{database['id']}").json
