@@ -11,8 +11,9 @@ from pathlib import Path
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
 from experiments import machine
 from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, traces, training
+from experiments.decisions.default import RULE
 from experiments.decisions.synthetic import Size
-from experiments.decisions.watch import WATCHES
+from experiments.decisions.watch import WATCHES, Watch
 from filters.decisions.rules import REGISTRY
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -35,7 +36,7 @@ examples:
   python -m experiments.decisions --record FILE --seconds 3600
       an hour of real programs as our own probe sees them (keeps the machine busy)
   python -m experiments.decisions --train
-      choose the parameters again; writes frozen.json
+      choose the parameters again; writes frozen.json (with --rule and --watch only theirs, the others stay)
 
 exit codes: 0 done and the targets are met, 1 a target is missed, 2 wrong options, 65 a file is not
 what it should be, 66 a file cannot be read, 69 the probe failed, 73 a file cannot be written"""
@@ -62,10 +63,11 @@ def _record(given: argparse.Namespace) -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
-    lessons = training.lessons(_size(given))
+    watches, rules = _chosen(given)
     found = {}
-    for watch in WATCHES:
-        for rule in REGISTRY:
+    for rule in rules:
+        lessons = training.lessons(_size(given), seeds.TRAINING + (seeds.MORE_NOISE if rule == RULE else ()))
+        for watch in watches:
             choice = training.train(watch, rule, lessons)
             if choice is not None:
                 found[watch, rule] = choice
@@ -80,8 +82,7 @@ def _run(given: argparse.Namespace, argv: list[str]) -> int:
         tuple(given.seed) if given.seed else seeds.TEST,
         [day for path in given.traces for day in traces.read_days(path)],
         recording.read(given.recording) if given.recording else None,
-        tuple(watch for watch in WATCHES if not given.watch or watch.name in given.watch),
-        tuple(rule for rule in REGISTRY if not given.rule or rule in given.rule),
+        *_chosen(given),
     )
     began = time.monotonic()
     found = campaign.run(task, frozen.read(given.frozen), _say)
@@ -101,6 +102,11 @@ def _run(given: argparse.Namespace, argv: list[str]) -> int:
         report.write(document)
     print(json.dumps(document) if given.json else report.summary(document))
     return EXIT_FAILURE if document["failures"] else EXIT_OK
+
+
+def _chosen(given: argparse.Namespace) -> tuple[tuple[Watch, ...], tuple[str, ...]]:
+    watches = tuple(watch for watch in WATCHES if not given.watch or watch.name in given.watch)
+    return watches, tuple(rule for rule in REGISTRY if not given.rule or rule in given.rule)
 
 
 def _without_directory(word: str) -> str:
@@ -151,7 +157,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         wrong = [each for each in getattr(given, name) if each not in known]
         if wrong:
             raise UsageError(f"--{name} {wrong[0]!r} is none of {', '.join(known)}")
-    forbidden = [seed for seed in given.seed if seed in seeds.TRAINING and not given.record]
+    known_seeds = seeds.TRAINING + seeds.MORE_NOISE
+    forbidden = [seed for seed in given.seed if seed in known_seeds and not given.record]
     if forbidden:
         raise UsageError(f"--seed {forbidden[0]} is a training seed: parameters have seen it")
     return given

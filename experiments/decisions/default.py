@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-WATCH = "EMA 4 s"
+WATCH = "EMA 5 s"
 RULE = "threshold"

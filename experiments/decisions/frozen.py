@@ -10,33 +10,39 @@ import msgspec
 
 from experiments.decisions import seeds
 from experiments.decisions.training import Choice
-from experiments.decisions.watch import Watch
+from experiments.decisions.watch import WATCHES, Watch
 from filters.decisions.rules import REGISTRY
 
 FILE = Path(__file__).with_name("frozen.json")
 
 
 def write(choices: dict[tuple[Watch, str], Choice], path: Path = FILE) -> None:
-    """Write all choices, sorted by way of watching and rule."""
+    """Write the choices, sorted by way of watching and rule; those of the file that are not among them stay."""
+    before = json.loads(path.read_text())["choices"] if path.exists() else []
+    entries = {(each["watch"], each["rule"]): each for each in before}
+    entries |= {(watch.name, rule): _entry(watch, rule, choice) for (watch, rule), choice in choices.items()}
+    order = [(watch.name, rule) for watch in WATCHES for rule in REGISTRY]
     document = {
         "training_seeds": seeds.TRAINING,
-        "choices": [
-            {
-                "watch": watch.name,
-                "rule": rule,
-                "parameters": msgspec.to_builtins(choice.parameters),
-                "training": {
-                    "false_alarms": choice.false_alarms,
-                    "host_hours": choice.host_hours,
-                    "mean_delay_seconds": choice.seconds,
-                    "step_p95_seconds": choice.step_seconds,
-                    "repeated_alarms_per_noisy_step": choice.repeated,
-                },
-            }
-            for (watch, rule), choice in choices.items()
-        ],
+        "more_noise_of_the_default_rule": seeds.MORE_NOISE,
+        "choices": [entries[name] for name in order if name in entries],
     }
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _entry(watch: Watch, rule: str, choice: Choice) -> dict[str, Any]:
+    return {
+        "watch": watch.name,
+        "rule": rule,
+        "parameters": msgspec.to_builtins(choice.parameters),
+        "training": {
+            "false_alarms": choice.false_alarms,
+            "host_hours": choice.host_hours,
+            "mean_delay_seconds": choice.seconds,
+            "step_p95_seconds": choice.step_seconds,
+            "repeated_alarms_per_noisy_step": choice.repeated,
+        },
+    }
 
 
 def read(path: Path = FILE) -> dict[tuple[str, str], Any]:

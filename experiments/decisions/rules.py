@@ -44,13 +44,33 @@ def _verdicts(hot: Bools, abstains: Bools, excess: Doubles) -> Verdicts:
 def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bools) -> Verdicts:
     """filters.decisions.rules.threshold."""
     level = _level(monitor, parameters)
-    above = (monitor.recent[:, -parameters.n :] > parameters.high).sum(1) if parameters.k else 0
     enter = parameters.high if parameters.enter is None else parameters.enter
     rises = level > enter
-    hot = np.where(was_hot, level > parameters.low, rises & (above >= parameters.k))
     warming = ~was_hot & rises & (monitor.count < parameters.n) & (parameters.k > 0)
-    limit = np.where(was_hot, parameters.low, enter)
-    return _verdicts(hot, _unusable(monitor, parameters) | warming, level - limit)
+    if parameters.k:
+        rises = rises & (_above(monitor, parameters.high, parameters.n) >= parameters.k)
+    hot = np.where(was_hot, level > parameters.low, rises & ~warming)
+    excess = level - np.where(was_hot, parameters.low, enter)
+    if parameters.plateau is not None:
+        lowest, highest = _extremes(monitor, parameters.plateau)
+        known = monitor.count >= parameters.plateau
+        flat = known & (lowest > parameters.high) & (highest - lowest < parameters.plateau_range)
+        excess = np.where(flat & ~hot, lowest - parameters.high, excess)
+        warming = (warming | ~known) & ~hot & ~flat
+        hot = hot | flat
+    return _verdicts(hot, _unusable(monitor, parameters) | warming, excess)
+
+
+def _above(monitor: Monitor, high: float, count: int) -> Doubles:
+    """How many (H,) of the last ``count`` values exceed ``high``; those that never were do not."""
+    return monitor.figure(("above", high, count), lambda: (monitor.recent[:, -count:] > high).sum(1))
+
+
+def _extremes(monitor: Monitor, count: int) -> tuple[Doubles, Doubles]:
+    """Lowest and highest (H,) of the last ``count`` values; NaN where there were fewer."""
+    values = monitor.recent[:, -count:]
+    lowest = monitor.figure(("lowest", count), lambda: values.min(1))
+    return lowest, monitor.figure(("highest", count), lambda: values.max(1))
 
 
 def by_sandpiper(monitor: Monitor, parameters: sandpiper.Parameters, _was_hot: Bools) -> Verdicts:
@@ -153,7 +173,7 @@ RULES: dict[str, Judge] = {
 
 def window_of(parameters: Any) -> int:
     """How many values a rule with these parameters looks at."""
-    return int(max(getattr(parameters, "window", 0), getattr(parameters, "n", 0)))
+    return int(max(getattr(parameters, name, None) or 0 for name in ("window", "n", "plateau")))
 
 
 def drifts_of(every: list[Any]) -> tuple[float, ...]:

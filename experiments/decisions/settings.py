@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from experiments.decisions.truth import HEALTHY
 from experiments.decisions.watch import Watch
 from filters.decisions.picture import CPU
 from filters.decisions.rules import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
@@ -16,10 +17,13 @@ _COUNTS = {
     10: ((1, 1), (2, 2), (2, 3)),
     300: ((1, 1),),
 }
+_COUNTS_BESIDE_PLATEAU = ((5, 6), (6, 8))  #: (k, n) of what a plateau does not tell
 _WINDOWS = {1: (10, 30, 60), 10: (12, 30), 300: (12,)}
 _HYSTERESIS = 0.05
-_ENTERS = (0.06, 0.12)  #: below ``high``: what the average must have reached while raw values tell
-_LOWEST = 0.78  #: an alarm that stood below that would stand on a healthy host
+_ENTERS = (0.06, 0.08, 0.1)  #: below ``high``: what the average must have reached while raw values tell
+_PLATEAU = 4  #: as many whole samples as five seconds hold, wherever between two of them a load rises
+_RANGES = (0.06, 0.07, 0.08)
+_LOWEST = HEALTHY  #: an alarm that stood below that would stand on a healthy host
 
 
 def grid(watch: Watch, rule: str) -> list[Any]:
@@ -31,11 +35,28 @@ def grid(watch: Watch, rule: str) -> list[Any]:
 def _threshold(watch: Watch, common: dict[str, Any]) -> Iterator[Any]:
     highs = (0.8, 0.82, 0.84, 0.86, 0.88, 0.9) if watch.interval > 1 else (0.8, 0.84, 0.86, 0.88, 0.9)
     for high, (k, n) in product(highs, _COUNTS[watch.interval]):
-        yield threshold.Parameters(**common, high=high, low=round(high - _HYSTERESIS, 3), k=k, n=n)
-        enters = [round(high - lower, 3) for lower in _ENTERS] if watch.smoothed and k > 1 else []
-        for enter in enters:
-            if enter >= _LOWEST:
-                yield threshold.Parameters(**common, high=high, low=enter, k=k, n=n, enter=enter)
+        counted = common | {"high": high, "k": k, "n": n, "plateau": None}
+        yield threshold.Parameters(**counted, low=round(high - _HYSTERESIS, 3), enter=None)
+        for enter in _enters(watch, high) if k > 1 else ():
+            yield threshold.Parameters(**counted, low=enter, enter=enter)
+    yield from _with_plateau(watch, common)
+
+
+def _with_plateau(watch: Watch, common: dict[str, Any]) -> Iterator[Any]:
+    """The same with a plateau, of values of one second: four longer ones last too long."""
+    if watch.interval > 1:
+        return
+    for high, (k, n), apart in product((0.86, 0.88, 0.9), _COUNTS_BESIDE_PLATEAU, _RANGES):
+        counted = common | {"high": high, "k": k, "n": n, "plateau": _PLATEAU, "plateau_range": apart}
+        if not watch.smoothed:
+            yield threshold.Parameters(**counted, low=round(high - _HYSTERESIS, 3), enter=None)
+        for enter in _enters(watch, high):
+            yield threshold.Parameters(**counted, low=enter, enter=enter)
+
+
+def _enters(watch: Watch, high: float) -> list[float]:
+    enters = [round(high - lower, 3) for lower in _ENTERS] if watch.smoothed else []
+    return [enter for enter in enters if enter >= _LOWEST]
 
 
 def _sandpiper(watch: Watch, common: dict[str, Any]) -> Iterator[Any]:

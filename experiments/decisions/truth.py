@@ -49,10 +49,27 @@ def overloads(level: Floats) -> list[Overload]:
     ]
 
 
+class Truth(NamedTuple):
+    """What a rule should say: the overloads, and where (T, H) an alarm is false."""
+
+    overloads: list[Overload]
+    healthy: Bools
+
+
+def truth_of(level: Floats) -> Truth:
+    """The truth about the sustained level (T, H) of hosts."""
+    return Truth(overloads(level), _healthy(level))
+
+
 def judge(hot: Bools, level: Floats) -> Worth:
-    """What the verdicts (T, H) of a rule are worth. A verdict of tick t is had at t + 1, when t was sampled."""
+    """What the verdicts (T, H) of a rule are worth."""
+    return judge_by(hot, truth_of(level))
+
+
+def judge_by(hot: Bools, truth: Truth) -> Worth:
+    """The same where the truth is known already. A verdict of tick t is had at t + 1, when t was sampled."""
     delays, missed = [], 0
-    for each in overloads(level):
+    for each in truth.overloads:
         told = np.flatnonzero(hot[each.first : each.last + 1, each.host])
         if len(told) == 0:
             missed += 1
@@ -60,7 +77,7 @@ def judge(hot: Bools, level: Floats) -> Worth:
             early = each.first > 0 and told[0] == 0 and hot[each.first - 1, each.host]
             delays.append(0.0 if early else each.first + float(told[0]) + 1.0 - each.start)
     begun = rising(hot)
-    false = begun & _healthy(level)
+    false = begun & truth.healthy
     return Worth(np.asarray(delays), missed, int(false.sum()), int(begun.sum()), hot.size / 3600.0)
 
 

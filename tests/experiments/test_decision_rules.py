@@ -3,6 +3,7 @@
 import math
 import random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -95,11 +96,11 @@ def test_equal_to_the_pure_rule(rule, watch):
 
 
 def test_the_threshold_may_be_entered_below_high():
-    parameters = threshold.Parameters(high=0.9, low=0.8, k=2, n=2, enter=0.8)
+    parameters = threshold.Parameters(high=0.9, low=0.8, k=2, n=2, enter=0.8, plateau=None)
     reading = Reading(CPU, mean=0.82, last=0.95, validity="VALID", stale_seconds=0.0, recent=(0.95, 0.95), interval=1.0)
     host = Host("1", "h1", readings={CPU: reading})
     assert threshold.judge(host, parameters).outcome == HOT
-    assert threshold.judge(host, threshold.Parameters(high=0.9, low=0.8, k=2, n=2)).outcome == NOT_HOT
+    assert threshold.judge(host, msgspec.structs.replace(parameters, enter=None)).outcome == NOT_HOT
     cooler = host._replace(readings={CPU: reading._replace(mean=0.8)})
     assert threshold.judge(cooler, parameters, True).outcome == NOT_HOT
     with pytest.raises(ValueError, match="enter"):
