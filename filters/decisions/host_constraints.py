@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from filters.decisions import capacity, labels, projection
-from filters.decisions.picture import CURRENT, Host, Vm
+from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 from filters.decisions.situation import Situation
 from filters.decisions.verdict import ABSTAINS, HOT
 
@@ -104,10 +104,18 @@ def lacks_room(host: Host, vm: Vm, situation: Situation) -> str | None:
 
 def would_be_hot(host: Host, vm: Vm, situation: Situation) -> str | None:
     """The rule would call the host hot with the VM, or could not tell."""
+    missing = [each for each in situation.parameters.watched if _is_unknown(vm, host, each)]
+    if missing:
+        return f"MISSING: {missing[0]} of the VM, which the rule looks at"
     verdict = situation.rule.judge(projection.loaded(host, vm), situation.parameters, False)
     if verdict.outcome == HOT:
         return f"it would become hot: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome == ABSTAINS else None
+
+
+def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
+    """Whether nobody knows by how much a VM would change a metric of the host that it changes."""
+    return metric in (CPU, MEMORY, NETWORK) and capacity.share(vm, host, metric) is None
 
 
 #: What does not change while a plan is made; ``is_moving`` does, and is asked anew for every proposal.

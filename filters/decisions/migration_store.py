@@ -7,13 +7,14 @@ are judged by their order in the stream, the same by every reader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from acquisition.errors import DataError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
-from filters.decisions.migrations import Migrations, Report, append
+from filters.decisions.migrations import Migrations, Report, append, replay
 from filters.decisions.policy import Policy
 
 _KEEP_ENTRIES = 20_000
@@ -35,10 +36,9 @@ def read(cluster: Cluster, policy: Policy) -> Log:
     now = _now(cluster)
     seconds = policy.migration_seconds + max(policy.cool_down_seconds, policy.settle_seconds)
     entries = cluster.call(keys.MIGRATIONS, "XRANGE", keys.MIGRATIONS, max(0, int((now - seconds) * 1000)), "+")
-    log = Log(Migrations(given_up_seconds=policy.migration_seconds), now)
-    for entry, fields in entries:
-        log = _take(log, entry.decode(), fields)
-    return log
+    said, broken = _reports(entries)
+    migrations, problems = replay(said, policy.migration_seconds)
+    return Log(migrations, now, (*broken, *problems))
 
 
 def report(cluster: Cluster, said: Report, policy: Policy) -> Log:
@@ -68,14 +68,16 @@ def _now(cluster: Cluster) -> float:
     return int(reply[0]) + int(reply[1]) / 1e6
 
 
-def _take(log: Log, entry: str, fields: list[Any]) -> Log:
-    """The log with one more entry."""
-    at = int(entry.partition("-")[0]) / 1000.0
-    try:
-        found = {name.decode(): value.decode() for name, value in zip(fields[::2], fields[1::2], strict=True)}
-        said = Report(**{name: found[name] for name in _FIELDS})
-    except (KeyError, UnicodeDecodeError, ValueError, TypeError):
-        return log._replace(problems=(*log.problems, f"{entry}: no report of a migration"))
-    state, problem = append(log.migrations, said, at)
-    problems = (*log.problems, f"{entry}: {problem}") if problem else log.problems
-    return log._replace(migrations=state, problems=problems)
+def _reports(entries: Sequence[Any]) -> tuple[list[tuple[str, Report, float]], list[str]]:
+    """The entries of the stream as (id, report, time), and those that are no reports."""
+    found, broken = list[tuple[str, Report, float]](), list[str]()
+    for entry, fields in entries:
+        name = entry.decode()
+        try:
+            known = {key.decode(): value.decode() for key, value in zip(fields[::2], fields[1::2], strict=True)}
+            said = Report(**{field: known[field] for field in _FIELDS})
+        except (KeyError, UnicodeDecodeError, ValueError, TypeError):
+            broken.append(f"{name}: no report of a migration")
+            continue
+        found.append((name, said, int(name.partition("-")[0]) / 1000.0))
+    return found, broken

@@ -8,7 +8,7 @@ in progress. Times are those of the log's own clock (the shard that keeps it), n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 STARTED = "started"
@@ -85,27 +85,47 @@ class Migrations(NamedTuple):
 
 
 def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, str]:
-    """The state after a report that came at ``at`` (seconds), and what is wrong with the report.
+    """The state after a report that came at ``at`` (seconds), and what is wrong with the report; the same
+    state where it changes nothing, see ``follows``."""
+    made, problem = follows(state, report, at)
+    return (state if made is None else state._replace(newest={**state.newest, made.vm: made})), problem
 
-    A report that contradicts the log leaves the state as it is. One that repeats what is known does too,
-    and nothing is wrong with it: a scheduler whose request was cut off may send it again.
+
+def replay(reports: Iterable[tuple[str, Report, float]], given_up_seconds: float) -> tuple[Migrations, tuple[str, ...]]:
+    """The state after all reports, (name, report, time) in order, and what is wrong with them, by name."""
+    newest: dict[str, Migration] = {}
+    state, problems = Migrations(newest, given_up_seconds), list[str]()
+    for name, report, at in reports:
+        made, problem = follows(state, report, at)
+        if made is not None:
+            newest[made.vm] = made
+        elif problem:
+            problems.append(f"{name}: {problem}")
+    return state, tuple(problems)
+
+
+def follows(state: Migrations, report: Report, at: float) -> tuple[Migration | None, str]:
+    """The migration that is new with a report, and what is wrong with the report.
+
+    There is none where the report contradicts the log, nor where it repeats what is known, and nothing
+    is wrong with that: a scheduler whose request was cut off may send it again.
     """
     problem = _nonsense(report)
     if problem:
-        return state, problem
+        return None, problem
     newest = state.newest.get(report.vm)
     open_now = newest is not None and state._lasts(newest, at)
     if report.phase == STARTED:
         if newest is not None and open_now:
-            return state, "" if _same_way(newest, report) else _contradiction(newest, "is migrating already")
-        return _put(state, Migration(*report[:3], at, None, STARTED, report.reason)), ""
+            return None, "" if _same_way(newest, report) else _contradiction(newest, "is migrating already")
+        return Migration(*report[:3], at, None, STARTED, report.reason), ""
     if newest is not None and open_now:
         if not _same_way(newest, report):
-            return state, _contradiction(newest, "is migrating")
-        return _put(state, newest._replace(ended=at, outcome=report.phase, reason=report.reason)), ""
+            return None, _contradiction(newest, "is migrating")
+        return newest._replace(ended=at, outcome=report.phase, reason=report.reason), ""
     if newest is not None and _repeats(newest, report, at):
-        return state, ""
-    return _put(state, Migration(*report[:3], None, at, report.phase, report.reason)), ""
+        return None, ""
+    return Migration(*report[:3], None, at, report.phase, report.reason), ""
 
 
 def forget(state: Migrations, before: float) -> Migrations:
@@ -134,7 +154,3 @@ def _repeats(one: Migration, report: Report, at: float) -> bool:
 
 def _contradiction(known: Migration, what: str) -> str:
     return f"{known.vm} {what} from {known.source} to {known.destination}"
-
-
-def _put(state: Migrations, migration: Migration) -> Migrations:
-    return state._replace(newest={**state.newest, migration.vm: migration})

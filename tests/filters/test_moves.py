@@ -479,3 +479,12 @@ def test_a_long_log_of_migrations_costs_little() -> None:
     began = time.process_time()
     propose(seen, heat, how, Migrations(ended), 1000.0)
     assert time.process_time() - began < 1.0  # seconds; each host looking through the log takes several
+
+
+def test_a_vm_whose_share_of_what_the_rule_looks_at_is_missing_goes_nowhere() -> None:
+    known = vm("a", 2.0, 4)
+    readings = {name: each for name, each in known.readings.items() if not name.startswith("network")}
+    hot = hot_host([known._replace(readings=readings), vm("c", 5.2, 8)])
+    found = plan(picture(hot, host("idle", cpu=0.1)), method(rule="sandpiper", selection="minimum_migration_time"))
+    assert "idle: MISSING: network_used_ratio of the VM, which the rule looks at" in reasons(found)["a"]
+    assert ("a", "hot", "idle") not in moves(found)
