@@ -13,9 +13,9 @@ from typing import Any
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
 from experiments import machine, pipeline, usage
+from experiments.host_figures import HostFigures
 from experiments.options import Options
 from experiments.serve_load import wrk
-from experiments.host_figures import HostFigures
 from experiments.serve_load.service import Service, serving
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -1,0 +1,29 @@
+"""The benchmark of readings, small: real shards, a real filter, a client of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments import reading
+from probes.metrics import HOST
+
+SMALL = ["--hosts", "3", "--entities", "4", "--metrics", "2", "--seconds", "1", "--pause", "0.02", "--json"]
+
+
+@pytest.mark.parametrize(
+    ("question", "still"), [("snapshot", False), ("hot", True)], ids=["snapshot while it runs", "hot list at rest"]
+)
+def test_readings_are_timed(question: str, still: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--question", question, "--warm-up", "3", *(["--still"] if still else [])]
+    reading.main([*SMALL, *more])
+    document = json.loads(capsys.readouterr().out)
+    found = document["median"]
+    assert found["readings"] > 5
+    assert 0 < found["milliseconds"]["p50"] <= found["milliseconds"]["p99"]
+    if question == "snapshot":
+        samples = 3 * (4 * 2 + len(HOST.metrics))
+        assert (found["blocks"], found["late"], found["samples"]) == (6, 0, samples)
+    else:
+        assert (found["hosts"], found["equal"]) == (3, True)
