@@ -455,6 +455,44 @@ def test_no_plan_breaks_a_promise(drawn: Any, placement: str, per_host: int, hea
     assert msgspec.json.encode([move.vm.name for move in found.moves])
 
 
+@given(HOSTS, st.lists(st.tuples(*[st.integers(0, 7)] * 3), max_size=4), st.integers(1, 3), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_plan_forgets_what_is_under_way(drawn: Any, going: Any, per_host: int, reported: bool) -> None:
+    hosts = [
+        host(f"h{number}", [vm(f"{number}-{i}", cpu, gib) for i, (cpu, gib, _, _) in enumerate(vms)], cores=cores)
+        for number, (vms, cores, _) in enumerate(drawn)
+    ]
+    under_way: dict[str, Migration] = {}
+    for source, which, target in going if hosts else ():
+        place, there = hosts[source % len(hosts)], hosts[target % len(hosts)]
+        if place.vms and place is not there:
+            one = place.vms[which % len(place.vms)]
+            under_way[one.id] = Migration(one.id, place.name, there.name, 999.0, None, STARTED)
+    transits = tuple(Transit(each.vm, each.source, each.destination) for each in under_way.values())
+    if reported:
+        found = plan(picture(*hosts), method(Policy(moves_per_host=per_host)), Migrations(under_way))
+    else:
+        seen = [
+            each._replace(vms=tuple(one._replace(migrating=one.id in under_way) for one in each.vms)) for each in hosts
+        ]
+        found = plan(picture(*seen)._replace(transits=transits), method(Policy(moves_per_host=per_host)))
+    cores = {each.name: each.readings["cpu_count"].mean or 0.0 for each in hosts}
+    load = {each.name: (each.readings[CPU].mean or 0.0) * cores[each.name] for each in hosts}
+    count = dict.fromkeys(load, 0)
+    by_id = {one.id: one for each in hosts for one in each.vms}
+    for vm_id, source_name, target_name in transits:
+        load[target_name] += by_id[vm_id].readings["cpu_ratio"].mean or 0.0
+        count[source_name] += 1
+        count[target_name] += 1
+    for move in found.moves:
+        assert move.vm.id not in under_way
+        load[move.destination.name] += move.vm.readings["cpu_ratio"].mean or 0.0
+        assert load[move.destination.name] <= cores[move.destination.name] * 0.8 + 1e-6
+        for name in (move.source.name, move.destination.name):
+            count[name] += 1
+            assert count[name] <= per_host
+
+
 def test_where_a_vm_has_no_place_the_next_host_has_its_turn() -> None:
     one = host("one", [vm("x", 7.2, 2)])  # fits nowhere
     two = host("two", [vm("y", 4.0, 8), vm("z", 3.2, 1)])
