@@ -10,35 +10,48 @@ cycle that becomes garbage only after it was set aside stays, and we make none.
 from __future__ import annotations
 
 import gc
-import math
 
 _EVERY = 10.0
 
 
 class Sweeper:
-    """Replaces the automatic collector of this process; call ``turn`` in the main loop.
+    """Replaces the automatic collector of this process; call ``turn`` in the main loop."""
 
-    ``whole_seconds``: so often everything is visited, also what was set aside, for a process whose libraries may
-    make cycles that live longer than a sweep.
-    """
-
-    def __init__(self, whole_seconds: float = math.inf) -> None:
+    def __init__(self) -> None:
         gc.disable()
         self._due = 0.0
-        self._whole_seconds = whole_seconds
-        self._whole_due = math.inf
 
     def turn(self, now: float) -> None:
         """Sweep when it is time; ``now`` is CLOCK_MONOTONIC."""
-        if now < self._due:
-            return
-        if self._due == 0.0:
-            self._whole_due = now + self._whole_seconds
-        self._due = now + _EVERY
-        if now >= self._whole_due:
-            self._whole_due = now + self._whole_seconds
-            gc.unfreeze()
-            gc.collect()
-        else:
+        if now >= self._due:
+            self._due = now + _EVERY
             gc.collect(0)
+            gc.freeze()
+
+
+class TickSweeper:
+    """Replaces the automatic collector of a process that makes much at every tick and answers without pauses between.
+
+    ``set_aside`` takes no time whatever has been made; ``sweep``, later, visits only what came since. Everything is
+    visited once in ``whole_seconds``: libraries may make cycles that live longer than a tick.
+    """
+
+    def __init__(self, whole_seconds: float, now: float) -> None:
+        gc.disable()
+        gc.freeze()
+        self._whole_seconds = whole_seconds
+        self._whole_due = now + whole_seconds
+
+    def set_aside(self) -> None:
+        """After a tick's work."""
+        gc.freeze()
+
+    def sweep(self, now: float) -> None:
+        """Between two ticks; ``now`` as that of ``__init__``, CLOCK_MONOTONIC."""
+        if now < self._whole_due:
+            gc.collect(0)
+            return
+        self._whole_due = now + self._whole_seconds
+        gc.unfreeze()
+        gc.collect()
         gc.freeze()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from acquisition.config.settings import Settings
 from filters.decisions.method import method_of
 from filters.exposition import CLASSIC, OPENMETRICS, Options
-from filters.garbage import Sweeper
+from filters.garbage import TickSweeper
 from filters.service import parameters
 from filters.service.access import Access
 from filters.service.answer import Answer, send_answer
@@ -40,14 +41,16 @@ from filters.service.reading import Reading
 from filters.service.recents import Recents
 from filters.service.resource import Request, Resource
 from filters.service.status import METRICS_PARAMETERS, MetricsEndpoint, StatusEndpoint
-from filters.service.stream import Events, Hub, event
+from filters.service.stream import Hub, event
 from filters.service.stream_endpoint import StreamEndpoint
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
 #: TLS and other libraries may leave a cycle for each connection: they are looked for so often, in one pause.
 _WHOLE_SWEEP_SECONDS = 3600.0
+_SWEEP_AFTER = 0.25  #: of the interval
 _GET = ("GET",)
+_Argument = TypeVar("_Argument")
 _TEXT = {"schema": {"type": "string"}}
 _LAST_EVENT = {
     "name": "Last-Event-ID",
@@ -87,7 +90,7 @@ class Service:
             *decision_resources(settings, self.recents, labels),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sweeper: Sweeper | None = None
+        self._sweeper: TickSweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self._resources if resource.topic}
         topics = Parameter("topic", f"what to be told of (default: {TICK})", (TICK, *self._bodies))
         self.description = encode(document(self._operations(topics), bool(access.token)))
@@ -132,7 +135,7 @@ class Service:
 
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sweeper = Sweeper(_WHOLE_SWEEP_SECONDS)
+        self._sweeper = TickSweeper(_WHOLE_SWEEP_SECONDS, time.monotonic())
         sys.setswitchinterval(_SWITCH_SECONDS)
         self.reading.start()
 
@@ -152,14 +155,25 @@ class Service:
                 self._body(resource, edition)
         self.newest.publish(edition)
         self._in_loop(self.hub.tell, events_of(edition, self.hub.topics, self._bodies))
-        if self._sweeper is not None:
-            self._sweeper.turn(time.monotonic())
+        self._tidy()
 
     def _trouble(self) -> None:
         piece = event("trouble", self.newest.problem().body(), None)
         self._in_loop(self.hub.tell_all, piece)
+        self._tidy()
 
-    def _in_loop(self, function: Callable[..., None], argument: Events | bytes) -> None:
+    def _tidy(self) -> None:
+        """Set aside what the tick has made; what clients make is swept when the answers that wait for it are sent."""
+        if self._sweeper is not None:
+            self._sweeper.set_aside()
+            self._in_loop(self._sweep_soon, self._sweeper)
+
+    def _sweep_soon(self, sweeper: TickSweeper) -> None:
+        if self._loop is not None:
+            wait = _SWEEP_AFTER * self._settings.serve.interval_seconds
+            self._loop.call_later(wait, lambda: sweeper.sweep(time.monotonic()))
+
+    def _in_loop(self, function: Callable[[_Argument], None], argument: _Argument) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, argument)
 

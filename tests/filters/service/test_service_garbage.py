@@ -16,7 +16,7 @@ from serving import PATIENCE, Events, Feeding, Serving
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.garbage import Sweeper
+from filters.garbage import TickSweeper
 
 PROGRAM = Path(__file__).with_name("counting_garbage.py")
 #: Of a count: the collector's own frame of mind, and the first use of a module.
@@ -73,8 +73,9 @@ def test_a_whole_sweep_takes_what_was_set_aside(monkeypatch: pytest.MonkeyPatch)
     done: list[str] = []
     for name in ("collect", "freeze", "unfreeze", "disable"):
         monkeypatch.setattr(gc, name, lambda *given, name=name: done.append(f"{name}{given or ''}"))
-    sweeper = Sweeper(100.0)
-    for now in (1000.0, 1005.0, 1050.0, 1100.0, 1150.0):
-        sweeper.turn(now)
-    partly = ["collect(0,)", "freeze"]
-    assert done == ["disable", *partly, *partly, "unfreeze", "collect", "freeze", *partly]
+    sweeper = TickSweeper(100.0, 1000.0)
+    for now in (1005.0, 1100.0, 1150.0):
+        sweeper.set_aside()
+        sweeper.sweep(now)
+    partly, wholly = ["freeze", "collect(0,)"], ["freeze", "unfreeze", "collect", "freeze"]
+    assert done == ["disable", "freeze", *partly, *wholly, *partly]
