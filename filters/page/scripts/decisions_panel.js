@@ -27,7 +27,7 @@ export function showHot(document) {
   state.hot = document;
   titleMoves();
   setText(byId("rule"), `rule: ${document.rule.title}`);
-  setText(parts.hotTitle, unjudged() ? "Hot hosts: unknown, none can be judged" : count(document.hot.length, "hot host"));
+  setText(parts.hotTitle, unjudged() ? "Hot hosts: unknown, none can be judged" : listed(document.hot, "hot host"));
   keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
   fill(parts.abstained, document.abstained, (row) => row.id, abstention, "not judged: the rule abstains");
 }
@@ -38,7 +38,7 @@ const unjudged = () => state.hot?.hosts > 0 && state.hot.abstained.length === st
 function titleMoves() {
   if (!state.moves) return;
   const unknown = state.moves.blind || unjudged();
-  setText(parts.movesTitle, unknown ? "Moves: unknown" : count(state.moves.moves.length, "proposed move"));
+  setText(parts.movesTitle, unknown ? "Moves: unknown" : listed(state.moves.moves, "proposed move"));
 }
 
 export function showMoves(document) {
@@ -50,6 +50,9 @@ export function showMoves(document) {
   const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
   fill(parts.refused, document.refused, (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
 }
+
+const cut = (rows) => (rows.length > MOST ? ` (the first ${MOST})` : "");
+const listed = (rows, noun) => count(rows.length, noun) + cut(rows);
 
 /** Who and why; the reason may begin with the name. */
 const abstention = ({ host, state, reason }) =>
@@ -94,7 +97,7 @@ function more(label) {
 
 function fill(part, rows, keyOf, textOf, label) {
   part.node.hidden = rows.length === 0;
-  setText(part.title, `${rows.length} ${label}${rows.length > MOST ? ` (the first ${MOST})` : ""}`);
+  setText(part.title, `${rows.length} ${label}${cut(rows)}`);
   const shown = new Map(rows.slice(0, MOST).map((row) => [keyOf(row), row]));
   keyed(part.list, [...shown.values()], keyOf, () => element("li"), (node, row) => setText(node, textOf(row)));
 }

@@ -35,6 +35,12 @@ CONTRASTS = """import('/scripts/scale.js').then(({ css, darkText }) => {
   }
   return all;
 })"""
+#: What the panel of decisions says of seventy hot hosts.
+SEVENTY_HOT = """import('/scripts/decisions_panel.js').then(({ showHot }) => {
+  const hot = Array.from({ length: 70 }, (_, i) => ({ id: `${i}`, host: `host-${i}`, reason: 'hot', figures: [] }));
+  showHot({ rule: { title: 'made up' }, hosts: 100, hot, abstained: [] });
+  return document.getElementById('decisions').textContent;
+})"""
 #: What the table of VMs shows of one whose CPU has had no valid value for 12 s: CPU, memory, last valid.
 OLD_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
   const table = new EntityTable(() => {});
@@ -249,6 +255,15 @@ def test_what_is_drawn_and_written_can_be_read(data: Data, shards: Shards, tmp_p
         assert page.evaluate(text("quantity(0.5, 'cores')")) == "0.50 cores"
         assert page.evaluate(text("quantity(null, 'cores')")) == "missing"
         assert page.evaluate(text("quantity(NaN, 'bytes/s')")) == "missing"
+
+
+def test_a_list_that_is_cut_says_so(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        page.open(serving.url)
+        page.until(LIVE)
+        text = page.evaluate(SEVENTY_HOT)
+        assert text.count("host-") == 50
+        assert "70 hot hosts (the first 50)" in text
 
 
 def test_a_figure_of_long_ago_is_no_figure_of_now(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
