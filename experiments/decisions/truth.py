@@ -107,8 +107,11 @@ def _runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def _start(level: npt.NDArray[np.float32], first: int) -> float:
-    """Within the tick before ``first``, where a jump began in it: its mean tells which part had risen."""
+    """Where a jump began within ``first`` or the tick before it: their means tell which part of them had risen."""
     if first < 2:
         return float(first)
-    low, middle, high = (float(level[tick]) for tick in (first - 2, first - 1, first))
-    return first - min(max((middle - low) / (high - low), 0.0), 1.0) if high - low > _JUMP else float(first)
+    low, before, at, high = (float(level[tick]) for tick in (first - 2, first - 1, first, first + 1))
+    if high - low <= _JUMP:
+        return float(first)
+    risen = (min(max((mean - low) / (high - low), 0.0), 1.0) for mean in (before, at))
+    return first + 1.0 - sum(risen)

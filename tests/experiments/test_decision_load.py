@@ -60,8 +60,8 @@ def test_a_trapezoid_has_its_exact_mean_in_every_second():
 
 
 def test_the_onset_of_a_step_is_known_within_its_second():
-    level = 0.6 + np.stack([profile(Event(0, at, 0.0, 60.0, 0.0, 0.35), 120) for at in (20.0, 20.3, 20.95)], 1)
-    assert [round(each.start, 2) for each in overloads(level.astype(np.float32))] == [20.0, 20.3, 20.95]
+    level = 0.6 + np.stack([profile(Event(0, at, 0.0, 60.0, 0.0, 0.35), 120) for at in (20.0, 20.1, 20.3, 20.95)], 1)
+    assert [round(each.start, 2) for each in overloads(level.astype(np.float32))] == [20.0, 20.1, 20.3, 20.95]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
