@@ -40,7 +40,8 @@ PATHS = (
 )  # fmt: skip
 KNOWN = ("host", "label", "entity_label", "set", "entity", "metric", "state", "fields", "reading", "rule", "limit", "x")
 PIECES = (
-    b"*", b"?", b"[", b"]", b"!", b"=", b",", b"&", b"%", b"\x00", b"\xff", b"\xc3\xa9", b"web-", b"cpu_ratio", b"latest",
+    b"*", b"?", b"[",
+    b"]", b"!", b"=", b",", b"&", b"%", b"\x00", b"\xff", b"\xc3\xa9", b"web-", b"cpu_ratio", b"latest",
     b"mean", b"..", b"/", b"\r\n", b"'", b'"', b"<script>", b"{{", b"\\", b"9" * 40, b"-1", b"a" * 300,
 )  # fmt: skip
 
