@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
 from experiments import machine
-from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, traces, training
+from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, together, traces, training
 from experiments.decisions.default import RULE
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
@@ -67,8 +68,8 @@ def _train(given: argparse.Namespace) -> int:
     found = {}
     for rule in rules:
         lessons = training.lessons(_size(given), seeds.TRAINING + (seeds.MORE_NOISE if rule == RULE else ()))
-        for watch in watches:
-            choice = training.train(watch, rule, lessons)
+        choices = together.each(partial(training.train, rule=rule, given=lessons), watches)
+        for watch, choice in zip(watches, choices, strict=True):
             if choice is not None:
                 found[watch, rule] = choice
                 _say(f"{rule} on {watch.name}: {choice.false_alarms} false alarms, {choice.seconds} s")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.decisions import recording, synthetic, traces
+from experiments.decisions import recording, synthetic, together, traces
 from experiments.decisions.control import NOBODY, ORACLE, Method, Outcome, control
 from experiments.decisions.default import RULE, WATCH
 from experiments.decisions.detection import detect, observe
@@ -15,7 +15,7 @@ from experiments.decisions.load import Bools, Load
 from experiments.decisions.noise import CALM, Noise
 from experiments.decisions.series import Series, joined
 from experiments.decisions.synthetic import SCENARIOS, Size
-from experiments.decisions.truth import Worth, judge
+from experiments.decisions.truth import Worth, judge, judge_by, truth_of
 from experiments.decisions.watch import RAW, WATCHES, Watch
 from filters.decisions.rules import REGISTRY
 
@@ -61,15 +61,19 @@ def detection(task: Task, frozen: Frozen, loads: Iterable[Load], say: Say) -> li
     """Rows of what each rule tells under each way of watching while nobody acts, per scenario."""
     parts = [observe(synthetic.build(name, task.seeds[0], task.size)) for name in DETECTED]
     parts += [observe(load) for load in loads]
-    series, rows = joined(parts), []
-    for watch, rule, parameters in _combinations(task, frozen):
+    series, truths = joined(parts), [truth_of(part.level) for part in parts]
+
+    def told(method: tuple[Watch, str, Any]) -> list[dict[str, Any]]:
+        watch, rule, parameters = method
         say(f"detection: {rule} on {watch.name}")
         (hot,) = detect(series, watch, rule, [parameters])
-        for index, part in enumerate(parts):
-            columns = slice(index * task.size.hosts, (index + 1) * task.size.hosts)
-            worth = judge(hot[:, columns], part.level)
+        rows = []
+        for index, (part, truth) in enumerate(zip(parts, truths, strict=True)):
+            worth = judge_by(hot[:, index * task.size.hosts : (index + 1) * task.size.hosts], truth)
             rows.append({"load": part.name, "watch": watch.name, "rule": rule, **figures(worth)})
-    return rows
+        return rows
+
+    return [row for rows in together.each(told, list(_combinations(task, frozen))) for row in rows]
 
 
 def figures(worth: Worth) -> dict[str, Any]:
@@ -117,15 +121,18 @@ def correlation(task: Task, frozen: Frozen, say: Say) -> list[dict[str, Any]]:
 def controlled(task: Task, frozen: Frozen, loads: Sequence[Load], say: Say) -> list[dict[str, Any]]:
     """Rows of what each rule does to a data center; beside them what happens if nobody acts, or who knows all does."""
     every = [synthetic.build(name, task.seeds[0], task.size) for name in CONTROLLED] + list(loads)
-    rows = []
-    for load in every:
+    methods = [Method(RAW, NOBODY), Method(RAW, ORACLE)]
+    methods += [Method(watch, rule, parameters) for watch, rule, parameters in _combinations(task, frozen)]
+
+    def acted(load: Load) -> list[dict[str, Any]]:
         say(f"migrations under {load.name}")
-        methods = [Method(RAW, NOBODY), Method(RAW, ORACLE)]
-        methods += [Method(watch, rule, parameters) for watch, rule, parameters in _combinations(task, frozen)]
+        rows = []
         for method in methods:
             named = method.watch.name if method.parameters is not None else "-"
             rows.append({"load": load.name, "watch": named, "rule": method.rule, **outcome(control(load, method))})
-    return rows
+        return rows
+
+    return [row for rows in together.each(lambda place: acted(every[place]), range(len(every))) for row in rows]
 
 
 def outcome(found: Outcome) -> dict[str, Any]:
