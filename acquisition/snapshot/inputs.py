@@ -150,6 +150,15 @@ class InputsTable:
         )
 
 
+class ValidValues(NamedTuple):
+    """Valid values, oldest first: ``steps`` number their ticks without a break, ``smoothed`` are the moving
+    averages at the same ticks."""
+
+    steps: list[int]
+    raw: list[float]
+    smoothed: list[float]
+
+
 class RecentTable:
     """The recent ticks of one resource set, oldest first; ticks that never came are not among them."""
 
@@ -180,14 +189,21 @@ class RecentTable:
                 )  # fmt: skip
         return found
 
-    def valid_values(self, entity: int, metric: str) -> tuple[list[float], list[float]]:
-        """The valid raw values, and the moving averages at the same ticks."""
-        pairs = [
-            (one.raw, one.smoothed)
-            for one in self.series(entity, metric)
-            if one.code & codes.CODE_MASK == codes.VALID and one.raw is not None and one.smoothed is not None
-        ]
-        return [raw for raw, _ in pairs], [smoothed for _, smoothed in pairs]
+    def valid_values(self, entity: int, metric: str, first: int = 0, last: int | None = None) -> ValidValues:
+        """The valid ones of the steps from ``first`` to ``last`` (the newest that there is)."""
+        found = ValidValues([], [], [])
+        for row in self._rows:
+            place = self._place(row.layout, entity, metric)
+            if place is None or row.step < first or (last is not None and row.step > last):
+                continue
+            if place[0] >= row.raw.shape[0] or place[1] >= row.raw.shape[1]:
+                continue
+            raw, mean = float(row.raw[place]), float(row.mean[place])
+            if row.codes[place] & codes.CODE_MASK == codes.VALID and math.isfinite(raw) and math.isfinite(mean):
+                found.steps.append(row.step)
+                found.raw.append(raw)
+                found.smoothed.append(mean)
+        return found
 
     def _place(self, layout: int, entity: int, metric: str) -> tuple[int, int] | None:
         key = (layout, entity, metric)

@@ -50,11 +50,13 @@ def level_figure(reading: Reading, smoothed: bool) -> Figure:
 
 
 def history(reading: Reading, count: int, smoothed: bool = False) -> Sequence[float] | Verdict:
-    """The last ``count`` valid values, oldest first, or the abstention of a rule whose window is not full."""
-    values = reading.recent_means if smoothed else reading.recent
-    if len(values) < count:
-        return warming(reading, len(values), count)
-    return values[-count:]
+    """The last ``count`` valid values, oldest first, or the abstention of a rule whose window is not full.
+
+    They come from the last 2 ``count`` ticks: as in ``enough``, at least half of those must have been valid.
+    """
+    values, steps = reading.recent_means if smoothed else reading.recent, reading.recent_steps
+    have = sum(step > steps[-1] - 2 * count for step in steps) if steps else len(values)
+    return warming(reading, have, count) if have < count else values[-count:]
 
 
 def warming(reading: Reading, have: int, count: int) -> Verdict:

@@ -47,7 +47,8 @@ class Reading(NamedTuple):
     """One metric of one host or VM at the tick of the picture.
 
     ``recent`` are its valid raw values, oldest first, at most 120; ``recent_means`` the moving averages
-    at the same ticks. Both are empty where the reader did not ask for them. ``validity`` is the code of
+    at the same ticks, ``recent_steps`` the numbers of these ticks, which count those that never came (may be
+    empty: one after the other). All are empty where the reader did not ask for them. ``validity`` is the code of
     ``last`` (``VALID``, ``VALID|OUTLIER``, ``MISSING`` …); ``stale_seconds`` runs from the last valid value
     to this tick and is 0 where ``last`` is valid, None where there never was one.
     """
@@ -63,6 +64,7 @@ class Reading(NamedTuple):
     inputs: DecisionInputs | None = None
     recent: Sequence[float] = ()
     recent_means: Sequence[float] = ()
+    recent_steps: Sequence[int] = ()
     unit: str = ""
     interval: float = 1.0  #: seconds between two values
 

@@ -41,8 +41,11 @@ class TickInputs:
         recent = self._recent.get(owner)
         if recent is None or reading.inputs is None:
             return reading
-        values, means = recent.valid_values(int(table.record.ids[row]), metric)
-        return reading._replace(recent=tuple(values), recent_means=tuple(means))
+        # what the filter's windows know at this very tick: nothing newer, nothing of before a restart
+        known = recent.valid_values(int(table.record.ids[row]), metric, table.head.first, table.head.step)
+        return reading._replace(
+            recent=tuple(known.raw), recent_means=tuple(known.smoothed), recent_steps=tuple(known.steps)
+        )
 
 
 def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Tables | None = None) -> TickInputs:

@@ -136,7 +136,9 @@ def test_recent_values_pass_over_what_is_old_or_damaged() -> None:
     })  # fmt: skip
     assert len(table) == 2
     assert [(one.tick, one.raw, one.code) for one in table.series(6, "cpu")] == [(300, 0.25, 3)]
-    assert table.valid_values(5, "cpu") == ([0.5], [1.5])
+    assert table.valid_values(5, "cpu") == ([200], [0.5], [1.5])
+    assert table.valid_values(5, "cpu", 200, 200) == ([200], [0.5], [1.5])
+    assert table.valid_values(5, "cpu", 201) == table.valid_values(5, "cpu", last=199) == ([], [], [])
     assert table.series(7, "cpu") == table.series(5, "memory") == []
 
 

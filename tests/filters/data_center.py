@@ -88,6 +88,12 @@ class Machine:
             self._send_table(self._host, "host", HOST_METRICS, [whole], wall)
         self._send_table(self._vms, self._set, VM_METRICS, self._entities(), wall)
 
+    def restart(self, wall: float) -> None:
+        """A new life of its probe: another epoch, numbers from the beginning."""
+        for feeder in (self._host, self._vms):
+            feeder.epoch, feeder.sequence, feeder.made = feeder.epoch + 1, 0, 0
+        self.send_tables(wall)
+
     def send(self, wall: float) -> None:
         """The samples of one tick."""
         used = sum(guest.gib / 2 * GIB for guest in self.guests)

@@ -61,6 +61,25 @@ def small(cluster: Cluster) -> list[Machine]:
     ]
 
 
+def test_recent_values_are_of_the_tick_and_not_of_before_a_restart(
+    shards: Shards, cluster: Cluster, worker: Worker
+) -> None:
+    machines = small(cluster)
+    tick = run(worker, machines, ahead=-10)
+    cpu = host_of(see(shards, tick - 2, rule="sandpiper"), "hot").readings[CPU]
+    assert (len(cpu.recent), cpu.recent_steps[-1] - cpu.recent_steps[0]) == (TICKS - 2, TICKS - 3)  # two are newer
+    machines[0].restart(tick + 1.2)
+    for late in range(tick + 1, tick + 11):
+        for machine in machines:
+            machine.send(late + 0.5)
+    smooth(worker, machines, tick + 10)
+    seen = see(shards, tick + 10, rule="sandpiper")
+    assert [len(host_of(seen, name).readings[CPU].recent) for name in ("hot", "calm")] == [10, TICKS + 10]
+    verdict = REGISTRY["sandpiper"].judge(host_of(seen, "hot"), REGISTRY["sandpiper"].defaults)
+    assert verdict.outcome == ABSTAINS
+    assert "WARMING: 10 of 30" in verdict.reason
+
+
 def test_a_clock_that_was_set_makes_no_vm_young_or_old(shards: Shards, cluster: Cluster, worker: Worker) -> None:
     hot, calm = small(cluster)
     hot.clock_ahead = 3600.0  # it began an hour ahead, and was set right after forty ticks

@@ -331,6 +331,20 @@ def test_cusum_takes_that_of_the_filter() -> None:
     assert ask(cusum.RULE, found._replace(inputs=inputs(cusum=0.51, warming=True))).outcome == ABSTAINS
 
 
+@pytest.mark.parametrize("rule", [sandpiper.RULE, neat_regression.RULE])
+def test_a_window_with_a_long_gap_is_not_full(rule: Rule) -> None:
+    metrics: dict[str, Any] = {"metrics": (CPU,)} if rule is sandpiper.RULE else {}
+    values = [0.2] * 25 + [0.9] * 5
+
+    def at(*steps: int) -> Verdict:
+        return ask(rule, reading(CPU, values, recent_steps=steps), window=30, **metrics)
+
+    assert at(*range(30)).outcome == HOT
+    assert at(*range(25), *range(54, 59)).outcome == HOT  # 30 of 59 ticks
+    late = at(*range(25), *range(100, 105))  # nothing of 75 ticks: what lies before says nothing of now
+    assert (late.outcome, late.reason) == (ABSTAINS, f"WARMING: 5 of 30 valid values of {CPU}")
+
+
 def test_cusum_without_a_level_is_the_formula_alone() -> None:
     found = reading(CPU, [0.0, 1.0, 0.0], recent_means=(0.0, 0.0, 0.0))  # d = 1, and an average of exactly 0
     assert ask(cusum.RULE, found, window=3, drift=0.0).outcome == HOT
