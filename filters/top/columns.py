@@ -59,7 +59,8 @@ def _take(
     index = {metric.name: column for column, metric in enumerate(known.metrics)}
     there = [(i, index[name]) for i, name in enumerate(metrics) if name in index]
     wanted, own = (np.array([pair[side] for pair in there], np.intp) for side in (0, 1))
-    raw = b"".join(blocks[place].data[each.planes_at : each.exceptions_at] for place, each in members)
+    start, end = head.planes_at, head.exceptions_at  # the same in all of them
+    raw = b"".join([blocks[place].data[start:end] for place, _ in members])
     cube = np.frombuffer(raw, "<f4").reshape(count, head.plane_count, head.entities, head.metrics)[:, :, 0, :]
     for i, number in enumerate(plane_ids):
         name = PLANES.get(number)
@@ -77,9 +78,11 @@ def _exceptions(blocks: Sequence[Block], members: list[tuple[int, Head]]) -> tup
     head = members[0][1]
     shape = (len(members), head.entities * head.metrics)
     validity, stale = np.zeros(shape, np.uint8), np.zeros(shape, np.float32)
-    raw = b"".join(blocks[place].data[each.exceptions_at : each.size] for place, each in members)
-    rows = np.frombuffer(raw, EXCEPTION)
-    owner = np.repeat(np.arange(len(members)), [each.exceptions for _, each in members])
+    counts = np.array([each.exceptions for _, each in members])
+    some = np.flatnonzero(counts)
+    lists = [blocks[members[at][0]].data[head.exceptions_at : members[at][1].size] for at in some.tolist()]
+    rows = np.frombuffer(b"".join(lists), EXCEPTION)
+    owner = np.repeat(some, counts[some])
     validity[owner, rows["index"]] = rows["code"].astype(np.uint8) & codes.CODE_MASK
     stale[owner, rows["index"]] = rows["age"]
     return validity, stale
