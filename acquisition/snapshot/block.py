@@ -138,7 +138,7 @@ class Block:
     def record(self) -> SmoothedRecord | None:
         """The decoded record, or None where the block has no values."""
         if self._record is None and self.has_values:
-            self._record = smoothed.decode(self.data)
+            self._record = smoothed.decode(self.data, self.head)
         return self._record
 
     def plane(self, name: str) -> Floats:

@@ -71,4 +71,4 @@ def decode(data: bytes) -> Position:
         counts += (before + applied + lost, 0)
     else:
         raise FrameError("payload", f"{len(data)} bytes are no position record")
-    return Position(epoch, sequence, tick, wall, interval, flags, *counts)._replace(gaps=gaps)
+    return Position._make((epoch, sequence, tick, wall, interval, flags, *counts, gaps))

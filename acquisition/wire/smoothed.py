@@ -51,6 +51,7 @@ HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
 
 EXCEPTION = np.dtype([("index", "<u4"), ("code", "<u4"), ("age", "<f4")])
+_EXCEPTION_SIZE = EXCEPTION.itemsize
 
 #: plane id on the wire -> name. Numbers are never reused; kernels register theirs here.
 PLANES: dict[int, str] = {1: "last", 2: "mean", 3: "variance", 4: "trend"}
@@ -152,16 +153,19 @@ def check(data: bytes) -> Head:
     """
     head = unpack_head(data)
     n, m, count, k = head.entities, head.metrics, head.plane_count, head.exceptions
-    if not 1 <= count <= MAX_PLANES or head.size != len(data):
+    exceptions_at = HEADER_SIZE + 8 * n + 4 * n * m * count
+    if not 1 <= count <= MAX_PLANES or exceptions_at + _EXCEPTION_SIZE * k != len(data):
         raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not fit {len(data)} bytes")
-    if k and int(np.frombuffer(data, EXCEPTION, k, head.exceptions_at)["index"].max()) >= n * m:
+    if k and int(np.frombuffer(data, EXCEPTION, k, exceptions_at)["index"].max()) >= n * m:
         raise FrameError("shape", "an exception lies outside the matrix")
     return head
 
 
-def decode(data: bytes) -> SmoothedRecord:
-    """The record in ``data``. Raises FrameError when it is none."""
-    head = check(data)
+def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
+    """The record in ``data``; ``head`` is what ``check`` has answered, if it was asked. Raises FrameError when it is
+    none."""
+    if head is None:
+        head = check(data)
     n, m, count = head.entities, head.metrics, head.plane_count
     cube = np.frombuffer(data, "<f4", n * m * count, head.planes_at).reshape(count, n, m)
     return SmoothedRecord(
