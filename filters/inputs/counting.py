@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from acquisition.wire.inputs import Floats
 from filters.inputs.order import ABSENT
@@ -13,12 +14,14 @@ from filters.inputs.order import ABSENT
 class Tick(NamedTuple):
     """New samples of R rows in C columns, float32.
 
-    ``x`` (C, R), NaN where not valid; ``leaving`` (C, R), those that the windows lose for them, and ``uncounted``
-    (C, R), those that k of n loses, ABSENT where not valid; ``baseline`` (C, R), the moving average before ``x``, NaN
-    where there was none; ``seconds`` (R,) that each sample stands for; ``thresholds`` and ``slacks`` (C, 1).
+    ``x`` (C, R), NaN where not ``usable`` (bool); ``leaving`` (C, R), those that the windows lose for them, and
+    ``uncounted`` (C, R), those that k of n loses, ABSENT where not valid; ``baseline`` (C, R), the moving average
+    before ``x``, NaN where there was none; ``seconds`` (R,) that each sample stands for; ``thresholds`` and ``slacks``
+    (C, 1).
     """
 
     x: Floats
+    usable: npt.NDArray[np.bool_]
     leaving: Floats
     uncounted: Floats
     baseline: Floats
@@ -41,8 +44,7 @@ class Counted(NamedTuple):
 def count(old: Counted, tick: Tick) -> Counted:
     """The counts after a tick. A sample that is not valid leaves CUSUM and time above as they were: it is no
     evidence for either side."""
-    x = tick.x
-    usable = ~np.isnan(x)
+    x, usable = tick.x, tick.usable
     exceeds = x > tick.thresholds
     dropped = tick.uncounted < ABSENT
     with np.errstate(invalid="ignore"):

@@ -78,9 +78,8 @@ def _quartiles(rows: Floats, valid: Counts) -> Floats:
 
 def _median_deviation(rows: Floats, median: Floats, valid: Counts) -> Floats:
     """The median of |x - median| over the valid samples of sorted rows."""
-    at = _positions(rows.shape[1], 0.5)
-    low, high = at.below[:, 0], at.above[:, 0]
-    ranks = sorted({int(rank) for count in np.flatnonzero(np.bincount(valid)) for rank in (low[count], high[count])})
+    n, size = rows.shape[1], len(valid)
+    ranks, below, above, part = _median_ranks(n, tuple(np.flatnonzero(np.bincount(valid)).tolist()))
     if len(ranks) > _MOST_RANKS:
         deviations = np.abs(rows - median[:, None])
         deviations[np.isnan(deviations)] = ABSENT
@@ -88,14 +87,31 @@ def _median_deviation(rows: Floats, median: Floats, valid: Counts) -> Floats:
         distances = deviations.T[ranks]
     else:
         distances = _nearest(np.ascontiguousarray(rows.T), np.ascontiguousarray(median), ranks)
-    place = np.zeros(len(low), np.intp)
-    place[ranks] = np.arange(len(ranks))
-    flat, size = distances.reshape(-1), len(valid)
-    column = np.arange(size)
-    least = flat.take(place[low].take(valid) * size + column)
-    most = flat.take(place[high].take(valid) * size + column)
-    found: Floats = least + at.part[:, 0].take(valid) * (most - least)
+    flat, column = distances.reshape(-1), np.arange(size)
+    least = flat.take(below.take(valid) * size + column)
+    most = flat.take(above.take(valid) * size + column)
+    found: Floats = least + part.take(valid) * (most - least)
     return found
+
+
+class _MedianRanks(NamedTuple):
+    """The ranks that medians need, and by number of valid samples: places among them, and how far between."""
+
+    ranks: list[int]
+    below: Counts
+    above: Counts
+    part: Floats
+
+
+@lru_cache(1024)
+def _median_ranks(n: int, counts: tuple[int, ...]) -> _MedianRanks:
+    """For windows of ``n`` places that hold so many valid samples each."""
+    at = _positions(n, 0.5)
+    low, high = at.below[:, 0], at.above[:, 0]
+    ranks = sorted({int(each[count]) for each in (low, high) for count in counts})
+    place = np.zeros(n + 1, np.intp)
+    place[ranks] = np.arange(len(ranks))
+    return _MedianRanks(ranks, place[low], place[high], at.part[:, 0])
 
 
 def _nearest(columns: Floats, center: Floats, ranks: list[int]) -> Floats:

@@ -7,19 +7,19 @@ it; four samples in a row that are high and alike are none (docs/decisions/0027)
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from acquisition.wire.inputs import Floats
 
 
-def push(lately: Floats, x: Floats) -> Floats:
-    """The last valid samples after ``x`` (C, R), NaN where not valid; ``lately`` (m, C, R), the newest first, NaN where
-    there were fewer."""
+def push(lately: Floats, x: Floats, usable: npt.NDArray[np.bool_]) -> Floats:
+    """The last valid samples after ``x`` (C, R), which counts where ``usable`` (C, R); ``lately`` (m, C, R), the newest
+    first, NaN where there were fewer."""
     after = np.empty_like(lately)
     after[0] = x
     after[1:] = lately[:-1]
-    unusable = np.isnan(x)
-    if unusable.any():
-        np.copyto(after, lately, where=unusable)
+    if not usable.all():
+        np.copyto(after, lately, where=~usable)
     return after
 
 

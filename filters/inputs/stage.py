@@ -92,7 +92,7 @@ class InputsStage:
         samples.codes[~usable & ((samples.codes & validity.CODE_MASK) == validity.VALID)] = validity.RANGE
         old = np.concatenate([inputs.planes for _, inputs in members], axis=2)
         leaving = _replace(members, spans, np.where(usable, samples.raw, ABSENT))
-        tick = Tick(x, *leaving, old[_AT["mean"]], seconds.astype(np.float32), *_columns(plan))
+        tick = Tick(x, usable, *leaving, old[_AT["mean"]], seconds.astype(np.float32), *_columns(plan))
         counted = count(Counted(old[0], old[1], *old[_AT["valid"] : _AT["above"] + 1]), tick)
         windows = np.concatenate([inputs.window for _, inputs in members], axis=1)
         figures = order_statistics(windows.reshape(-1, plan.window), counted.valid.reshape(-1).astype(np.intp))
@@ -103,7 +103,7 @@ class InputsStage:
         planes[_AT["mean"]] = samples.mean
         planes[_AT["valid"]], planes[_AT["counted"]], planes[_AT["above"]] = counted[2:]
         if plan.plateau:
-            lately = push(np.concatenate([inputs.lately for _, inputs in members], axis=2), x)
+            lately = push(np.concatenate([inputs.lately for _, inputs in members], axis=2), x, usable)
             planes[_AT["lowest"] :] = extremes(lately, counted.valid)
             for (_, inputs), (first, end) in zip(members, spans, strict=True):
                 inputs.lately = lately[:, :, first:end]
