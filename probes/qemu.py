@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> Guest | None:
     name = _options(values.get("-name", ""), "guest").get("guest", "")
     return Guest(
         name,
-        values.get("-uuid", ""),
+        values.get("-uuid", "").lower(),  # the same VM on every host, however it is written (RFC 9562, section 4)
         _vcpus(values.get("-smp", "")),
         _memory(values.get("-m", "")),
         _accelerator(arguments),

@@ -7,6 +7,7 @@ agrees about cool-downs and moves in progress, and a restart forgets nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal
@@ -33,6 +34,7 @@ from filters.service.problem import Problem, bad_request, not_found
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64
 _TEXT = r"^[^\x00-\x1f\x7f]+$"
+_UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=_TEXT)]
 
 
@@ -95,7 +97,7 @@ class MigrationsEndpoint:
         said = _decode(await read_body(scope, receive, limits.body_bytes))
         report = report_of(said, edition)
         log = await self._in_thread(lambda: self._report(report))
-        found = next(each for each in document(log).migrations if each.vm == said.vm)
+        found = next(each for each in document(log).migrations if each.vm == report.vm)
         await _reply(send, encode(found))
 
     async def _in_thread(self, work: Callable[[], Log]) -> Log:
@@ -132,8 +134,9 @@ def document(log: Log) -> MigrationsDocument:
 
 
 def report_of(said: MigrationReport, edition: Edition) -> Report:
-    """The report with the ids of its hosts. Raises Problem (404)."""
-    return Report(said.vm, host_id(edition, said.source), host_id(edition, said.destination), said.phase, said.reason)
+    """The report with the ids of its hosts, and a uuid as probes write it. Raises Problem (404)."""
+    vm = said.vm.lower() if _UUID.fullmatch(said.vm) else said.vm
+    return Report(vm, host_id(edition, said.source), host_id(edition, said.destination), said.phase, said.reason)
 
 
 def host_id(edition: Edition, name: str) -> str:

@@ -26,7 +26,7 @@ UUID = "0a1b2c3d-0000-4000-8000-000000000001"
     ("line", "guest"),
     [
         (f"/usr/bin/qemu-system-x86_64 -name guest=web,debug-threads=on -uuid {UUID} -m 2048 -smp 2,sockets=2", None),
-        (f"qemu-system-x86_64 --name web -uuid {UUID} -m 2G -smp cpus=2", None),
+        (f"qemu-system-x86_64 --name web -uuid {UUID.upper()} -m 2G -smp cpus=2", None),
         (f"/usr/libexec/qemu-kvm -name web,process=x -uuid {UUID} -m size=2097152k,slots=16 -smp 2", None),
         (f"kvm -name web -uuid {UUID} -m 2048M -smp sockets=1,cores=1,threads=2", None),
         ("qemu-system-aarch64 -nographic", Guest("", "", 1, 128 << 20)),

@@ -150,6 +150,9 @@ def test_migrations_are_reported_and_contradictions_refused(service: Serving) ->
     assert report(service, "finished").json["outcome"] == "finished"
     (known,) = service.ask("/v1/migrations").json["migrations"]
     assert (known["vm"], known["source"]) == ("vm-1", f"{host_id('web-1'):016x}")
+    uuid = "0A1B2C3D-0000-4000-8000-00000000000f"
+    for phase in ("started", "finished"):  # however it is written, it is the VM that the probes name in small letters
+        assert report(service, phase, vm=uuid).json["vm"] == uuid.lower()
     assert report(service, "started", source="nowhere").status == 404
     assert report(service, "started", vm="x" * 300).status == 400
     assert report(service, "started", why="unknown member").status == 400
