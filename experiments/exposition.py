@@ -22,13 +22,17 @@ from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.names import Names
+from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from experiments import machine
 from experiments.workload import host_name, host_number, resource_set, scale
 from filters.exposition import Options, Prepared, render
+from filters.exposition.options import HOSTS, INPUTS
+from filters.inputs.derived import DERIVED
 from probes.metrics import HOST
 
 _NOW = 1_800_000_000.0
@@ -40,12 +44,13 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     names = _names(options)
     rng = np.random.default_rng(1)
-    prepared, chosen = Prepared(), Options(entities=not options.hosts_only)
+    prepared, chosen = Prepared(), Options(entities=not options.hosts_only, inputs=options.inputs)
     wall, cpu, text = [], [], b""
     for _ in range(options.repeats + 1):
         snapshot = Snapshot("coherent", _NOW, [_block(known, rng) for known in names], ())
+        tables = {(one.host_id, one.set_id): _inputs(one, rng) for one in snapshot.blocks}
         begun, used = time.perf_counter(), time.process_time()
-        text = render(snapshot, None, chosen, prepared=prepared)
+        text = render(snapshot, None, chosen, prepared=prepared, tables=tables)
         wall.append(time.perf_counter() - begun)
         cpu.append(time.process_time() - used)
     begun = time.perf_counter()
@@ -110,6 +115,25 @@ def _block(names: Names, rng: np.random.Generator) -> Block:
     return block
 
 
+def _inputs(block: Block, rng: np.random.Generator) -> InputsTable:
+    """Decision inputs of the metrics that have them by default: three derived ones of a host, CPU of VMs."""
+    host = block.resource_set == HOST.name
+    metrics, derived = (tuple(DERIVED), len(DERIVED)) if host else (("cpu_ratio",), 0)
+    columns, rows, names = len(metrics), len(block.ids), wire.pack_names(metrics)
+    head: dict[str, Any] = dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
+    head |= {
+        "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
+        "window": 30, "depth": 120, "counted": 5, "plateau": 4, "names_size": len(names), "unused": b"",
+    }  # fmt: skip
+    planes = (len(wire.PLANES) * columns + len(wire.DERIVED_PLANES) * derived) * rows
+    data = b"".join((
+        wire.HEADER.pack(*head.values()), block.raw_ids, np.zeros(rows, "<f8").tobytes(),
+        np.full(rows, 30, "<u2").tobytes(), np.full(2 * columns, 0.85, "<f4").tobytes(),
+        rng.random(planes, np.float32).tobytes(), bytes(derived * rows), names,
+    ))  # fmt: skip
+    return InputsTable(wire.check(data), data)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments.exposition", description=__doc__)
     parser.add_argument("--hosts", type=int, default=100)
@@ -117,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--metrics", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--hosts-only", action="store_true", help="as the option of `shardpulse metrics`")
+    parser.add_argument("--inputs", choices=INPUTS, default=HOSTS, help="as the option of `shardpulse metrics`")
     return parser
 
 

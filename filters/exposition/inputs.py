@@ -7,22 +7,24 @@ series; a window that is not full yet has, and is marked as warming.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
 from acquisition.snapshot.inputs import InputsTable, Owner
-from acquisition.wire.inputs import PLANES, Floats
+from acquisition.wire.inputs import PLANES, Floats, InputsRecord, plane_count
 from filters.exposition import naming, syntax
+from filters.exposition.batches import Batch, batch_of, families, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
-from filters.exposition.labels import ENTITY, HOST, SET
+from filters.exposition.labels import ENTITY, HOST, SET, Rows
 from filters.exposition.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
 from filters.exposition.options import ALL, NONE, Options
-from filters.exposition.samples import Invalid, Sheet, described, families, invalid_sample
+from filters.exposition.samples import Invalid, Sheet, described, invalid_sample
 from filters.inputs.derived import DERIVED
 
 
@@ -48,6 +50,8 @@ _KNOWN = {
     "mad": Figure("mad", None, "median absolute deviation of the window, not scaled"),
     "q1": Figure("q1", None, "first quartile of the window"),
     "q3": Figure("q3", None, "third quartile of the window"),
+    "lowest": Figure("lowest", None, "lowest of the last valid samples (shardpulse_inputs_plateau_samples)"),
+    "highest": Figure("highest", None, "highest of the last valid samples (shardpulse_inputs_plateau_samples)"),
 }
 #: By plane of the record; one that is not known here stands by its own name.
 FIGURES = {
@@ -55,6 +59,7 @@ FIGURES = {
     for plane in PLANES
     if plane != MEAN
 }
+_NONE = np.float32(np.nan)
 LIMIT = Figure(THRESHOLD, None, "the threshold of the decision inputs")
 WINDOW = Family(
     "shardpulse_inputs_window_ticks", GAUGE, "Ticks that median, MAD and quartiles look back on (n)", "ticks", SET
@@ -66,6 +71,10 @@ COUNTED = Family(
     "ticks",
     SET,
 )
+PLATEAU = Family(
+    "shardpulse_inputs_plateau_samples", GAUGE, "Valid samples whose lowest and highest are kept; absent: they are not",
+    "samples", SET,
+)  # fmt: skip
 WARMING = Family(
     "shardpulse_inputs_warming", GAUGE,
     "1 for each host, process and VM whose window is not full yet: rules abstain; absent for all others",
@@ -79,55 +88,78 @@ class Source(NamedTuple):
     sheet: Sheet
     table: InputsTable
 
+    @property
+    def layout(self) -> Hashable:
+        """What is the same for sources of the same columns."""
+        sheet, head = self.sheet, self.table.head
+        columns = (self.table.metrics, head.derived, plane_count(head.plateau))
+        return sheet.resource_set, sheet.block.schema, sheet.rows.single, columns
 
-def sources(found: Iterable[Sheet], tables: Mapping[Owner, InputsTable]) -> list[Source]:
-    """The sheets that have decision inputs."""
+
+class Group(NamedTuple):
+    """Sources of the same columns. ``derived`` are names of derived metrics by their place among those of a table,
+    without those that a frame carries as well."""
+
+    resource_set: str
+    metrics: Sequence[Metric]
+    derived: Mapping[int, str]
+    members: Sequence[Source]
+
+    @property
+    def records(self) -> list[InputsRecord]:
+        """What the members have."""
+        return [source.table.record for source in self.members]
+
+    @property
+    def rows(self) -> list[Rows]:
+        """Of each member."""
+        return [source.sheet.rows for source in self.members]
+
+
+def groups(found: Iterable[Sheet], tables: Mapping[Owner, InputsTable]) -> list[Group]:
+    """The sheets that have decision inputs, those of the same columns together."""
     pairs = ((sheet, tables.get((sheet.block.host_id, sheet.block.set_id))) for sheet in found)
-    return [
-        Source(sheet, table)
-        for sheet, table in pairs
-        if table is not None and table.rows == len(sheet.rows.texts) and table.metrics
-    ]
+    sources = (
+        Source(sheet, table) for sheet, table in pairs if table is not None and table.rows == len(sheet.rows.texts)
+    )
+    return [_group(members) for members in grouped(sources, lambda one: one.layout, lambda one: one.table.rows)]
 
 
-def derived_sheets(found: Iterable[Source], options: Options) -> list[Sheet]:
-    """Sheets of the metrics that the filter derives."""
-    return [sheet for source in found if (sheet := _derived_sheet(source, options)) is not None]
-
-
-def exposed(found: Sequence[Source], options: Options) -> list[Source]:
+def exposed(found: Sequence[Group], options: Options) -> list[Group]:
     """Those whose decision inputs are to be shown."""
     if options.inputs == NONE:
         return []
-    return [source for source in found if source.sheet.rows.single or options.inputs == ALL]
+    return [group for group in found if group.rows[0].single or options.inputs == ALL]
 
 
-def of_sets(found: Sequence[Source]) -> list[Filled]:
+def of_sets(found: Sequence[Group]) -> list[Filled]:
     """How long windows are, and whose are not full."""
-    texts = [syntax.labels(SET, (source.sheet.rows.host, source.sheet.resource_set)) for source in found]
-    pairs = list(zip(texts, found, strict=True))
+    sources = [source for group in found for source in group.members]
+    texts = [syntax.labels(SET, (source.sheet.rows.host, source.sheet.resource_set)) for source in sources]
+    pairs = [(text, source.table.head) for text, source in zip(texts, sources, strict=True)]
     return [
-        (WINDOW, [(text, source.table.head.window) for text, source in pairs]),
-        (COUNTED, [(text, source.table.head.counted) for text, source in pairs]),
-        (WARMING, [series for source in found for series in _warming(source)]),
+        (WINDOW, [(text, head.window) for text, head in pairs]),
+        (COUNTED, [(text, head.counted) for text, head in pairs]),
+        (PLATEAU, [(text, head.plateau or None) for text, head in pairs]),
+        (WARMING, [series for source in sources for series in _warming(source)]),
     ]
 
 
-def thresholds(found: Sequence[Source]) -> list[Filled]:
+def thresholds(found: Sequence[Group]) -> list[Filled]:
     """The threshold of each metric: one series for each host, whatever number of entities it has."""
-    by_family: dict[str, tuple[Family, list[Series]]] = {}
-    for sheet, table in found:
-        values = table.record.thresholds.tolist()
-        for metric, value in zip(_metrics(sheet, table), values, strict=True):
-            family = family_of(sheet.resource_set, metric, THRESHOLD, HOST)
-            _, series = by_family.setdefault(family.name, (family, []))
-            series.append((syntax.labels(HOST, (sheet.rows.host,)), value))
-    return [(family, list(dict(series).items())) for family, series in by_family.values()]
+    by_name: dict[str, tuple[Family, dict[str, float]]] = {}
+    for group in found:
+        texts = [syntax.labels(HOST, (rows.host,)) for rows in group.rows]
+        values = np.array([record.thresholds for record in group.records]).T.tolist()
+        for metric, column in zip(group.metrics, values, strict=True):
+            family = family_of(group.resource_set, metric, THRESHOLD, HOST)
+            by_name.setdefault(family.name, (family, {}))[1].update(zip(texts, column, strict=True))
+    return [(family, list(series.items())) for family, series in by_name.values()]
 
 
-def figures(found: Iterable[Source]) -> Iterator[tuple[Family, Iterator[str]]]:
+def figures(found: Iterable[Group]) -> Iterator[tuple[Family, Iterator[str]]]:
     """Each figure of each metric with the text of its series."""
-    return families(map(_sheet, found), FIGURES, family_of)
+    return families(map(_batch, found), FIGURES, family_of)
 
 
 def family_of(resource_set: str, metric: Metric, plane: str, labels: tuple[str, ...] = ENTITY) -> Family:
@@ -138,60 +170,58 @@ def family_of(resource_set: str, metric: Metric, plane: str, labels: tuple[str, 
     return Family(name.text, GAUGE, f"{what}; {figure.help}", name.unit, labels)
 
 
-def invalid_of_derived(found: Iterable[Source]) -> Iterator[Invalid]:
+def derived_batches(found: Iterable[Group], options: Options) -> Iterator[Batch]:
+    """The moving averages of the metrics that the filter derives."""
+    for group in found:
+        if group.derived:
+            metrics = [_derived_metric(name) for name in group.derived.values()]
+            yield batch_of(group.resource_set, metrics, group.rows, _derived_planes(group, options))
+
+
+def invalid_of_derived(found: Iterable[Group]) -> Iterator[Invalid]:
     """Derived samples that are not valid, as ``samples.invalid`` has them of all others."""
-    for sheet, table in found:
-        places = _derived_columns(sheet, table)
-        marks = table.record.codes[list(places)] & codes.CODE_MASK
-        for number, row in np.argwhere(marks != codes.VALID).tolist():
-            metric = list(places.values())[number]
-            reading = table.derived(row, metric)
-            if reading is not None and not sheet.rows.hides(row):
-                yield invalid_sample(sheet, row, metric, reading.code, reading.stale_seconds)
+    for group in found:
+        for sheet, table in group.members:
+            if not table.record.codes.any():
+                continue
+            for place, metric in group.derived.items():
+                for row in np.flatnonzero(table.record.codes[place] & codes.CODE_MASK != codes.VALID).tolist():
+                    reading = table.derived(row, metric)
+                    if reading is not None and not sheet.rows.hides(row):
+                        yield invalid_sample(sheet, row, metric, reading.code, reading.stale_seconds)
 
 
-def _sheet(source: Source) -> Sheet:
-    sheet, table = source
-    record = table.record
-    kept = PLANES[: len(record.planes)]
-    planes = {plane: _shown(sheet, record.plane(plane).T) for plane in kept if plane in FIGURES}
-    metrics = _metrics(sheet, table)
-    return sheet._replace(planes=planes, metrics=metrics, layout=(sheet.layout, table.metrics, kept))
+def _group(members: Sequence[Source]) -> Group:
+    sheet, table = members[0]
+    known = {metric.name: metric for metric in sheet.block.metrics}
+    metrics = [known.get(name) or _derived_metric(name) for name in table.metrics]
+    names = table.metrics[table.head.columns - table.head.derived :]
+    derived = {place: name for place, name in enumerate(names) if name not in known}
+    return Group(sheet.resource_set, metrics, derived, members)
 
 
-def _derived_sheet(source: Source, options: Options) -> Sheet | None:
-    """The moving averages of derived metrics; None where there are none."""
-    sheet, table = source
-    places = _derived_columns(sheet, table)
-    if not places:
-        return None
-    record, chosen = table.record, list(places)
-    last, variance, trend, age = record.derived[:, chosen]
-    mean = record.plane(MEAN)[table.head.columns - table.head.derived :][chosen]
+def _batch(group: Group) -> Batch:
+    stacked = np.concatenate([record.planes for record in group.records], axis=2)
+    hidden = _repeated(group.rows)
+    planes = {name: _shown(plane.T, hidden) for name, plane in zip(PLANES, stacked, strict=False) if name in FIGURES}
+    return batch_of(group.resource_set, group.metrics, group.rows, planes)
+
+
+def _derived_planes(group: Group, options: Options) -> dict[str, Floats]:
+    chosen, records = list(group.derived), group.records
+    last, variance, trend, age = np.concatenate([record.derived for record in records], axis=2)[:, chosen]
+    means = [record.plane(MEAN)[record.head.columns - record.head.derived :] for record in records]
+    mean = np.concatenate(means, axis=1)[chosen]
+    marks = np.concatenate([record.codes for record in records], axis=1)[chosen] & codes.CODE_MASK
     gone = ~(age <= options.stale_after) | np.isnan(mean)
-    failed = gone | ((record.codes[chosen] & codes.CODE_MASK) != codes.VALID)
     with np.errstate(invalid="ignore"):
         known = {MEAN: mean, DEVIATION: np.sqrt(variance), TREND: trend, LAST: last}
-    wanted = options.host_figures if sheet.rows.single else options.figures
-    planes = {
-        figure: _shown(sheet, np.where(failed if figure == LAST else gone, np.float32(np.nan), known[figure]).T)
-        for figure in wanted
+    hidden = _repeated(group.rows)
+    wanted = options.host_figures if group.rows[0].single else options.figures
+    return {
+        name: _shown(np.where(gone | (marks != codes.VALID) if name == LAST else gone, _NONE, known[name]).T, hidden)
+        for name in wanted
     }
-    metrics = [_derived_metric(name) for name in places.values()]
-    return sheet._replace(planes=planes, metrics=metrics, layout=(sheet.layout, tuple(places.values())))
-
-
-def _derived_columns(sheet: Sheet, table: InputsTable) -> dict[int, str]:
-    """The derived metrics of a table by their place among its derived columns, unless a frame carries one as well."""
-    carried = {metric.name for metric in sheet.block.metrics}
-    first = table.head.columns - table.head.derived
-    return {place: name for place, name in enumerate(table.metrics[first:]) if name not in carried}
-
-
-def _metrics(sheet: Sheet, table: InputsTable) -> list[Metric]:
-    """The metrics of a table as those of the block describe them, and the derived ones."""
-    known = {metric.name: metric for metric in sheet.block.metrics}
-    return [known.get(name) or _derived_metric(name) for name in table.metrics]
 
 
 def _derived_metric(name: str) -> Metric:
@@ -206,7 +236,14 @@ def _warming(source: Source) -> Iterator[Series]:
             yield f"{sheet.rows.texts[row]},{syntax.labels(('resource_set',), (sheet.resource_set,))}", 1
 
 
-def _shown(sheet: Sheet, plane: Floats) -> Floats:
-    if sheet.rows.repeated is None:
-        return plane
-    return np.where(sheet.rows.repeated[:, None], np.float32(np.nan), plane)
+def _repeated(rows: Sequence[Rows]) -> npt.NDArray[np.bool_] | None:
+    """Which rows repeat the id of an earlier one of their block (damaged state); None: none do."""
+    if all(one.repeated is None for one in rows):
+        return None
+    return np.concatenate(
+        [np.zeros(len(one.texts), np.bool_) if one.repeated is None else one.repeated for one in rows]
+    )
+
+
+def _shown(plane: Floats, hidden: npt.NDArray[np.bool_] | None) -> Floats:
+    return plane if hidden is None else np.where(hidden[:, None], _NONE, plane)

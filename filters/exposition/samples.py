@@ -8,8 +8,7 @@ instead of drawing its last value on.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,12 @@ from acquisition.model.metric import Metric
 from acquisition.snapshot.block import DOWN, Block
 from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
+from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
-from filters.exposition.labels import ENTITY, HOST, Prepared, Rows
-from filters.exposition.naming import DEVIATION, FIGURES, LAST, MEAN, TREND
+from filters.exposition.labels import ENTITY, Prepared, Rows
+from filters.exposition.naming import DEVIATION, LAST, MEAN, TREND
 from filters.exposition.options import Options
 
-_BATCH_ROWS = 256  #: formatting so many takes 0.1 ms, for which no other thread of a server can run
 _HELP = {
     MEAN: "moving average of the valid samples",
     DEVIATION: "moving standard deviation",
@@ -43,19 +42,13 @@ STALE = Family(
 )  # fmt: skip
 
 
-Naming = Callable[[str, Metric, str, tuple[str, ...]], Family]
-
-
 class Sheet(NamedTuple):
-    """Numbers of one block: ``planes`` holds float32 (n, m) by figure, NaN where nothing is to be shown. Sheets of the
-    same resource set and ``layout`` have the same ``metrics``."""
+    """The numbers of one block. ``planes`` holds float32 (n, m) by figure, NaN where nothing is to be shown."""
 
     block: Block
     resource_set: str
     rows: Rows
     planes: Mapping[str, Floats]
-    metrics: Sequence[Metric]
-    layout: Hashable
 
 
 class Invalid(NamedTuple):
@@ -63,17 +56,6 @@ class Invalid(NamedTuple):
 
     reason: Series
     age: Series
-
-
-class Batch(NamedTuple):
-    """Rows of several blocks with the same columns, so that many hosts of one row cost what few of many rows do."""
-
-    resource_set: str
-    metrics: Sequence[Metric]
-    single: bool  #: the rows are hosts
-    texts: Sequence[str]
-    template: str
-    planes: Mapping[str, Floats]
 
 
 def sheets(
@@ -88,7 +70,7 @@ def sheets(
         if rows.single or options.entities:
             wanted = options.host_figures if rows.single else options.figures
             planes = _planes(block, rows, wanted, options.stale_after)
-            found.append(Sheet(block, sets[block.set_id], rows, planes, block.metrics, block.schema))
+            found.append(Sheet(block, sets[block.set_id], rows, planes))
     return found
 
 
@@ -103,18 +85,16 @@ def is_named(block: Block) -> bool:
     )
 
 
-def families(
-    found: Iterable[Sheet], figures: Iterable[str] = FIGURES, named: Naming | None = None
-) -> Iterator[tuple[Family, Iterator[str]]]:
-    """Each family with the text of its series, batch by batch; ``named`` makes the family of a figure of a metric."""
-    columns, named = _columns(_batches(found)), named or family_of
-    for figure in figures:
-        for (resource_set, _), members in columns.items():
-            present = [(batch, index) for batch, index in members if figure in batch.planes]
-            if present:
-                batch, index = present[0]
-                family = named(resource_set, batch.metrics[index], figure, HOST if batch.single else ENTITY)
-                yield family, (_text(batch, index, family.name, figure) for batch, index in present)
+def batches(found: Iterable[Sheet]) -> Iterator[Batch]:
+    """The sheets of the same resource set and columns together."""
+    for members in grouped(found, _columns_of, lambda sheet: len(sheet.rows.texts)):
+        first = members[0]
+        planes = {figure: np.concatenate([sheet.planes[figure] for sheet in members]) for figure in first.planes}
+        yield batch_of(first.resource_set, first.block.metrics, [sheet.rows for sheet in members], planes)
+
+
+def _columns_of(sheet: Sheet) -> tuple[str, int, bool]:
+    return sheet.resource_set, sheet.block.schema, sheet.rows.single
 
 
 def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str, ...] = ENTITY) -> Family:
@@ -147,7 +127,7 @@ def _invalid_of(sheet: Sheet) -> Iterator[Invalid]:
     if record is None or not len(record.exceptions):
         return
     names = [metric.name for metric in sheet.block.metrics]
-    shown = _first_of_each_name(sheet.block.metrics)
+    shown = first_of_each_name(sheet.block.metrics)
     for place, (code, age) in {place: rest for place, *rest in record.exceptions.tolist()}.items():
         row, column = divmod(place, len(names))
         if code & codes.CODE_MASK != codes.VALID and not sheet.rows.hides(row) and column in shown:
@@ -169,57 +149,3 @@ def _planes(block: Block, rows: Rows, figures: Iterable[str], stale_after: float
         hidden = failed if figure == LAST else gone
         found[figure] = np.where(hidden, np.float32(np.nan), plane) if hidden.any() else plane
     return found
-
-
-def _batches(found: Iterable[Sheet]) -> Iterator[Batch]:
-    groups: dict[tuple[str, Hashable, bool], list[Sheet]] = {}
-    rows: Counter[tuple[str, Hashable, bool]] = Counter()
-    for sheet in found:
-        key = (sheet.resource_set, sheet.layout, sheet.rows.single)
-        groups.setdefault(key, []).append(sheet)
-        rows[key] += len(sheet.rows.texts)
-        if rows[key] >= _BATCH_ROWS:
-            yield _batch(groups.pop(key))
-            rows[key] = 0
-    yield from map(_batch, groups.values())
-
-
-def _batch(members: Sequence[Sheet]) -> Batch:
-    first = members[0]
-    return Batch(
-        first.resource_set,
-        first.metrics,
-        first.rows.single,
-        [text for sheet in members for text in sheet.rows.texts],
-        "".join([sheet.rows.template for sheet in members]),
-        {figure: np.concatenate([sheet.planes[figure] for sheet in members]) for figure in first.planes},
-    )
-
-
-def _columns(batches: Iterable[Batch]) -> dict[tuple[str, str], list[tuple[Batch, int]]]:
-    """The columns of all batches by resource set and metric."""
-    columns: dict[tuple[str, str], list[tuple[Batch, int]]] = {}
-    for batch in batches:
-        for index in _first_of_each_name(batch.metrics):
-            columns.setdefault((batch.resource_set, batch.metrics[index].name), []).append((batch, index))
-    return columns
-
-
-def _first_of_each_name(metrics: Sequence[Metric]) -> list[int]:
-    """A table that names two columns alike would make two series of one name: the first one counts."""
-    first: dict[str, int] = {}
-    for index, metric in enumerate(metrics):
-        first.setdefault(metric.name, index)
-    return list(first.values())
-
-
-def _text(batch: Batch, column: int, name: str, figure: str) -> str:
-    """The lines of one column: 9 significant digits tell every float32 from its neighbours."""
-    values = batch.planes[figure][:, column]
-    shown = np.isfinite(values)
-    if shown.all():
-        text = batch.template % tuple(values.tolist())
-    else:
-        pairs = zip(np.flatnonzero(shown).tolist(), values[shown].tolist(), strict=True)
-        text = "".join([f"\n{{{batch.texts[row]}}} {value:.9g}" for row, value in pairs])
-    return text.replace("\n", f"\n{name}")

@@ -11,8 +11,10 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.inputs import InputsTable, Owner
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
+from filters.exposition.batches import families
 from filters.exposition.family import GAUGE, INFO, Family, Filled
 from filters.exposition.labels import Prepared, host_names, set_names
+from filters.exposition.naming import FIGURES
 from filters.exposition.options import Options
 from filters.exposition.syntax import OPENMETRICS, Syntax
 
@@ -75,13 +77,13 @@ def _pieces(
     who = entities.families(blocks, hosts, resource_sets, snapshot.placements, options.entities)
     yield from _written(who, form)
     found = samples.sheets(blocks, hosts, resource_sets, prepared, options)
-    known = inputs.sources(found, tables)
+    known = inputs.groups(found, tables)
     yield from _written(samples.invalid(found, inputs.invalid_of_derived(known)), form)
     exposed = inputs.exposed(known, options)
     yield from _written(inputs.of_sets(exposed), form)
     yield from _written(inputs.thresholds(exposed), form)
-    smoothed = samples.families([*found, *inputs.derived_sheets(known, options)])
-    for family, texts in chain(smoothed, inputs.figures(exposed)):
+    smoothed = chain(samples.batches(found), inputs.derived_batches(known, options))
+    for family, texts in chain(families(smoothed, FIGURES, samples.family_of), inputs.figures(exposed)):
         yield from _begun(syntax.head(family, form), texts)
 
 

@@ -30,10 +30,9 @@ def table(
     rows, columns, head = len(of.ids), len(names), dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
     known = {
         "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
-        "window": 30, "depth": 120, "counted": 5, "names_size": len(wire.pack_names(names)), "unused": b"",
+        "window": 30, "depth": 120, "counted": 5,
+        "names_size": len(wire.pack_names(names)), "plateau": 4, "unused": b"",
     }  # fmt: skip
-    if "plateau" in head:
-        known["plateau"] = 4
     p, c, r = np.meshgrid(np.arange(len(wire.PLANES)), np.arange(columns), np.arange(rows), indexing="ij")
     planes = (100 * p + 10 * c + r).astype("<f4")
     planes[wire.PLANES.index("median"), 0, 0] = np.nan
@@ -79,10 +78,12 @@ def test_every_figure_of_a_host_by_name_and_unit() -> None:
         ("above", "ratio_above_ticks"), ("time_above", "ratio_above_seconds"), ("counted", "ratio_counted_valid_ticks"),
         ("valid", "ratio_valid_ticks"), ("cusum", "cusum_ratio"), ("median", "median_ratio"), ("mad", "mad_ratio"),
         ("q1", "q1_ratio"), ("q3", "q3_ratio"),
+        ("lowest", "lowest_ratio"), ("highest", "highest_ratio"),
     ):  # fmt: skip
         assert series[f"{BUSY}_{name}"] == {("web",): value(plane, 1)}, name
     assert series[f"{BUSY}_threshold_ratio"] == {("web",): 1.5}
     assert series["shardpulse_inputs_window_ticks"] == {("web", "host"): 30}
+    assert series["shardpulse_inputs_plateau_samples"] == {("web", "host"): 4}
     assert series["shardpulse_inputs_counted_ticks"] == {("web", "host"): 5}
     assert "shardpulse_inputs_warming" not in series
     assert "shardpulse_host_cpu_idle_median_ratio" not in series  # no value is no series
