@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
+from acquisition.errors import ShardpulseError, UsageError
+from experiments import machine, outcome
 from experiments.outage.run import Plan, run
 from experiments.workload import Workload
-
-_RESULTS = Path(__file__).resolve().parent / "results"
 
 _DESCRIPTION = """\
 Cut most of the emulated hosts off for a while and heal all links at once. Measured are the freshness
@@ -45,19 +41,11 @@ def main(argv: list[str]) -> int:
         "failures": failures,
         **runs,
     }
-    if given.save:
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=2) + "\n")
-    print(json.dumps(document, indent=2) if given.json else _format(document, runs))
-    return EXIT_FAILURE if failures else EXIT_OK
+    return outcome.conclude(document, given, lambda document: _format(document, runs))
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.catch_up",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("catch_up", _DESCRIPTION, _EXAMPLES)
     add = made.add_argument
     add("--hosts", type=int, default=300, metavar="N", help="emulated hosts, one connection each (default 300)")
     add("--outage", type=float, default=60.0, metavar="S", help="seconds without links (default 60)")
@@ -68,8 +56,6 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--limit", type=float, default=120.0, metavar="S", help="longest catch-up that is waited for (default 120)")
     add("--only", action="append", choices=("paced", "unpaced"), help="measure one of the two")
     add("--seed", type=int, default=1, metavar="N", help="determines every value (default 1)")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write that document to experiments/results/NAME.json as well")
     given = made.parse_args(argv)
     for name in ("hosts", "outage", "entities", "metrics", "limit"):
         if getattr(given, name) <= 0:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
+from acquisition.errors import EXIT_OK, ShardpulseError, UsageError
+from experiments import machine, outcome
 from experiments.control import Child, ChildFailed, python
 from experiments.fuzzing.entries import fuzz as fuzz_entries
 from experiments.fuzzing.guard import growth
 from experiments.fuzzing.worker import KINDS
 
-_RESULTS = Path(__file__).resolve().parent / "results"
 _SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside one call
 
 _DESCRIPTION = """\
@@ -50,21 +48,12 @@ def main(argv: list[str]) -> int:
     except ShardpulseError as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return error.exit_code
-    if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else text(document))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+    return outcome.conclude(document, given, text)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options. Raises UsageError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.fuzz",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = outcome.parser("fuzz", _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--lines", type=int, default=1_000_000, metavar="N", help="mutated lines of vmstat and pidstat (default 10^6)")
     add("--frames", type=int, default=100_000, metavar="N", help="mutated frames (default 10^5)")
@@ -73,8 +62,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--workers", type=int, default=2, metavar="N", help="processes that share lines and frames (default 2)")
     add("--only", metavar="KIND/CASE", help="run one case of that seed alone: lines/12345, frames/678")
     add("--failures", default="fuzz-failures", metavar="DIR", help="where inputs of failures are saved (fuzz-failures)")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write that document to experiments/results/NAME.json as well")
     given = parser.parse_args(argv)
     if min(given.lines, given.frames, given.entries) < 0 or given.workers < 1:
         raise UsageError("amounts are not negative, and there is at least one worker")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
+from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from experiments import balance, machine, pipeline, shard_counts, usage
+from experiments import balance, machine, outcome, pipeline, shard_counts, usage
 from experiments.figures import medians
 from experiments.options import Options, parse
 from experiments.pipeline import Moment, Pipeline
 from experiments.report import format_run
 from experiments.verification import Verdict, choose_hosts, verify
-
-_RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def main(argv: list[str]) -> int:
@@ -30,11 +27,7 @@ def main(argv: list[str]) -> int:
         print(f"ingest: {error}", file=sys.stderr)
         return error.exit_code
     document = summary(argv, runs)
-    if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else format_run(document))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+    return outcome.conclude(document, given, format_run)
 
 
 def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:

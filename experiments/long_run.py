@@ -9,7 +9,6 @@ seconds (``endurance.series``).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -18,12 +17,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
+from acquisition.errors import ShardpulseError, UsageError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
-from experiments import machine, pipeline, shard_counts
+from experiments import machine, outcome, pipeline, shard_counts
 from experiments.control import Child
 from experiments.endurance import flatness, local_probe, series
 from experiments.endurance.cohorts import Cohorts, left_over, of_hosts
@@ -33,7 +32,6 @@ from experiments.options import Options
 from experiments.pipeline import Pipeline
 from experiments.verification import choose_hosts, verify
 
-_RESULTS = Path(__file__).resolve().parent / "results"
 _JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
 _ROWS = 360
 _ENOUGH = 10  #: replacements of every process after which one must have been seen
@@ -72,22 +70,14 @@ def main(argv: list[str]) -> int:
         return error.exit_code
     document = machine.provenance(argv, "experiments.long_run") | document
     if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-        series.write(_RESULTS / f"{given.save}.csv", rows)
-        draw(rows, document, _RESULTS / f"{given.save}.png")
-    print(json.dumps(document) if given.json else text(document))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+        series.write(outcome.RESULTS / f"{given.save}.csv", rows)
+        draw(rows, document, outcome.RESULTS / f"{given.save}.png")
+    return outcome.conclude(document, given, text)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options, with what follows from the length of the run filled in. Raises UsageError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.long_run",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = outcome.parser("long_run", _DESCRIPTION, _EXAMPLES, "NAME.json, NAME.csv and NAME.png")
     add = parser.add_argument
     add("--seconds", type=float, default=3600.0, metavar="S", help="length of the run (default 3600)")
     add("--hosts", type=int, default=100, metavar="N", help="emulated hosts at any time (default 100)")
@@ -103,8 +93,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--every", type=float, metavar="S", help=f"seconds between two rows (default: {_ROWS} rows, at least 1)")
     add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
     add("--seed", type=int, default=1, metavar="N", help="determines every emulated value (default 1)")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write NAME.json, NAME.csv and NAME.png to experiments/results")
     given = parser.parse_args(argv)
     for name in ("seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"):
         if getattr(given, name) <= 0:

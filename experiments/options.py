@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass, field
 
 from acquisition.errors import UsageError
+from experiments import outcome
 from experiments.workload import Workload
 
 _MAX_RATE_INTERVAL = 0.001  #: in the closed loop a host samples at most once in it
@@ -90,12 +91,7 @@ class Options:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.ingest",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("ingest", _DESCRIPTION, _EXAMPLES)
     add = made.add_argument
     add("--hosts", type=int, default=100, metavar="N", help="emulated hosts, one connection each (default 100)")
     add("--entities", type=int, default=101, metavar="N", help="rows of a frame: the host and its VMs (default 101)")
@@ -131,8 +127,6 @@ def parser() -> argparse.ArgumentParser:
     add("--repeats", type=int, default=1, metavar="N", help="runs on fresh shards; medians are printed (default 1)")
     add("--overload", action="store_true", help="losses are what is measured: they do not fail the run")
     add("--profile", action="store_true", help="print where generator and filter spend their CPU time")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write that document to experiments/results/NAME.json as well")
     return made
 
 

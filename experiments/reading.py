@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
+from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from experiments import machine, pipeline, usage
+from experiments import machine, outcome, pipeline, usage
 from experiments.control import Child, python
 from experiments.host_figures import SET_ID
 from experiments.options import Options
 from experiments.reading_client import HOT_LIST, QUESTIONS, SNAPSHOT
 
-_RESULTS = Path(__file__).resolve().parent / "results"
 _WARM_UP = 45.0  #: the windows of the rules must be full
 _ANSWER_SECONDS = 30.0
 _LEAN_FROM = 1000  #: hosts, from which on the emulated ones are lean
@@ -61,10 +59,7 @@ def main(argv: list[str]) -> int:
         "median": median,
         "runs": figures,
     }
-    if given.save:
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else _format(document))
-    return EXIT_FAILURE if failures else EXIT_OK
+    return outcome.conclude(document, given, _format)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -152,12 +147,7 @@ def _format(document: dict[str, Any]) -> str:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.reading",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("reading", _DESCRIPTION, _EXAMPLES)
     made.add_argument("--question", choices=QUESTIONS, default=SNAPSHOT, help="what is asked (default snapshot)")
     made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
     made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
@@ -167,8 +157,6 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first (default 45)")
     made.add_argument("--repeats", type=int, default=1, metavar="N", help="runs; the median counts (default 1)")
     made.add_argument("--still", action="store_true", help="after the data center has come to a standstill")
-    made.add_argument("--json", action="store_true", help="one JSON document")
-    made.add_argument("--save", metavar="NAME", help="also into experiments/results/NAME.json")
     return made.parse_args(argv)
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
+from acquisition.errors import ShardpulseError, UsageError
+from experiments import machine, outcome
 from experiments.scaling import cost, frames, limit, million, sharding
 from experiments.scaling.plot import draw
 from experiments.scaling.runs import Plan, Row, Target
-
-_RESULTS = Path(__file__).resolve().parent / "results"
 
 #: name -> what measures it; the long ones last
 ROWS: dict[str, Callable[[Plan], Row]] = {
@@ -63,30 +59,19 @@ def main(argv: list[str]) -> int:
         print(f"scale: {error}", file=sys.stderr)
         return error.exit_code
     document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
-    if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-        if "cost" in rows:
-            draw(rows["cost"].figures, _RESULTS / f"{given.save}-cost.png")
-    print(json.dumps(document) if given.json else text(document))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+    if given.save and "cost" in rows:
+        draw(rows["cost"].figures, outcome.RESULTS / f"{given.save}-cost.png")
+    return outcome.conclude(document, given, text)
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Plan]:
     """The options, the rows in their order, and the plan. Raises UsageError."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.scale",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = outcome.parser("scale", _DESCRIPTION, _EXAMPLES, "NAME.json and NAME-cost.png")
     add = parser.add_argument
     add("--rows", default=",".join(ROWS), metavar="NAME,...", help="which rows (default: all)")
     add("--seconds", type=float, metavar="S", help="window of every run (default: 15, of the million rows 300)")
     add("--repeats", type=int, default=3, metavar="N", help="runs per point; medians count (default 3)")
     add("--quick", action="store_true", help="small loads, 3 s, once: figures without meaning")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write NAME.json and NAME-cost.png to experiments/results")
     given = parser.parse_args(argv)
     names = [name for name in given.rows.split(",") if name]
     unknown = [name for name in names if name not in ROWS]

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, CannotCreateError, ShardpulseError
+from acquisition.errors import CannotCreateError, ShardpulseError
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import find
-from experiments import machine, testbed
+from experiments import machine, outcome, testbed
 from experiments.failover.measure import Failover, measure
 from experiments.testbed import ReplicatedCluster, Testbed
 from experiments.workload import Workload
 
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 _TIMES = ("promoted", "first_write", "last_write", "first_readable", "last_readable")
 _LIMIT_SECONDS = 5.0  #: from the kill to the first accepted write
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.failover",
-        description="Kill masters, each with a replica, in network namespaces and under load; measure the way back.",
-        epilog="Needs root and iproute2. Exit code 1: something was lost, or writes did not flow within 5 s.",
+    made = outcome.parser(
+        "failover",
+        "Kill masters, each with a replica, in network namespaces and under load; measure the way back.",
+        "Needs root and iproute2. Exit code 1: something was lost, or writes did not flow within 5 s.",
     )
     add = made.add_argument
     add("--repeats", type=int, default=5, metavar="N", help="failovers, of one master after another (default 5)")
@@ -38,8 +36,6 @@ def parser() -> argparse.ArgumentParser:
     add("--entities", type=int, default=10, metavar="N", help="rows of a frame (default 10)")
     add("--metrics", type=int, default=15, metavar="N", help="columns of a frame (default 15)")
     add("--rate", type=float, default=5.0, metavar="HZ", help="frames per second and host (default 5)")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write that document to experiments/results/NAME.json as well")
     return made
 
 
@@ -55,11 +51,7 @@ def main(argv: list[str]) -> int:
         print(f"failover: {error}", file=sys.stderr)
         return error.exit_code
     document = _document(argv, runs)
-    if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else _text(document))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+    return outcome.conclude(document, given, _text)
 
 
 def _repeat(workload: Workload, count: int) -> list[Failover]:

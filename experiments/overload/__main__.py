@@ -7,14 +7,13 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
+from acquisition.errors import ShardpulseError, UsageError
+from experiments import machine, outcome
 from experiments.overload.run import run
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge
-
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 _DESCRIPTION = """\
 Offer more than the filter can take and look at what schedulers could read meanwhile. Some hosts talk ten
@@ -56,21 +55,18 @@ def main(argv: list[str]) -> int:
     if given.save:
         from experiments.overload.plot import draw
 
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-        draw(scenario, rows, _RESULTS / f"{given.save}.png")
-    shown = document if given.json else {key: value for key, value in document.items() if key != "rows"}
-    print(json.dumps(shown, indent=None if given.json else 1))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+        draw(scenario, rows, outcome.RESULTS / f"{given.save}.png")
+    return outcome.conclude(document, given, _text)
+
+
+def _text(document: dict[str, Any]) -> str:
+    """All but the figures of every second."""
+    return json.dumps({key: value for key, value in document.items() if key != "rows"}, indent=1)
 
 
 def parse(argv: list[str]) -> tuple[Scenario, argparse.Namespace]:
     """The scenario and the options around it. Raises UsageError."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.overload",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("overload", _DESCRIPTION, _EXAMPLES, "NAME.json and NAME.png")
     default = Scenario()
     add = made.add_argument
     add("--quiet", type=int, default=default.quiet, metavar="N", help="hosts at 1 Hz (default %(default)s)")
@@ -81,8 +77,6 @@ def parse(argv: list[str]) -> tuple[Scenario, argparse.Namespace]:
     add("--calm", type=float, default=default.calm_seconds, metavar="S", help="before it (default %(default)s)")
     add("--after", type=float, default=default.after_seconds, metavar="S", help="after it (default %(default)s)")
     add("--shed-after", type=float, default=default.shed_after, metavar="S", help="of the probes (default %(default)s)")
-    add("--json", action="store_true", help="print one JSON document, with the figures of every second")
-    add("--save", metavar="NAME", help="write NAME.json and NAME.png to experiments/results as well")
     given = made.parse_args(argv)
     scenario = Scenario(
         quiet=given.quiet,

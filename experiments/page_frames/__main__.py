@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
-from experiments import machine
+from acquisition.errors import ShardpulseError
+from experiments import machine, outcome
 from experiments.page_frames.chromium import Page, chromium
 from experiments.page_frames.emulated import Ticks, emulated
 from experiments.page_frames.real_service import real_service
 
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 _MOST_MILLISECONDS = 33.0
 _RATES = (1.0, 10.0)
 
@@ -84,10 +82,7 @@ def main(argv: list[str]) -> int:
         "failures": failures,
         **figures,
     }
-    if given.save:
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else _format(document))
-    return EXIT_FAILURE if failures else EXIT_OK
+    return outcome.conclude(document, given, _format)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -145,12 +140,7 @@ def _format(document: dict[str, Any]) -> str:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.page_frames",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("page_frames", _DESCRIPTION, _EXAMPLES)
     made.add_argument("--hosts", type=int, default=10_000, metavar="N", help="tiles (default 10000)")
     made.add_argument("--service", action="store_true", help="the stream of a real service")
     made.add_argument("--seconds", type=float, default=8.0, metavar="S", help="at each rate (default 8)")
@@ -160,8 +150,6 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     made.add_argument("--seed", type=int, default=1, metavar="N", help="of the values (default 1)")
     made.add_argument("--screenshot", metavar="FILE", help="a picture of the page as PNG")
-    made.add_argument("--json", action="store_true", help="one JSON document")
-    made.add_argument("--save", metavar="NAME", help="also into experiments/results/NAME.json")
     return made.parse_args(argv)
 
 

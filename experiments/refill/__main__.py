@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
+from acquisition.errors import ShardpulseError, UsageError
+from experiments import machine, outcome
 from experiments.figures import medians
 from experiments.refill.measure import ALLOWED, Task, run
-
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 _DESCRIPTION = """\
 Kill the only shard of some hosts (kill -9, no replica, nothing on disk), start it again empty, and measure from its
@@ -52,10 +49,7 @@ def main(argv: list[str]) -> int:
         "machine": machine.describe(),
         "runs": runs,
     }
-    if given.save:
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document, indent=None if given.json else 1))
-    return EXIT_OK if document["passed"] else EXIT_FAILURE
+    return outcome.conclude(document, given)
 
 
 def judge(task: Task, runs: list[dict[str, Any]], within: float) -> list[str]:
@@ -75,12 +69,7 @@ def judge(task: Task, runs: list[dict[str, Any]], within: float) -> list[str]:
 
 def parse(argv: list[str]) -> tuple[Task, argparse.Namespace]:
     """The task and the options around it. Raises UsageError."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.refill",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("refill", _DESCRIPTION, _EXAMPLES)
     default = Task()
     add = made.add_argument
     add("--hosts", type=int, default=default.hosts, metavar="N", help="hosts (default %(default)s)")
@@ -90,8 +79,6 @@ def parse(argv: list[str]) -> tuple[Task, argparse.Namespace]:
     add("--ring", type=float, default=default.ring_seconds, metavar="S", help="length of a ring (default %(default)s)")
     add("--within", type=float, default=5.0, metavar="S", help="the bound on the median (default %(default)s)")
     add("--repeats", type=int, default=3, metavar="N", help="runs; medians are printed (default %(default)s)")
-    add("--json", action="store_true", help="print one line of JSON")
-    add("--save", metavar="NAME", help="write NAME.json to experiments/results as well")
     given = made.parse_args(argv)
     for name in ("hosts", "entities", "metrics", "ticks", "ring", "within", "repeats"):
         if getattr(given, name) <= 0:

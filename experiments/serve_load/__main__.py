@@ -11,14 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
-from experiments import machine, pipeline, usage
+from acquisition.errors import ShardpulseError
+from experiments import machine, outcome, pipeline, usage
 from experiments.host_figures import HostFigures
 from experiments.options import Options
 from experiments.serve_load import wrk
 from experiments.serve_load.service import Service, serving
 
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 _LEAST_RATE = 2000.0
 _MOST_P99 = 10.0  #: milliseconds
 _WARM_UP = 40.0  #: the windows of the rules must be full
@@ -62,10 +61,7 @@ def main(argv: list[str]) -> int:
         "failures": failures,
         **figures,
     }
-    if given.save:
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document) if given.json else _format(document))
-    return EXIT_FAILURE if failures else EXIT_OK
+    return outcome.conclude(document, given, _format)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -140,20 +136,13 @@ def _format(document: dict[str, Any]) -> str:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.serve_load",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("serve_load", _DESCRIPTION, _EXAMPLES)
     made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
     made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
     made.add_argument("--metrics", type=int, default=5, metavar="N", help="metrics of each row (default 5)")
     made.add_argument("--seconds", type=int, default=10, metavar="S", help="of each load (default 10)")
     made.add_argument("--connections", type=int, default=8, metavar="N", help="of wrk (default 8)")
     made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first load (default 40)")
-    made.add_argument("--json", action="store_true", help="one JSON document")
-    made.add_argument("--save", metavar="NAME", help="also into experiments/results/NAME.json")
     return made.parse_args(argv)
 
 
