@@ -51,7 +51,7 @@ def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bo
         rises = rises & (_above(monitor, parameters.high, parameters.n) >= parameters.k)
     hot = np.where(was_hot, level > parameters.low, rises & ~warming)
     excess = level - np.where(was_hot, parameters.low, enter)
-    if parameters.plateau is not None:
+    if parameters.plateau:
         lowest, highest = _extremes(monitor, parameters.plateau)
         known = monitor.count >= parameters.plateau
         flat = known & (lowest > parameters.high) & (highest - lowest < parameters.plateau_range)

@@ -95,7 +95,8 @@ def test_a_plateau_tells_before_k_of_n_and_before_the_average() -> None:
     assert "the last 4 values of cpu_busy_ratio are above 0.8 and at most 0.04 apart" in verdict.reason
     assert (value(verdict, "lowest"), value(verdict, "highest"), value(verdict, "plateau")) == (0.91, 0.95, 4.0)
     assert verdict.excess == pytest.approx(0.91 - 0.8)
-    assert ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6).outcome == NOT_HOT  # no plateau is looked for
+    for off in (None, 0):
+        assert ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6, plateau=off).outcome == NOT_HOT
     spike = [0.3, 0.82, 1.0, 1.0, 0.85]  # its ends are covered only in part
     assert ask(threshold.RULE, reading(CPU, spike, mean=0.5), **PLATEAU).outcome == NOT_HOT
     low = [0.3, 0.8, 0.81, 0.82, 0.83]  # one is not above 0.8
@@ -133,7 +134,7 @@ def test_a_plateau_is_taken_from_the_filter_where_it_keeps_the_same() -> None:
 
 
 @given(
-    histories, loads, st.booleans(), st.integers(0, 5), st.none() | st.floats(0.7, 1.0), st.none() | st.integers(1, 8),
+    histories, loads, st.booleans(), st.integers(0, 5), st.none() | st.floats(0.7, 1.0), st.none() | st.integers(0, 8),
     st.floats(0.0, 0.3),
 )  # fmt: skip
 def test_threshold_is_its_formula(
@@ -158,9 +159,9 @@ def test_threshold_is_its_formula(
         for each in values[-5:]:
             count += 1 if each > 0.8 else 0
         expected = HOT if count >= k else NOT_HOT
-    if m is not None and len(values) < m:
+    if m and len(values) < m:
         expected = HOT if expected == HOT else ABSTAINS
-    elif m is not None and all(each > 0.8 for each in values[-m:]):
+    elif m and all(each > 0.8 for each in values[-m:]):
         expected = HOT if max(values[-m:]) - min(values[-m:]) < apart else expected
     assert verdict.outcome == expected
 
@@ -343,6 +344,17 @@ def test_a_window_with_a_long_gap_is_not_full(rule: Rule) -> None:
     assert at(*range(25), *range(54, 59)).outcome == HOT  # 30 of 59 ticks
     late = at(*range(25), *range(100, 105))  # nothing of 75 ticks: what lies before says nothing of now
     assert (late.outcome, late.reason) == (ABSTAINS, f"WARMING: 5 of 30 valid values of {CPU}")
+
+
+def test_single_spikes_between_samples_that_fail_are_no_plateau() -> None:
+    kept = inputs(counted=6, plateau=4, lowest=1.0, highest=1.0, threshold=threshold.RULE.defaults.high)
+
+    def at(counted_valid: int, was_hot: bool = False) -> str:
+        found = reading(CPU, mean=0.5, last=1.0, inputs=kept._replace(counted_valid=counted_valid))
+        return threshold.RULE.judge(one(found), threshold.RULE.defaults, was_hot).outcome
+
+    assert (at(4), at(6)) == (HOT, HOT)
+    assert (at(3), at(1), at(1, was_hot=True)) == (NOT_HOT, NOT_HOT, NOT_HOT)
 
 
 def test_cusum_without_a_level_is_the_formula_alone() -> None:

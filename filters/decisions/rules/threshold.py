@@ -38,7 +38,7 @@ _KEPT = Inputs()
 class Parameters(OneMetric, frozen=True):
     """``low`` must not be above ``high`` and ``enter``, nor ``k`` above ``n``. ``enter`` None: the same as ``high``.
 
-    ``plateau`` is m; None: a plateau tells nothing.
+    ``plateau`` is m; None or 0: a plateau tells nothing.
     """
 
     high: Share = _KEPT.thresholds[f"host.{CPU}"]
@@ -46,7 +46,7 @@ class Parameters(OneMetric, frozen=True):
     k: Annotated[int, Meta(ge=0, le=120)] = 6
     n: Window = _KEPT.counted
     enter: Share | None = 0.8
-    plateau: Window | None = _KEPT.plateau or None
+    plateau: Annotated[int, Meta(ge=0, le=120)] | None = _KEPT.plateau
     plateau_range: Share = 0.07
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
     if isinstance(reading, Verdict):
         return reading
     by_level = _still(reading, parameters) if was_hot else _begins(reading, parameters)
-    if by_level.outcome == HOT or parameters.plateau is None:
+    if by_level.outcome == HOT or not parameters.plateau:
         return by_level
     return _plateau(reading, parameters, parameters.plateau) or by_level
 
@@ -124,7 +124,7 @@ def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
     """Not hot is who is at or below the limit that counts, and has no plateau."""
     enter = parameters.high if parameters.enter is None else parameters.enter
     below = screening.level(column, parameters) <= np.where(was_hot, parameters.low, enter)
-    if parameters.plateau is not None:
+    if parameters.plateau:
         lowest, highest = column.planes["lowest"], column.planes["highest"]
         below &= (column.planes["plateau"] == parameters.plateau) & np.isfinite(lowest)
         below &= (lowest <= parameters.high) | (highest - lowest >= parameters.plateau_range)
