@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,8 @@ def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
 def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
     """Lowest and highest of the last ``count`` valid values.
 
-    From the recent values, or as the filter keeps them where it keeps those of as many.
+    From the recent values, or as the filter keeps them where it keeps those of as many. Where so many were not valid
+    in the ticks of k of n, they are of longer ago and no level that was held: as far apart as can be.
     """
     if len(reading.recent) >= count:
         last = reading.recent[-count:]
@@ -104,6 +106,8 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
         )
     if inputs.lowest is None or inputs.highest is None:
         return warming(reading, inputs.valid, count)
+    if inputs.counted_valid < count <= inputs.counted:
+        return -math.inf, math.inf
     return inputs.lowest, inputs.highest
 
 
