@@ -9,30 +9,16 @@ import time
 
 from acquisition.link.resp import pack
 from acquisition.wire import inputs as wire
-from acquisition.wire import keys, recent
+from acquisition.wire import recent
 from filters.batching import Item
 from filters.inputs.derived import Codes
-from filters.inputs.plan import Plan
+from filters.inputs.prefixes import Prefixes
 from filters.inputs.state import MEAN, InputsState
 from filters.record import Piece
 from filters.settings import FilterSettings
 
 _LONGER = 1.25  #: recent values live longer than records, as their time to live is set anew more rarely
 _END = b"\r\n"
-
-
-class Prefixes:
-    """What does not change in the commands of one (host, resource set)."""
-
-    __slots__ = ("names", "parameters", "recent", "row", "slots")
-
-    def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int, plan: Plan) -> None:
-        records = (keys.inputs(tag, host, resource_set, slot) for slot in range(keep_ticks))
-        self.slots = [f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode() for key in records]
-        self.recent = keys.recent(tag, host, resource_set)
-        self.row = f"*4\r\n$4\r\nHSET\r\n${len(self.recent)}\r\n{self.recent}\r\n".encode()
-        self.names = wire.pack_names(plan.names)
-        self.parameters = plan.thresholds.tobytes() + plan.slacks.tobytes()
 
 
 class InputsEncoder:

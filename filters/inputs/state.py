@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +11,7 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord, plane_count
 from filters.inputs.order import ABSENT
 from filters.inputs.plan import Plan
-
-if TYPE_CHECKING:
-    from filters.inputs.record import Prefixes
+from filters.inputs.prefixes import Prefixes
 
 MEDIAN, MEAN, VALID, COUNTED, ABOVE, LOWEST = map(
     PLANES.index, ("median", "mean", "valid", "counted", "above", "lowest")
