@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 
 _EVERY = 10.0
+_MOST_SWEPT = 10_000  #: containers, a millisecond; more are an answer that is being made, and gone soon
 
 
 class Sweeper:
@@ -32,8 +33,9 @@ class Sweeper:
 class TickSweeper:
     """Replaces the automatic collector of a process that makes much at every tick and answers without pauses between.
 
-    ``set_aside`` takes no time whatever has been made; ``sweep``, later, visits only what came since. Everything is
-    visited once in ``whole_seconds``: libraries may make cycles that live longer than a tick.
+    ``set_aside`` takes no time whatever has been made; ``sweep``, later, visits only what came since, and not even
+    that while it is much. Everything is visited once in ``whole_seconds``: libraries may make cycles that live longer
+    than a tick.
     """
 
     def __init__(self, whole_seconds: float, now: float) -> None:
@@ -49,7 +51,8 @@ class TickSweeper:
     def sweep(self, now: float) -> None:
         """Between two ticks; ``now`` as that of ``__init__``, CLOCK_MONOTONIC."""
         if now < self._whole_due:
-            gc.collect(0)
+            if gc.get_count()[0] <= _MOST_SWEPT:
+                gc.collect(0)
             return
         self._whole_due = now + self._whole_seconds
         gc.unfreeze()

@@ -11,7 +11,7 @@ from filters.decisions.documents import hot_document, moves_document
 from filters.decisions.method import Method, method_of
 from filters.decisions.sources import host_owners
 from filters.service.documents import verdicts
-from filters.service.documents.encoding import encode
+from filters.service.documents.encoding import encode, encode_long
 from filters.service.edition import Edition
 from filters.service.judging import judge_otherwise
 from filters.service.labels import Labels
@@ -45,7 +45,8 @@ def decision_resources(settings: Settings, recents: Recents, labels: Labels) -> 
         outcomes = request.chosen("outcome", ("hot", "abstained"))
         document = hot_document(decided, every="not_hot" in outcomes)
         chosen = request.chosen("fields", verdicts.FIELDS)
-        return encode(verdicts.narrowed_hot(document, edition.number, hosts, outcomes, chosen))
+        narrowed = verdicts.narrowed_hot(document, edition.number, hosts, outcomes, chosen)
+        return encode_long(narrowed, *verdicts.OUTCOMES)
 
     def moves(edition: Edition, request: Request) -> bytes:
         made, sources, vms = _made(edition), _hosts(edition, request, labels), request.entity_labels

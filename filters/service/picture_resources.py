@@ -7,7 +7,7 @@ from acquisition.snapshot.block import Block
 from filters.decisions.observe import observe
 from filters.decisions.sources import TickInputs
 from filters.service.documents import columns, entities, hosts, recent
-from filters.service.documents.encoding import encode
+from filters.service.documents.encoding import encode, encode_around, encode_long
 from filters.service.documents.figures import FIGURES
 from filters.service.documents.figures import READING as FIGURES_OF_READING
 from filters.service.edition import Edition
@@ -51,7 +51,8 @@ def picture_resources(labels: Labels) -> tuple[Resource, ...]:
         if not wanted.narrows_entities:
             bounded(sum(block.shape[0] * block.shape[1] for block in blocks), request.answer_samples)
         figures = request.chosen("fields", FIGURES)
-        return encode(columns.snapshot_document(edition.snapshot, edition.number, wanted, states, figures))
+        document = columns.snapshot_document(edition.snapshot, edition.number, wanted, states, figures)
+        return encode_long(document, "blocks")
 
     def entity(edition: Edition, request: Request) -> bytes:
         chosen = selected(edition, request, labels)
@@ -87,16 +88,17 @@ def host_resources(settings: Decisions, labels: Labels) -> tuple[Resource, ...]:
     def all_hosts(edition: Edition, request: Request) -> bytes:
         wanted = selected(edition, request, labels)
         chosen, states = request.chosen("fields", hosts.FIELDS), request.chosen("state", ())
-        return encode(hosts.hosts_document(_view(edition, settings, labels), wanted, states, chosen))
+        return encode_long(hosts.hosts_document(_view(edition, settings, labels), wanted, states, chosen), "hosts")
 
     def one_host(edition: Edition, request: Request) -> bytes:
         wanted = selected(edition, request, labels)
         key, chosen = request.path["id"], request.chosen("fields", hosts.FIELDS)
         try:
-            return encode(hosts.host_answer(_view(edition, settings, labels), key, wanted, chosen))
+            answer = hosts.host_answer(_view(edition, settings, labels), key, wanted, chosen)
         except KeyError as error:
             known = [block.host for block in edition.snapshot.blocks]
             raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+        return encode_around(answer, "host", encode_long(answer.host, "entities"))
 
     return (
         Resource(

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters.service.answer import Answer, accepts_gzip, matches
-from filters.service.documents.encoding import encode
+from filters.service.documents.columns import BlockDocument, EntityName, SnapshotDocument
+from filters.service.documents.encoding import encode, encode_around, encode_long
 from filters.service.documents.figures import digits, rounded
 from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
 from filters.service.problem import Problem
@@ -70,6 +71,28 @@ def test_readable_digits() -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_name_travels(name: str) -> None:
     assert isinstance(json.loads(encode({"name": name, "value": math.nan}))["name"], str)
+
+
+NAMES = st.text(st.characters(exclude_categories=[]), max_size=8)
+
+
+@given(st.lists(NAMES, max_size=5), st.lists(st.floats(), max_size=5), NAMES)
+@settings(max_examples=200, deadline=None)
+def test_a_long_document_is_the_same_in_pieces(names: list[str], values: list[float], other: str) -> None:
+    rows = [{"name": name, "values": values, "hot": []} for name in names]
+    document = {"errors": [other, '"hot":[]'], "late": rows[:2], "hot": rows, "tick": 1, "none": None}
+    assert json.loads(encode_long(document, "hot", "late", "absent")) == json.loads(encode(document))
+    assert encode_long({"hot": []}, "hot") == b'{"hot":[]}'
+
+
+def test_structs_are_encoded_in_pieces_too() -> None:
+    rows = [EntityName(f"{number:016x}", "vm", f"vm-{number}", "uuid", "1") for number in range(3)]
+    block = BlockDocument("web", "1", "vms", 1, 1.0, 2.0, None, "current", "", [], rows, mean=[[1.0]])
+    document = SnapshotDocument(1, 2.0, "coherent", [], 0, [block, block])
+    assert encode_long(document, "blocks") == encode(document)
+    assert encode_long(block, "entities") == encode(block)
+    one = SnapshotDocument(1, 2.0, "coherent", [], 0, [block])
+    assert encode_around(document, "blocks", encode([block])) == encode(one)
 
 
 def test_small_answers_are_not_compressed() -> None:
