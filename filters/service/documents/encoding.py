@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -28,7 +28,8 @@ def encode(document: Any) -> bytes:
 def encode_long(document: msgspec.Struct | Mapping[str, Any], *names: str) -> bytes:
     """As ``encode``, with the elements of the lists ``names`` one by one; those that are not there are none.
 
-    One call for megabytes would keep the interpreter for tens of milliseconds, and every other answer waiting.
+    One call for megabytes would keep the interpreter for tens of milliseconds, and every other answer waiting. So would
+    freeing them at once: the lists are emptied while they are written.
     """
     fields = msgspec.structs.asdict(document) if isinstance(document, msgspec.Struct) else document
     lists = {name: fields[name] for name in names if isinstance(fields.get(name), list)}
@@ -48,11 +49,13 @@ def encode_around(document: msgspec.Struct, name: str, inner: bytes) -> bytes:
     return b"".join((before, inner, after))
 
 
-def _write_list(text: io.BytesIO, elements: Iterable[Any]) -> None:
-    text.write(b"[")
-    for number, element in enumerate(elements):
-        text.write(b"," + encode(element) if number else encode(element))
-    text.write(b"]")
+def _write_list(text: io.BytesIO, elements: list[Any]) -> None:
+    elements.reverse()
+    before = b"["
+    while elements:
+        text.write(before + encode(elements.pop()))
+        before = b","
+    text.write(b"]" if before == b"," else b"[]")
 
 
 def _replaced(document: Any, values: Mapping[str, Any]) -> Any:
