@@ -75,6 +75,12 @@ READING = Parameter(
     (COHERENT, LATEST),
     single=True,
 )
+TOP = Parameter(
+    "top",
+    "the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric, those first "
+    "(default: all)",
+    most=100_000,
+)
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
 
 

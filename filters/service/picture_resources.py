@@ -13,7 +13,7 @@ from filters.service.documents.figures import READING as FIGURES_OF_READING
 from filters.service.edition import Edition
 from filters.service.heat_resources import heat_resources
 from filters.service.labels import Labels
-from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, Parameter
+from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, TOP, Parameter
 from filters.service.problem import not_found
 from filters.service.recents import Recents
 from filters.service.resource import Request, Resource, bounded, fields, hint, require, selected
@@ -49,7 +49,8 @@ def picture_resources(labels: Labels) -> tuple[Resource, ...]:
         wanted, states = selected(edition, request, labels), request.chosen("state", ())
         blocks = columns.chosen(edition.snapshot, wanted, states)
         if not wanted.narrows_entities:
-            bounded(sum(block.shape[0] * block.shape[1] for block in blocks), request.answer_samples)
+            samples = sum(min(block.shape[0], wanted.top or block.shape[0]) * block.shape[1] for block in blocks)
+            bounded(samples, request.answer_samples)
         figures = request.chosen("fields", FIGURES)
         document = columns.snapshot_document(edition.snapshot, edition.number, wanted, states, figures)
         return encode_long(document, "blocks")
@@ -66,7 +67,7 @@ def picture_resources(labels: Labels) -> tuple[Resource, ...]:
             "/v1/snapshot",
             "snapshot",
             "One coherent tick of everything, by columns",
-            (HOST, LABEL, SET, ENTITY, ENTITY_LABEL, METRIC, STATE, READING, fields(FIGURES, "all")),
+            (HOST, LABEL, SET, ENTITY, ENTITY_LABEL, METRIC, STATE, TOP, READING, fields(FIGURES, "all")),
             columns.SnapshotDocument,
             snapshot,
         ),
@@ -113,7 +114,7 @@ def host_resources(settings: Decisions, labels: Labels) -> tuple[Resource, ...]:
             "/v1/hosts/{id}",
             "host",
             "One host with everything that runs on it",
-            (SET, ENTITY, ENTITY_LABEL, METRIC, READING, fields(hosts.FIELDS, "all")),
+            (SET, ENTITY, ENTITY_LABEL, METRIC, TOP, READING, fields(hosts.FIELDS, "all")),
             hosts.HostAnswer,
             one_host,
             in_path={"id": "name or identity in 16 hexadecimal digits"},

@@ -18,7 +18,7 @@ from filters.service.documents.chosen import Chosen
 from filters.service.documents.hosts import DERIVED, HOST_SET
 from filters.service.edition import Edition
 from filters.service.labels import Labels
-from filters.service.parameters import ENTITY_LABEL, LABEL, Parameter, Values, selection
+from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter, Values, selection
 from filters.service.problem import Problem, not_found
 
 _SHOWN = 8
@@ -99,10 +99,11 @@ def selected(edition: Edition, request: Request, labels: Labels) -> Chosen:
         known = labels.of_hosts(edition.snapshot)
         require_labels(LABEL, wanted, known.values())
         hosts = frozenset(number for number, found in known.items() if wanted.takes(found))
+    top = int(request.values[TOP.name][0]) if TOP.name in request.values else 0
     if not of_entities:
-        return Chosen(request.selection, hosts)
+        return Chosen(request.selection, hosts, top=top)
     require_labels(ENTITY_LABEL, of_entities, entity_labels(edition, labels))
-    return Chosen(request.selection, hosts, lambda entity: of_entities.takes(labels.of_entity(entity)))
+    return Chosen(request.selection, hosts, lambda entity: of_entities.takes(labels.of_entity(entity)), top)
 
 
 def entity_labels(edition: Edition, labels: Labels) -> Iterator[Mapping[str, str]]:

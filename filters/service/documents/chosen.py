@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+import numpy as np
+
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.selection import Selection
 from acquisition.wire.table import Entity
 
+_BUSIEST_BY = "cpu_ratio"
+
 
 class Chosen(NamedTuple):
-    """``host_ids``: hosts whose labels fit, ``labelled``: whether those of an entity do; None takes everything."""
+    """``host_ids``: hosts whose labels fit, ``labelled``: whether those of an entity do; None takes everything.
+    ``top``: so many rows of each block, those of the greatest mean; 0: all."""
 
     patterns: Selection = Selection()
     host_ids: Collection[int] | None = None
     labelled: Callable[[Entity], bool] | None = None
+    top: int = 0
 
     @property
     def narrows_entities(self) -> bool:
@@ -45,6 +52,17 @@ class Chosen(NamedTuple):
     def takes_metric(self, name: str) -> bool:
         """Whether a metric is wanted."""
         return self.patterns.takes_metric(name)
+
+    def rows_and_columns(self, block: Block) -> tuple[list[int], list[int]]:
+        """What of a block is wanted; with ``top`` the rows of the greatest mean of ``cpu_ratio``, or else of the first
+        wanted metric, the greatest first and those without a value last."""
+        rows = [row for row, entity in enumerate(block.entities) if self.takes_entity(entity)]
+        columns = [column for column, metric in enumerate(block.metrics) if self.takes_metric(metric.name)]
+        if self.top and columns:
+            by = next((column for column in columns if block.metrics[column].name == _BUSIEST_BY), columns[0])
+            means = block.plane("mean")[rows, by]
+            rows = [rows[place] for place in np.argsort(-means, kind="stable")[: self.top].tolist()]
+        return rows, columns
 
     def _labelled(self, host_id: int) -> bool:
         return self.host_ids is None or host_id in self.host_ids

@@ -96,8 +96,7 @@ def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str]) -> li
 def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDocument | None:
     """None when rows or columns were asked for and the block has none of them."""
     members = block.entities
-    rows = [i for i, entity in enumerate(members) if selection.takes_entity(entity)]
-    columns = [j for j, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
+    rows, columns = selection.rows_and_columns(block)
     if (selection.narrows_entities and not rows) or (selection.narrows_metrics and not columns):
         return None
     planes: dict[str, Any] = _planes(block, rows, columns, figures)

@@ -109,7 +109,7 @@ def entities_of(
     labels: Labels,
 ) -> list[EntityDocument]:
     """The rows of a block that the selection takes; without readings when no figure is asked for."""
-    rows = [i for i, entity in enumerate(block.entities) if selection.takes_entity(entity)]
+    rows, _ = selection.rows_and_columns(block)
     return _documents(snapshot, block, rows, selection, figures, table, labels)
 
 

@@ -54,7 +54,7 @@ def guests(host: str) -> list[Entity]:
 def put(scene: Scene, host: str, resource_set: str, rows: list[Entity], ticks: list[int]) -> None:
     number, set_number = host_id(host), resource_set_id(resource_set)
     for tick in ticks:
-        mean = np.full((len(rows), len(METRICS)), float(tick % 1000))
+        mean = np.full((len(rows), len(METRICS)), float(tick % 1000)) + np.arange(len(rows))[:, None]
         data = record(number, set_number, [row.id for row in rows], mean, tick, wall=tick + 0.5)
         scene.record(host, resource_set, data, tick)
     scene.position(host, resource_set, Position(5, ticks[-1], ticks[-1], ticks[-1] + 0.5, 1.0, applied=9))
@@ -134,6 +134,17 @@ def test_vms_by_label(service: Serving) -> None:
     ]
     of_hosts = service.ask("/v1/snapshot?entity_label=zone&label=rack=r1&fields=mean")
     assert of_hosts.status == 404  # a host's label is none of its VMs
+
+
+def test_the_busiest_of_each_host(service: Serving) -> None:
+    busiest = service.ask("/v1/hosts/db?top=1&fields=mean").json["host"]["entities"]
+    assert names(busiest) == ["cache"]
+    by_memory = service.ask("/v1/snapshot?set=vms&host=db&metric=memory*&top=2&fields=mean").json["blocks"]
+    assert [names(block["entities"]) for block in by_memory] == [["cache", "shop"]]
+    assert by_memory[0]["mean"][0] > by_memory[0]["mean"][1]
+    chosen = service.ask("/v1/hosts/db?top=1&entity_label=tier=gold&fields=mean").json["host"]["entities"]
+    assert names(chosen) == ["shop"]
+    assert service.ask("/v1/hosts/db?top=0").status == 400
 
 
 def test_decisions_by_label(service: Serving) -> None:

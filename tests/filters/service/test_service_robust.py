@@ -38,7 +38,20 @@ PATHS = (
     "/v1/hosts", "/v1/hosts/web-0", "/v1/snapshot", "/v1/hot", "/v1/moves", "/v1/status", "/metrics", "/v1/heat",
     ENTITY, f"{ENTITY}/recent", "/v1/roster", "/openapi.json",
 )  # fmt: skip
-KNOWN = ("host", "label", "entity_label", "set", "entity", "metric", "state", "fields", "reading", "rule", "limit", "x")
+KNOWN = (
+    "host",
+    "label",
+    "entity_label",
+    "set",
+    "entity",
+    "metric",
+    "state",
+    "fields",
+    "reading",
+    "rule",
+    "limit",
+    "top",
+)
 PIECES = (
     b"*", b"?", b"[",
     b"]", b"!", b"=", b",", b"&", b"%", b"\x00", b"\xff", b"\xc3\xa9", b"web-", b"cpu_ratio", b"latest",
