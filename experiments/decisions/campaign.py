@@ -15,6 +15,7 @@ from experiments.decisions.load import Bools, Load
 from experiments.decisions.noise import CALM, Noise
 from experiments.decisions.series import Series, joined
 from experiments.decisions.synthetic import SCENARIOS, Size
+from experiments.decisions.training import TARGET_SECONDS
 from experiments.decisions.truth import Worth, judge, judge_by, truth_of
 from experiments.decisions.watch import RAW, WATCHES, Watch
 from filters.decisions.rules import REGISTRY
@@ -87,6 +88,7 @@ def figures(worth: Worth) -> dict[str, Any]:
         "overloads": len(worth.delays) + worth.missed,
         "missed": worth.missed,
         "delay_seconds": delays or None,
+        "in_time": int((worth.delays <= TARGET_SECONDS).sum()),
         "false_alarms": worth.false_alarms,
         "false_alarms_per_host_hour": round(worth.false_alarms / worth.host_hours, 4),
         "alarms": worth.alarms,
