@@ -56,6 +56,14 @@ class Edition:
         """Where each entity stands."""
         return EntityIndex(self.snapshot.blocks)
 
+    def parts(self) -> list[object]:
+        """What it mostly consists of. Who holds these when the edition goes can let go of one after the other: to
+        free thousands of hosts at once would keep the interpreter, and every answer waiting."""
+        found: list[object] = [*self.snapshot.blocks, *self.snapshot.unread, *self.tables.values()]
+        if self.decided is not None:
+            found += [*self.decided.picture.hosts, *self.decided.heat.verdicts.values()]
+        return found
+
     def known(self, key: str) -> Answer | None:
         """The answer that was made for a key, if it was."""
         return self._answers.get(key)
@@ -95,9 +103,12 @@ class Newest:
         self.outage: Outage | None = Outage("no picture has been taken yet")
 
     def publish(self, edition: Edition) -> None:
-        """A new picture; it ends an outage."""
+        """A new picture; it ends an outage. The one before is let go in pieces."""
+        parts = self.last.parts() if self.last is not None else []
         self.last = edition
         self.outage = None
+        while parts:
+            parts.pop()
 
     def fail(self, reason: str) -> None:
         """No picture could be taken; the last one is answered no more."""

@@ -50,10 +50,9 @@ class LatestReading:
         if self._under_way is None or self._under_way.done():
             self._under_way = asyncio.get_running_loop().run_in_executor(self._thread, self._read)
         try:
-            self._last = await asyncio.shield(self._under_way)
+            return await asyncio.shield(self._under_way)
         except ShardpulseError as error:
             raise unavailable(str(error), None) from error
-        return self._last
 
     def _read(self) -> Edition:
         began = time.monotonic()
@@ -69,8 +68,12 @@ class LatestReading:
             raise
         number = ticks.tick_of(snapshot.now, self._settings.serve.interval_seconds)
         found = Edition(number, f"{self._instance}-{version_of(snapshot)}", snapshot, tables=tables)
+        parts = self._last.parts() if self._last is not None else []
+        self._last = found
         now = time.monotonic()
         self._fresh_until = now + max(_SHARED_SECONDS, _REST * (now - began))
+        while parts:  # in pieces, as that of the reading thread
+            parts.pop()
         return found
 
 

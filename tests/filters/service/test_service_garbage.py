@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from serving import PATIENCE, Events, Feeding, Serving
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
+from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.garbage import TickSweeper
+from filters.service.edition import Edition, Newest
 
 PROGRAM = Path(__file__).with_name("counting_garbage.py")
 #: Of a count: the collector's own frame of mind, and the first use of a module.
@@ -81,3 +84,16 @@ def test_a_whole_sweep_takes_what_was_set_aside(monkeypatch: pytest.MonkeyPatch)
         sweeper.sweep(now)
     partly, wholly = ["freeze", "collect(0,)"], ["freeze", "unfreeze", "collect", "freeze"]
     assert done == ["disable", "freeze", *partly, "freeze", *wholly, *partly]
+
+
+def test_an_edition_goes_when_the_next_one_comes() -> None:
+    newest = Newest(5.0)
+    first = Edition(1, "test", Snapshot("coherent", 1.0, [], ()))
+    newest.publish(first)
+    gone = weakref.ref(first)
+    del first
+    assert gone() is newest.last
+    newest.publish(Edition(2, "test", Snapshot("coherent", 2.0, [], ())))
+    assert gone() is None
+    assert newest.last is not None
+    assert newest.last.number == 2
