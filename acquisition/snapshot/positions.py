@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Cluster, Layout
 from acquisition.snapshot.record_arrays import positions_of
-from acquisition.snapshot.shard_reading import Member, Place, value_of
+from acquisition.snapshot.shard_reading import Command, Member, Place, value_of
 from acquisition.wire import keys, position
 
 
@@ -78,32 +78,37 @@ class PositionReader:
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
 
-    def read(self, cluster: Cluster) -> tuple[dict[Member, Place], list[ShardpulseError]]:
-        """Places by member, and the errors that are no member's own.
+    def read(
+        self, cluster: Cluster, behind: Sequence[Command] = ()
+    ) -> tuple[dict[Member, Place], list[ShardpulseError], list[Any]]:
+        """Places by member, the errors that are no member's own, and the replies to what is asked ``behind``.
 
         Raises the error itself when no partition at all can be read, or when credentials are refused.
         """
-        partitions, errors = self._gather(cluster)
+        partitions, errors, replies = self._gather(cluster, behind)
         found = {member: held.place(row) for held in partitions for row, member in enumerate(held.members)}
-        return found, errors
+        return found, errors, replies
 
     def table(self, cluster: Cluster) -> tuple[PositionTable, list[ShardpulseError]]:
         """The same as arrays. Raises as ``read``."""
-        partitions, errors = self._gather(cluster)
+        partitions, errors, _ = self._gather(cluster)
         order = self._ordered([held.members for held in partitions])
         records, known = positions_of([data for held in partitions for data in held.data])
         fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
         return PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh), errors
 
-    def _gather(self, cluster: Cluster) -> tuple[list[Held], list[ShardpulseError]]:
-        answers = [value_of(reply) for reply in cluster.gather(self._commands)]
+    def _gather(
+        self, cluster: Cluster, behind: Sequence[Command] = ()
+    ) -> tuple[list[Held], list[ShardpulseError], list[Any]]:
+        replies = cluster.gather([*self._commands, *behind])
+        answers = [value_of(reply) for reply in replies[: len(self._tags)]]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
         for failure in failures.values():
             if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
                 raise failure
         held = [self._hold(tag, answer) for tag, answer in zip(self._tags, answers, strict=True)]
         damaged = [error for each in held if each.error is None for error in each.damaged]
-        return held, [*failures.values(), *damaged]
+        return held, [*failures.values(), *damaged], replies[len(self._tags) :]
 
     def _hold(self, tag: str, answer: list[bytes] | ShardpulseError) -> Held:
         """What a partition holds: as it says now, or as it said before."""

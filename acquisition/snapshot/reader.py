@@ -29,6 +29,7 @@ from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import judgement
+from acquisition.snapshot.ahead import Ahead, Slotted
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.claims import ClaimIndex, claims_of
 from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
@@ -36,7 +37,7 @@ from acquisition.snapshot.names import NamesCache
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.shard_reading import Member, Place, Value, read_heads, read_names, read_records
+from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
@@ -50,6 +51,8 @@ Takes = Callable[[int, int], bool]
 #: A member with its block; and a block whose record is looked for, with the tick.
 Begun = tuple[Member, Block]
 Wanted = tuple[Block, Member, int]
+
+_NOTHING: Slotted = (-1, None)
 
 COHERENT = "coherent"
 LATEST = "latest"
@@ -75,6 +78,7 @@ class SnapshotReader:
         self._clock = clock
         self._names = NamesCache()
         self._claims = ClaimIndex()
+        self._ahead = Ahead()
         self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
         self._positions: PositionReader | None = None
@@ -157,9 +161,13 @@ class SnapshotReader:
         found = [
             (taken.table.members[int(taken.rows[at])], at) for at in np.flatnonzero(wanted & taken.answered).tolist()
         ]
-        records = {member: taken.records[at] for member, at in found}
+        records = {
+            member: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at]) for member, at in found
+        }
         inputs = {(member.host, member.resource_set): taken.inputs[at] for member, at in found}
-        snapshot = self._judge(COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records)
+        snapshot = self._judge(
+            COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records, whole=False
+        )
         tables = {
             (block.host_id, block.set_id): table
             for block in snapshot.blocks
@@ -170,9 +178,11 @@ class SnapshotReader:
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         layout, positions = self._prepare()
-        found, errors = positions.read(self.cluster)
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        return self._judge(reading, _begin(found.items()), takes, due, errors)
+        ahead = self._ahead.commands(takes, due) if reading == COHERENT else []
+        found, errors, replies = positions.read(self.cluster, ahead)
+        known = self._ahead.answers(replies) if ahead else {}
+        return self._judge(reading, _begin(found.items()), takes, due, errors, known)
 
     def _judge(
         self,
@@ -181,9 +191,10 @@ class SnapshotReader:
         takes: Takes | None,
         due: judgement.Due,
         errors: list[ShardpulseError],
-        known: Mapping[Member, Value] | None = None,
+        known: Mapping[Member, Slotted],
+        whole: bool = True,
     ) -> Snapshot:
-        """The snapshot of what has begun; ``known`` are records that need not be read, of a part of all hosts."""
+        """The snapshot of what has begun: of all hosts if it is ``whole``. ``known`` are records that were read."""
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         blocks = [block for _, block in taken]
         wanted = [
@@ -191,16 +202,18 @@ class SnapshotReader:
             for member, block in taken
             if not block.reason
         ]
-        self._take_records(wanted, reading, due, known or {})
+        if whole and reading == COHERENT:
+            self._ahead.remember(takes, [(member, block.interval) for block, member, _ in wanted])
+        self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
         now = self._clock()
         messages = [str(error) for error in errors] + self._take_names(begun, taken, now)
         messages += [block.reason for block in blocks if block.unreachable]
         judgement.set_ages([block for _, block in begun], now, self._down_after)
-        if known is None:
+        if whole:
             self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
-        placements = self._place(begun, taken, due.keep_ticks) if known is None else None
+        placements = self._place(begun, taken, due.keep_ticks) if whole else None
         return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
@@ -210,13 +223,14 @@ class SnapshotReader:
         return self._layout, self._positions
 
     def _take_records(
-        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[Member, Value]
+        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[Member, Slotted]
     ) -> None:
-        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted if member not in known]
-        read = iter(read_records(self.cluster, slots) if slots else ())
+        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
+        missing = [(member, slot) for member, slot in slots if known.get(member, _NOTHING)[0] != slot]
+        read = dict(zip(missing, read_records(self.cluster, missing), strict=True)) if missing else {}
         judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
-        for block, member, tick in wanted:
-            judge(block, known[member] if member in known else next(read), tick, due)
+        for (block, member, tick), asked in zip(wanted, slots, strict=True):
+            judge(block, read[asked] if asked in read else known[member][1], tick, due)
 
     def _take_heads(self, wanted: list[Wanted], keep_ticks: int) -> None:
         """Ask who the rows of late blocks were, and when they were last heard of."""

@@ -15,6 +15,8 @@ from acquisition.link.resp import ReplyError, error_for
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import Position
 
+#: A key of a partition, and a command for it.
+Command = tuple[str, tuple[str, ...]]
 #: Record, absence, or why neither is known.
 Value = bytes | None | ShardpulseError
 #: Enough of a record for its header and the ids of 1,024 entities.

@@ -14,11 +14,8 @@ from acquisition.model import ticks
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Bools, Rows
-from acquisition.snapshot.shard_reading import Member
+from acquisition.snapshot.shard_reading import Command, Member
 from acquisition.wire import keys
-
-#: A key of a partition, and a command for it.
-Command = tuple[str, tuple[str, ...]]
 
 _MOST_COMMANDS = 8  #: lists of commands that are kept: one for each slot, and some for mixtures
 

@@ -16,6 +16,7 @@ restart. A mean of NaN is not primed yet: there has been no valid sample.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -180,6 +181,11 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         head.monotonic,
         head.filtered,
         np.frombuffer(data, "<u8", n, HEADER_SIZE),
-        {PLANES.get(number, f"plane{number}"): cube[i] for i, number in enumerate(head.plane_ids[:count])},
+        dict(zip(_names(head.plane_ids[:count]), cube, strict=True)),
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
+
+
+@lru_cache(64)
+def _names(plane_ids: bytes) -> tuple[str, ...]:
+    return tuple(PLANES.get(number, f"plane{number}") for number in plane_ids)
