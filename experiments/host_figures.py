@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _MEMORY = float(64 << 30)
 _HEADER = dtype_of(frame.HEADER_FIELDS)
 _NAMES = [metric.name for metric in HOST.metrics]
 _CRC_START = 8
+_PARTS = 20
 
 
 class HostFigures:
@@ -55,14 +57,18 @@ class HostFigures:
         self._thread.join(5.0)
 
     def _run(self) -> None:
-        due = time.time()
-        while not self._stop.wait(max(0.0, due - time.time())):
-            self._send(self._frames.tick(time.time()))
-            due += 1.0
+        """A part of the hosts at a time, as real ones sample at different phases of a second."""
+        parts = [slice(len(self._keys) * at // _PARTS, len(self._keys) * (at + 1) // _PARTS) for at in range(_PARTS)]
+        for round_number in count(int(time.time()) + 1):
+            for at, part in enumerate(parts):
+                due = round_number + (at + 0.5) / _PARTS
+                if self._stop.wait(max(0.0, due - time.time())):
+                    return
+                self._send(self._frames.tick(due, part), part)
 
-    def _send(self, payloads: list[bytes]) -> None:
+    def _send(self, payloads: list[bytes], part: slice = slice(None)) -> None:
         self._cluster.gather(
-            [(key, ("XADD", key, "*", "f", data)) for key, data in zip(self._keys, payloads, strict=True)]
+            [(key, ("XADD", key, "*", "f", data)) for key, data in zip(self._keys[part], payloads, strict=True)]
         )
 
 
@@ -73,30 +79,32 @@ class _Frames:
         self._random = np.random.default_rng(seed)
         self._lowest = np.where(np.arange(hosts) < hot, 0.93, 0.3)
         self._width = np.where(np.arange(hosts) < hot, 0.04, 0.3)
-        self._sequence = 1
+        self._sequences = np.full(hosts, 1)
         joined = b"".join(_frame(index) for index in range(hosts))
         self._data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(joined), np.uint8).reshape(hosts, -1)
         self._heads = self._data[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
         self._values = self._data[:, _HEADER.itemsize + 8 :].view("<f4")
 
-    def tick(self, wall: float) -> list[bytes]:
-        """One frame of every host."""
-        self._sequence += 1
-        busy = self._lowest + self._width * self._random.random(len(self._lowest))
+    def tick(self, wall: float, part: slice) -> list[bytes]:
+        """The next frame of a part of the hosts."""
+        self._sequences[part] += 1
+        sequences = self._sequences[part]
+        busy = self._lowest[part] + self._width[part] * self._random.random(len(sequences))
         known = {
             "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
             "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
         }  # fmt: skip
         for column, name in enumerate(_NAMES):
-            self._values[:, column] = known.get(name, busy)
+            self._values[part, column] = known.get(name, busy)
         changes: dict[str, Any] = {
-            "sequence": self._sequence, "made": (self._sequence - 2) * len(_NAMES), "tick": int(wall), "wall": wall,
+            "sequence": sequences, "made": (sequences - 2) * len(_NAMES), "tick": int(wall), "wall": wall,
             "monotonic": wall,
         }  # fmt: skip
         for field, value in changes.items():
-            self._heads[field] = value
-        self._heads["crc"] = [zlib.crc32(row[_CRC_START:].tobytes()) for row in self._data]
-        return [row.tobytes() for row in self._data]
+            self._heads[field][part] = value
+        rows = self._data[part]
+        self._heads["crc"][part] = [zlib.crc32(row[_CRC_START:].tobytes()) for row in rows]
+        return [row.tobytes() for row in rows]
 
 
 def _frame(index: int) -> bytes:

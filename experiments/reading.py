@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.snapshot import SnapshotReader
 from experiments import machine, outcome, pipeline, usage
 from experiments.control import Child, python
@@ -20,6 +20,7 @@ from experiments.reading_client import HOT_LIST, QUESTIONS, SNAPSHOT
 
 _WARM_UP = 45.0  #: the windows of the rules must be full
 _ANSWER_SECONDS = 30.0
+_DRAIN_SECONDS = 60
 _LEAN_FROM = 1000  #: hosts, from which on the emulated ones are lean
 _MOST_P99 = {SNAPSHOT: 5.0, HOT_LIST: 100.0}  #: milliseconds, at 100 and at 10,000 hosts
 _HOT_EVERY = 20
@@ -34,8 +35,9 @@ where the client does not share two cores with the whole pipeline and its emulat
 _EXAMPLES = """\
 examples:
   python -m experiments.reading --question snapshot --hosts 100
-  python -m experiments.reading --question hot --hosts 10000 --still
-  python -m experiments.reading --question hot --hosts 10000 --json --save reading-hot
+  python -m experiments.reading --question hot --hosts 10000 --rate 0.2 --still
+  python -m experiments.reading --question hot --hosts 10000 --rate 0.2 --json --save reading-hot
+      a million VMs, sampled every five seconds; their hosts every second
 
 exit codes: 0 the target is met (p99 of a snapshot of 100 hosts: 5 ms, of a hot list of 10,000: 100 ms), 1 it is not,
 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
@@ -68,6 +70,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         hosts=given.hosts,
         entities=given.entities,
         metrics=given.metrics,
+        rate=given.rate,
         lean=given.hosts >= _LEAN_FROM,
         retention_seconds=1.0,
         position_interval=10.0,
@@ -118,9 +121,13 @@ def _readings(parts: pipeline.Pipeline, hosts: Child, client: Child, given: argp
 
 def _newest_tick(parts: pipeline.Pipeline) -> int:
     """The newest tick of the hosts' own figures that is in the shards."""
-    time.sleep(1.0)
-    snapshot = SnapshotReader(parts.cluster).latest(lambda _, number: number == SET_ID)
-    return min(block.tick for block in snapshot.blocks)
+    reader = SnapshotReader(parts.cluster)
+    for _ in range(_DRAIN_SECONDS):
+        time.sleep(1.0)
+        found = {block.tick for block in reader.latest(lambda _, number: number == SET_ID).blocks}
+        if len(found) == 1:
+            return found.pop()
+    raise UnavailableError(f"the filter has not smoothed all hosts {_DRAIN_SECONDS} s after they stopped")
 
 
 def _failures(given: argparse.Namespace, median: dict[str, Any]) -> list[str]:
@@ -152,6 +159,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
     made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
     made.add_argument("--metrics", type=int, default=15, metavar="N", help="metrics of each row (default 15)")
+    made.add_argument("--rate", type=float, default=1.0, metavar="HZ", help="frames of a host's VMs (default 1)")
     made.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of readings (default 60)")
     made.add_argument("--pause", type=float, default=0.1, metavar="S", help="between two on average (default 0.1)")
     made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first (default 45)")

@@ -30,6 +30,7 @@ class Ahead:
         self._paced: Sequence[Paced] = ()
         self._intervals: tuple[float, ...] = ()
         self._asked: list[tuple[Member, int]] = []
+        self._slots: tuple[int, ...] = ()
         self._commands: dict[tuple[int, ...], list[Command]] = {}
 
     def commands(self, whose: object, due: Due) -> list[Command]:
@@ -40,17 +41,22 @@ class Ahead:
         slots = tuple(ticks.slot_of(due.tick(interval), due.keep_ticks) for interval in self._intervals)
         place = dict(zip(self._intervals, slots, strict=True))
         self._asked = [(member, place[interval]) for member, interval in self._paced]
+        self._slots = slots
         if slots not in self._commands:
             self._commands[slots] = list(_mget(self._asked))
         return self._commands[slots]
 
-    def answers(self, replies: Sequence[Any]) -> Mapping[Member, Slotted]:
-        """What was answered; a partition on its way, or on a shard that is down, is left out."""
-        found: dict[Member, Slotted] = {}
-        parts = (list(part) for _, part in groupby(self._asked, key=lambda pair: pair[0].tag))
-        for part, reply in zip(parts, replies, strict=True):
+    def answers(self, replies: Sequence[Any]) -> Mapping[str, Slotted]:
+        """What was answered, by the prefix of the member; a partition on its way, or on a shard that is down, is
+        left out."""
+        found: dict[str, Slotted] = {}
+        at = 0
+        for (_, command), reply in zip(self._commands[self._slots] if self._asked else (), replies, strict=True):
+            part = self._asked[at : at + len(command) - 1]
+            at += len(part)
             if isinstance(reply, list):
-                found.update((member, (slot, value)) for (member, slot), value in zip(part, reply, strict=True))
+                for (member, slot), value in zip(part, reply, strict=True):
+                    found[member.prefix] = (slot, value)
         return found
 
     def remember(self, whose: object, paced: list[Paced]) -> None:

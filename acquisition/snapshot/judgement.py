@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
@@ -94,19 +94,28 @@ def explain_delay(block: Block) -> None:
         block.reason += f"; its samples arrive {delay:.1f} s after their time (its clock, or a backlog)"
 
 
-def set_ages(blocks: Iterable[Block], now: float, down_after: float) -> None:
+def set_ages(blocks: Sequence[Block], now: float, down_after: float) -> None:
     """Set the age of every block at ``now``, and call hosts down of which nothing has come for
     ``down_after`` seconds (or two of their shortest intervals, where that is longer). Blocks of which nothing
     has come for so long are unheard, also where their host is up: its probe no longer samples them.
 
     A host whose shard cannot be read is late, not down: nothing is known about it.
     """
+    late = False
+    for block in blocks:
+        if block.wall:  # else nothing has ever been sampled, or nothing is known
+            block.age_seconds = now - (block.wall if block.wall < block.filtered else block.filtered)
+        late = late or block.state == LATE
+    if late:
+        _find_down(blocks, now, down_after)
+
+
+def _find_down(blocks: Sequence[Block], now: float, down_after: float) -> None:
     seen: dict[int, float] = {}
     patience: dict[int, float] = {}
     for block in blocks:
-        if not block.wall:  # nothing has ever been sampled, or nothing is known
+        if not block.wall:
             continue
-        block.age_seconds = now - min(block.wall, block.filtered)
         host = block.host_id
         seen[host] = max(seen.get(host, 0.0), block.filtered)
         patience[host] = min(patience.get(host, float("inf")), 2 * block.interval)

@@ -19,7 +19,10 @@ from acquisition.wire.table import Entity, Table
 
 #: Seconds after which names are read again although nothing is missing.
 REFRESH_SECONDS = 30.0
+_OUTDATED_SECONDS = 4 * REFRESH_SECONDS  #: after which they are not used before they have been read again
 _REMEMBERED_VECTORS = 4
+
+NOW, SOON = "now", "soon"
 
 
 def nameless_entity(identity: int) -> Entity:
@@ -96,15 +99,19 @@ class NamesCache:
         """The name of a resource set by its number, known from any host's table."""
         return self._set_names.get(resource_set)
 
-    def wanted(self, host: int, resource_set: int, ids: bytes, schema: int | None, now: float) -> bool:
-        """Whether these names should be read (again); ``schema`` is None when there is no record to name.
+    def wanted(self, host: int, resource_set: int, ids: bytes, schema: int | None, now: float) -> str:
+        """Whether these names should be read: NOW, SOON (with the next reading), or "" for not at all; ``schema`` is
+        None when there is no record to name.
 
         Readings for renewal are spread over time by host, so that no snapshot pays for all.
         """
         names = self._names.get((host, resource_set))
         if names is None or (schema is not None and not names.knows(ids, schema)):
-            return True
-        return not 0 <= now - names.read_at < REFRESH_SECONDS * (1 + host % 64 / 64)
+            return NOW
+        age = now - names.read_at
+        if 0 <= age < REFRESH_SECONDS * (1 + host % 64 / 64):
+            return ""
+        return SOON if 0 <= age < _OUTDATED_SECONDS else NOW
 
     def put(self, host: int, resource_set: int, raw: bytes | None, now: float) -> FrameError | None:
         """Take what the shard answered; a damaged table changes nothing and is returned."""

@@ -31,6 +31,14 @@ class Held(NamedTuple):
         except FrameError as damage:
             return Place(None, self.error or damage)
 
+    def places(self) -> list[tuple[Member, Place]]:
+        """All of them."""
+        try:
+            error, decode = self.error, position.decode
+            return [(member, Place(decode(data), error)) for member, data in zip(self.members, self.data, strict=True)]
+        except FrameError:
+            return [(member, self.place(row)) for row, member in enumerate(self.members)]
+
 
 class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
@@ -80,14 +88,13 @@ class PositionReader:
 
     def read(
         self, cluster: Cluster, behind: Sequence[Command] = ()
-    ) -> tuple[dict[Member, Place], list[ShardpulseError], list[Any]]:
-        """Places by member, the errors that are no member's own, and the replies to what is asked ``behind``.
+    ) -> tuple[list[tuple[Member, Place]], list[ShardpulseError], list[Any]]:
+        """The places of members, the errors that are no member's own, and the replies to what is asked ``behind``.
 
         Raises the error itself when no partition at all can be read, or when credentials are refused.
         """
         partitions, errors, replies = self._gather(cluster, behind)
-        found = {member: held.place(row) for held in partitions for row, member in enumerate(held.members)}
-        return found, errors, replies
+        return [pair for held in partitions for pair in held.places()], errors, replies
 
     def table(self, cluster: Cluster) -> tuple[PositionTable, list[ShardpulseError]]:
         """The same as arrays. Raises as ``read``."""
@@ -115,11 +122,11 @@ class PositionReader:
         fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
         if isinstance(answer, ShardpulseError):
             return known._replace(error=answer)
-        if fields == answer[::2] and not known.damaged:
-            held = known._replace(data=answer[1::2])
+        if fields == (asked := answer[::2]) and not known.damaged:
+            held = Held(known.members, answer[1::2], None, ())
         else:
             held = _members(tag, answer)
-        self._fields[tag] = (answer[::2], held)
+        self._fields[tag] = (asked, held)
         return held
 
     def _ordered(self, partitions: list[Sequence[Member]]) -> _Order:

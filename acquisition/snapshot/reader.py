@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import DataError, ShardpulseError
 from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.resp import Credentials, parse_address
@@ -33,11 +33,11 @@ from acquisition.snapshot.ahead import Ahead, Slotted
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.claims import ClaimIndex, claims_of
 from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
-from acquisition.snapshot.names import NamesCache
+from acquisition.snapshot.names import NOW, NamesCache
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_names, read_records
+from acquisition.snapshot.shard_reading import Member, Place, names_commands, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
@@ -79,6 +79,7 @@ class SnapshotReader:
         self._names = NamesCache()
         self._claims = ClaimIndex()
         self._ahead = Ahead()
+        self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
         self._positions: PositionReader | None = None
@@ -162,7 +163,8 @@ class SnapshotReader:
             (taken.table.members[int(taken.rows[at])], at) for at in np.flatnonzero(wanted & taken.answered).tolist()
         ]
         records = {
-            member: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at]) for member, at in found
+            member.prefix: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at])
+            for member, at in found
         }
         inputs = {(member.host, member.resource_set): taken.inputs[at] for member, at in found}
         snapshot = self._judge(
@@ -180,9 +182,11 @@ class SnapshotReader:
         layout, positions = self._prepare()
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
         ahead = self._ahead.commands(takes, due) if reading == COHERENT else []
-        found, errors, replies = positions.read(self.cluster, ahead)
-        known = self._ahead.answers(replies) if ahead else {}
-        return self._judge(reading, _begin(found.items()), takes, due, errors, known)
+        renewed, self._outdated = self._outdated, []
+        found, errors, replies = positions.read(self.cluster, [*ahead, *names_commands(renewed)])
+        known = self._ahead.answers(replies[: len(ahead)]) if ahead else {}
+        errors += self._put_names(renewed, replies[len(ahead) :], due.now)
+        return self._judge(reading, _begin(found), takes, due, errors, known)
 
     def _judge(
         self,
@@ -191,23 +195,22 @@ class SnapshotReader:
         takes: Takes | None,
         due: judgement.Due,
         errors: list[ShardpulseError],
-        known: Mapping[Member, Slotted],
+        known: Mapping[str, Slotted],
         whole: bool = True,
     ) -> Snapshot:
         """The snapshot of what has begun: of all hosts if it is ``whole``. ``known`` are records that were read."""
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         blocks = [block for _, block in taken]
-        wanted = [
-            (block, member, due.tick(block.interval) if reading == COHERENT else block.tick)
-            for member, block in taken
-            if not block.reason
-        ]
+        wanted = [(block, member, block.tick) for member, block in taken if not block.reason]
+        if reading == COHERENT:
+            newest = {interval: due.tick(interval) for interval in {block.interval for block, _, _ in wanted}}
+            wanted = [(block, member, newest[block.interval]) for block, member, _ in wanted]
         if whole and reading == COHERENT:
             self._ahead.remember(takes, [(member, block.interval) for block, member, _ in wanted])
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
         now = self._clock()
-        messages = [str(error) for error in errors] + self._take_names(begun, taken, now)
+        messages = [str(error) for error in errors] + self._take_names(begun, taken, now, whole)
         messages += [block.reason for block in blocks if block.unreachable]
         judgement.set_ages([block for _, block in begun], now, self._down_after)
         if whole:
@@ -223,14 +226,14 @@ class SnapshotReader:
         return self._layout, self._positions
 
     def _take_records(
-        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[Member, Slotted]
+        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[str, Slotted]
     ) -> None:
         slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
-        missing = [(member, slot) for member, slot in slots if known.get(member, _NOTHING)[0] != slot]
+        missing = [(member, slot) for member, slot in slots if known.get(member.prefix, _NOTHING)[0] != slot]
         read = dict(zip(missing, read_records(self.cluster, missing), strict=True)) if missing else {}
         judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
         for (block, member, tick), asked in zip(wanted, slots, strict=True):
-            judge(block, read[asked] if asked in read else known[member][1], tick, due)
+            judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
 
     def _take_heads(self, wanted: list[Wanted], keep_ticks: int) -> None:
         """Ask who the rows of late blocks were, and when they were last heard of."""
@@ -241,23 +244,28 @@ class SnapshotReader:
                 block.take_rows(*head)
                 judgement.explain_delay(block)
 
-    def _take_names(self, begun: list[Begun], taken: list[Begun], now: float) -> list[str]:
-        """Name all blocks; what has no names yet, or old ones, is asked for if it is taken."""
-        wanted = [
-            member
-            for member, block in taken
-            if self._names.wanted(
-                member.host, member.resource_set, block.raw_ids, block.schema if block.head else None, now
-            )
-        ]
-        errors = []
-        for member, value in zip(wanted, read_names(self.cluster, wanted) if wanted else (), strict=True):
-            if value is None or isinstance(value, bytes):
-                error = self._names.put(member.host, member.resource_set, value, now)
-                errors += [f"names of host {member.host:016x}: {error}"] if error else []
+    def _take_names(self, begun: list[Begun], taken: list[Begun], now: float, whole: bool) -> list[str]:
+        """Name all blocks; what has no names yet, or old ones, is asked for if it is taken: at once, or where the
+        reading is ``whole`` and the next one will do, with that."""
+        wanted: list[Member] = []
+        for member, block in taken:
+            schema = block.schema if block.head else None
+            when = self._names.wanted(member.host, member.resource_set, block.raw_ids, schema, now)
+            if when:
+                (wanted if when == NOW or not whole else self._outdated).append(member)
+        errors = self._put_names(wanted, read_names(self.cluster, wanted) if wanted else (), now)
         for _, block in begun:
             names = self._names.get(block.host_id, block.set_id)
-            block.use_names(names, self._names.set_name(block.set_id))
+            block.use_names(names, None if names is not None else self._names.set_name(block.set_id))
+        return [str(error) for error in errors]
+
+    def _put_names(self, members: Sequence[Member], values: Sequence[Any], now: float) -> list[ShardpulseError]:
+        """Take the tables of members; those that are damaged are told, and change nothing."""
+        errors: list[ShardpulseError] = []
+        for member, value in zip(members, values, strict=True):
+            if value is None or isinstance(value, bytes):
+                error = self._names.put(member.host, member.resource_set, value, now)
+                errors += [DataError(f"names of host {member.host:016x}: {error}")] if error else []
         return errors
 
     def _place(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> Placements:

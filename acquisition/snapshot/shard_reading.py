@@ -81,8 +81,13 @@ def read_heads(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[t
 
 def read_names(cluster: Cluster, members: Sequence[Member]) -> list[Value]:
     """The tables of members as bytes."""
+    return [value_of(reply) for reply in cluster.gather(names_commands(members))]
+
+
+def names_commands(members: Sequence[Member]) -> list[Command]:
+    """What asks for them."""
     names = [keys.names(member.tag, member.host, member.resource_set) for member in members]
-    return [value_of(reply) for reply in cluster.gather([(name, ("GET", name)) for name in names])]
+    return [(name, ("GET", name)) for name in names]
 
 
 def value_of(reply: Any) -> Any:
