@@ -62,7 +62,8 @@ class HostFigures:
         for round_number in count(int(time.time()) + 1):
             for at, part in enumerate(parts):
                 due = round_number + (at + 0.5) / _PARTS
-                if self._stop.wait(max(0.0, due - time.time())):
+                time.sleep(max(0.0, due - time.time()))
+                if at == 0 and self._stop.is_set():  # not amid a tick: some hosts would have it and some not
                     return
                 self._send(self._frames.tick(due, part), part)
 

@@ -96,13 +96,16 @@ class PositionReader:
         partitions, errors, replies = self._gather(cluster, behind)
         return [pair for held in partitions for pair in held.places()], errors, replies
 
-    def table(self, cluster: Cluster) -> tuple[PositionTable, list[ShardpulseError]]:
+    def table(
+        self, cluster: Cluster, behind: Sequence[Command] = ()
+    ) -> tuple[PositionTable, list[ShardpulseError], list[Any]]:
         """The same as arrays. Raises as ``read``."""
-        partitions, errors, _ = self._gather(cluster)
+        partitions, errors, replies = self._gather(cluster, behind)
         order = self._ordered([held.members for held in partitions])
         records, known = positions_of([data for held in partitions for data in held.data])
         fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
-        return PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh), errors
+        table = PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh)
+        return table, errors, replies
 
     def _gather(
         self, cluster: Cluster, behind: Sequence[Command] = ()

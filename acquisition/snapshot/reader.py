@@ -144,12 +144,13 @@ class SnapshotReader:
         Errors as of ``coherent``.
         """
         layout, positions = self._prepare()
-        table, errors = positions.table(self.cluster)
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
         set_id = resource_set_id(resource_set)
         if set_id not in self._sets:
             self._sets[set_id] = SetReader(layout, set_id)
-        return Survey(self._sets[set_id].take(self.cluster, table, due), errors)
+        asked = self._sets[set_id]
+        table, errors, replies = positions.table(self.cluster, asked.ahead(due))
+        return Survey(asked.take(self.cluster, table, due, replies), errors)
 
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
         """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them.

@@ -46,14 +46,27 @@ class SetReader:
         self._keep_ticks = layout.keep_ticks
         self._set_id = set_id
         self._members: Sequence[Member] = ()
+        self._intervals: npt.NDArray[np.float64] = np.empty(0)
+        self._ahead = b""  #: the slots that were asked for ahead
         self._commands: dict[bytes, list[Command]] = {}
 
-    def take(self, cluster: Cluster, table: PositionTable, due: Due) -> Taken:
-        """Read it. Raises ShardError when no shard answers at all."""
+    def ahead(self, due: Due) -> list[Command]:
+        """What ``take`` will ask for unless hosts have come or gone since: to be asked together with the positions
+        (as acquisition.snapshot.ahead does)."""
+        self._ahead = (_due(self._intervals, due)[1] % self._keep_ticks).tobytes()
+        return self._commands.get(self._ahead, [])
+
+    def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
+        """Read it, as far as the ``replies`` to what was asked ahead are not what is wanted. Raises ShardError when no
+        shard answers at all."""
         rows = np.flatnonzero(table.sets == self._set_id)
-        intervals, due_ticks = _due(np.where(table.known[rows], table.records["interval"][rows], 0.0), due)
-        commands = self._asking(table, rows, due_ticks % self._keep_ticks)
-        replies = cluster.gather(commands)
+        self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
+        intervals, due_ticks = _due(self._intervals, due)
+        slots = due_ticks % self._keep_ticks
+        answered = len(replies) and self._members is table.members and self._ahead == slots.tobytes()
+        commands = self._asking(table, rows, slots)
+        if not answered:
+            replies = cluster.gather(commands)
         sizes = [len(command) - 1 for _, command in commands]
         records, read = _flat(replies[::2], sizes[::2])
         inputs, read_beside = _flat(replies[1::2], sizes[1::2])
