@@ -53,6 +53,14 @@ class PositionTable(NamedTuple):
     sets: npt.NDArray[np.uint32]
     records: npt.NDArray[np.void]
     known: npt.NDArray[np.bool_]
+    by_host: npt.NDArray[np.intp]  #: the rows in the order of their hosts
+
+    def rows_of(self, hosts: npt.NDArray[np.uint64]) -> list[int]:
+        """All rows of these hosts, in the order of partitions."""
+        ordered = self.hosts[self.by_host]
+        first, last = (np.searchsorted(ordered, hosts, side) for side in ("left", "right"))
+        found = [row for low, high in zip(first, last, strict=True) for row in self.by_host[low:high].tolist()]
+        return sorted(found)
 
     def places(self, rows: Sequence[int]) -> list[tuple[Member, Place]]:
         """Some of them, decoded."""
@@ -71,6 +79,7 @@ class _Order(NamedTuple):
     members: list[Member]
     hosts: npt.NDArray[np.uint64]
     sets: npt.NDArray[np.uint32]
+    by_host: npt.NDArray[np.intp]
 
 
 class PositionReader:
@@ -84,7 +93,7 @@ class PositionReader:
         self._tags = layout.tags
         self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
-        self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
+        self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
     def read(
         self, cluster: Cluster, behind: Sequence[Command] = ()
@@ -104,7 +113,7 @@ class PositionReader:
         order = self._ordered([held.members for held in partitions])
         records, known = positions_of([data for held in partitions for data in held.data])
         fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
-        table = PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh)
+        table = PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh, order.by_host)
         return table, errors, replies
 
     def _gather(
@@ -138,7 +147,7 @@ class PositionReader:
             members = [member for part in partitions for member in part]
             hosts = np.array([member.host for member in members], np.uint64)
             sets = np.array([member.resource_set for member in members], np.uint32)
-            self._order = _Order(partitions, members, hosts, sets)
+            self._order = _Order(partitions, members, hosts, sets, np.argsort(hosts, kind="stable"))
         return self._order
 
 

@@ -28,7 +28,7 @@ from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import judgement
+from acquisition.snapshot import collector, judgement
 from acquisition.snapshot.ahead import Ahead, Slotted
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.claims import ClaimIndex, claims_of
@@ -126,6 +126,7 @@ class SnapshotReader:
         """Every row's own newest tick. Arguments and errors as of ``coherent``."""
         return self._read(LATEST, takes)
 
+    @collector.paused()
     def inputs(self, snapshot: Snapshot) -> dict[Owner, InputsTable]:
         """The decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id).
 
@@ -138,6 +139,7 @@ class SnapshotReader:
         """The last 120 ticks of resource sets, by (host id, resource set id). Raises as ``inputs``."""
         return read_recent(self.cluster, self._prepare()[0], owners)
 
+    @collector.paused()
     def survey(self, resource_set: str) -> Survey:
         """One resource set of all hosts at the coherent tick, as arrays (acquisition.snapshot.survey).
 
@@ -152,14 +154,15 @@ class SnapshotReader:
         table, errors, replies = positions.table(self.cluster, asked.ahead(due))
         return Survey(asked.take(self.cluster, table, due, replies), errors)
 
+    @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
         """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them.
 
         Hosts of which the shards know other resource sets only are added, as ``unread``.
         """
         taken, layout = survey.taken, self._prepare()[0]
-        chosen = np.concatenate([survey.hosts[wanted], np.setdiff1d(taken.table.hosts, survey.hosts)])
-        begun = _begin(taken.table.places(np.flatnonzero(np.isin(taken.table.hosts, chosen)).tolist()))
+        chosen = np.concatenate([survey.hosts[wanted], taken.without])
+        begun = _begin(taken.table.places(taken.table.rows_of(chosen)))
         found = [
             (taken.table.members[int(taken.rows[at])], at) for at in np.flatnonzero(wanted & taken.answered).tolist()
         ]
@@ -179,6 +182,7 @@ class SnapshotReader:
         unanswered = [block for block in snapshot.blocks if (block.host_id, block.set_id) not in inputs]
         return snapshot, {**tables, **(read_inputs(self.cluster, layout, unanswered) if unanswered else {})}
 
+    @collector.paused()
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         layout, positions = self._prepare()
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)

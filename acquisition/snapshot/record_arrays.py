@@ -68,8 +68,10 @@ class Group(NamedTuple):
 
 def groups_of(values: Sequence[bytes | None], least: int) -> Iterator[Group]:
     """The values by length; what is shorter than ``least`` bytes, or not there, is in none."""
-    lengths = np.fromiter((0 if value is None else len(value) for value in values), np.intp, len(values))
+    present = values if None not in values else [value or b"" for value in values]
+    lengths = np.fromiter(map(len, present), np.intp, len(present))  # type: ignore[arg-type]  # None is not in them
     for length in np.unique(lengths[lengths >= least]).tolist():
         rows = np.flatnonzero(lengths == length)
-        joined = b"".join([values[row] or b"" for row in rows.tolist()])
+        chosen = present if len(rows) == len(present) else [present[row] for row in rows.tolist()]
+        joined = b"".join(chosen)  # type: ignore[arg-type]
         yield Group(rows, np.frombuffer(joined, np.uint8).reshape(len(rows), length))

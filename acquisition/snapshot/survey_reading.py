@@ -37,6 +37,7 @@ class Taken(NamedTuple):
     records: Sequence[bytes | None]
     inputs: Sequence[bytes | None]
     answered: Bools
+    without: npt.NDArray[np.uint64]  #: hosts of which the shards know other resource sets only
 
 
 class SetReader:
@@ -47,6 +48,7 @@ class SetReader:
         self._set_id = set_id
         self._members: Sequence[Member] = ()
         self._intervals: npt.NDArray[np.float64] = np.empty(0)
+        self._without: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
         self._ahead = b""  #: the slots that were asked for ahead
         self._commands: dict[bytes, list[Command]] = {}
 
@@ -63,20 +65,22 @@ class SetReader:
         self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
         intervals, due_ticks = _due(self._intervals, due)
         slots = due_ticks % self._keep_ticks
-        answered = len(replies) and self._members is table.members and self._ahead == slots.tobytes()
+        foreseen = len(replies) and self._members is table.members and self._ahead == slots.tobytes()
         commands = self._asking(table, rows, slots)
-        if not answered:
+        if not foreseen:
             replies = cluster.gather(commands)
         sizes = [len(command) - 1 for _, command in commands]
         records, read = _flat(replies[::2], sizes[::2])
         inputs, read_beside = _flat(replies[1::2], sizes[1::2])
-        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, inputs, read & read_beside)
+        answered, without = read & read_beside, self._without
+        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, inputs, answered, without)
 
     def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> list[Command]:
         """Two commands for each partition: its records, its decision inputs."""
         if self._members is not table.members:
             self._members = table.members
             self._commands.clear()
+            self._without = np.setdiff1d(table.hosts, table.hosts[rows])
         found = self._commands.get(slots.tobytes())
         if found is None:
             if len(self._commands) >= _MOST_COMMANDS:

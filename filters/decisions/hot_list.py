@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from acquisition.config.decisions import Decisions
-from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot import SnapshotReader, collector
 from acquisition.snapshot.record_arrays import Bools
 from acquisition.snapshot.survey import Survey
 from filters.decisions.deciding import Decided, decide
@@ -26,6 +26,7 @@ from filters.decisions.rule import OneMetric
 from filters.decisions.sources import inputs_of
 
 
+@collector.paused()
 def hot_list(
     reader: SnapshotReader, settings: Decisions, method: Method, hot_before: frozenset[str] = frozenset()
 ) -> Decided:
