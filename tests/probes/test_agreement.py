@@ -87,7 +87,7 @@ def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str
                 assert sampled is not None
                 arrived[name] = sampled
             reading = source.service(time.time(), time.monotonic(), ready)
-            if reading is not None:
+            if reading is not None and name in arrived:  # else the tool said nothing within its tick
                 found[name].append((reading, arrived.pop(name)))
             elif source.wake_at() == float("inf"):
                 arrived.pop(name, None)  # vmstat's first line
