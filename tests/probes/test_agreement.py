@@ -83,15 +83,19 @@ def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str
         ready = [number for number, _ in poll.poll(max(0.0, wake - time.monotonic()) * 1000)]
         for name, source in tools.items():
             if name not in arrived and any(number in ready for number in source.filenos()):
-                sampled = procs[name].sample(time.time(), time.monotonic())  # before the tool's rows are read
-                assert sampled is not None
-                arrived[name] = sampled
+                arrived[name] = sampled(procs[name])  # before the tool's rows are read
             reading = source.service(time.time(), time.monotonic(), ready)
-            if reading is not None and name in arrived:  # else the tool said nothing within its tick
-                found[name].append((reading, arrived.pop(name)))
+            if reading is not None:  # it may have come since the poll, while the other tool was read
+                found[name].append((reading, arrived.pop(name, None) or sampled(procs[name])))
             elif source.wake_at() == float("inf"):
                 arrived.pop(name, None)  # vmstat's first line
     return {name: pairs[1:] for name, pairs in found.items()}  # the first has no predecessor in procfs
+
+
+def sampled(source: Source) -> Reading:
+    found = source.sample(time.time(), time.monotonic())
+    assert found is not None
+    return found
 
 
 def column(readings: list[Reading], name: str, row: int = 0) -> list[float]:
