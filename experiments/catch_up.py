@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from acquisition.errors import ShardpulseError, UsageError
-from experiments import machine, outcome
+from experiments import outcome
 from experiments.outage.run import Plan, run
 from experiments.workload import Workload
 
@@ -34,13 +34,7 @@ def main(argv: list[str]) -> int:
         print(f"catch_up: {error}", file=sys.stderr)
         return error.exit_code
     failures = [failure for name, figures in runs.items() for failure in _failures(name, figures)]
-    document = {
-        **machine.provenance(argv, "experiments.catch_up"),
-        "machine": machine.describe(),
-        "passed": not failures,
-        "failures": failures,
-        **runs,
-    }
+    document = outcome.document("catch_up", argv, failures, runs)
     return outcome.conclude(document, given, lambda document: _format(document, runs))
 
 

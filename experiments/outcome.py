@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK
+from experiments import machine
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -25,6 +26,17 @@ def parser(experiment: str, description: str, examples: str, saved: str = "NAME.
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
     return made
+
+
+def document(experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured, with where it comes from; it has passed if there are no ``failures``."""
+    return {
+        **machine.provenance(argv, f"experiments.{experiment}"),
+        "machine": machine.describe(),
+        "passed": not failures,
+        "failures": failures,
+        **figures,
+    }
 
 
 def conclude(

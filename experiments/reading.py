@@ -12,7 +12,7 @@ from typing import Any
 
 from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.snapshot import SnapshotReader
-from experiments import machine, outcome, pipeline, usage
+from experiments import outcome, pipeline, usage
 from experiments.control import Child, python
 from experiments.host_figures import SET_ID
 from experiments.options import Options
@@ -53,14 +53,7 @@ def main(argv: list[str]) -> int:
         return error.exit_code
     median = sorted(figures, key=lambda each: each["milliseconds"]["p99"])[len(figures) // 2]
     failures = _failures(given, median)
-    document = {
-        **machine.provenance(argv, "experiments.reading"),
-        "machine": machine.describe(),
-        "passed": not failures,
-        "failures": failures,
-        "median": median,
-        "runs": figures,
-    }
+    document = outcome.document("reading", argv, failures, {"median": median, "runs": figures})
     return outcome.conclude(document, given, _format)
 
 

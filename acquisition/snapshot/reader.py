@@ -244,7 +244,7 @@ class SnapshotReader:
         """Ask who the rows of late blocks were, and when they were last heard of."""
         late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
-        for (block, _), head in zip(late, read_heads(self.cluster, slots), strict=True):
+        for (block, _), head in zip(late, read_heads(self.cluster, slots) if slots else (), strict=True):
             if head is not None and head[0].tick == block.tick:
                 block.take_rows(*head)
                 judgement.explain_delay(block)

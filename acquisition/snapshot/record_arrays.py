@@ -26,7 +26,7 @@ def dtype_of(fields: Sequence[tuple[str, str]]) -> np.dtype[np.void]:
     return np.dtype([(name, _NUMPY_CODES.get(code, f"V{code[:-1]}")) for name, code in fields])
 
 
-#: A position record; ``counts`` is what this module does not look at.
+#: A position record (acquisition.wire.position); ``counts`` is what this module does not look at.
 POSITION = np.dtype(
     [
         ("version", "u1"), ("flags", "u1"), ("gaps", "<u2"), ("interval", "<f4"), ("epoch", "<u8"),
@@ -68,10 +68,9 @@ class Group(NamedTuple):
 
 def groups_of(values: Sequence[bytes | None], least: int) -> Iterator[Group]:
     """The values by length; what is shorter than ``least`` bytes, or not there, is in none."""
-    present = values if None not in values else [value or b"" for value in values]
-    lengths = np.fromiter(map(len, present), np.intp, len(present))  # type: ignore[arg-type]  # None is not in them
+    present = [value or b"" for value in values]
+    lengths = np.fromiter(map(len, present), np.intp, len(present))
     for length in np.unique(lengths[lengths >= least]).tolist():
         rows = np.flatnonzero(lengths == length)
         chosen = present if len(rows) == len(present) else [present[row] for row in rows.tolist()]
-        joined = b"".join(chosen)  # type: ignore[arg-type]
-        yield Group(rows, np.frombuffer(joined, np.uint8).reshape(len(rows), length))
+        yield Group(rows, np.frombuffer(b"".join(chosen), np.uint8).reshape(len(rows), length))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments import machine, outcome
+from experiments import outcome
 from experiments.page_frames.chromium import Page, chromium
 from experiments.page_frames.emulated import Ticks, emulated
 from experiments.page_frames.real_service import real_service
@@ -75,13 +75,7 @@ def main(argv: list[str]) -> int:
         for name, found in figures["rates"].items()
         if found["p95"] > _MOST_MILLISECONDS
     ]
-    document = {
-        **machine.provenance(argv, "experiments.page_frames"),
-        "machine": machine.describe(),
-        "passed": not failures,
-        "failures": failures,
-        **figures,
-    }
+    document = outcome.document("page_frames", argv, failures, figures)
     return outcome.conclude(document, given, _format)
 
 

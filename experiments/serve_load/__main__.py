@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments import machine, outcome, pipeline, usage
+from experiments import outcome, pipeline, usage
 from experiments.host_figures import HostFigures
 from experiments.options import Options
 from experiments.serve_load import wrk
@@ -54,13 +54,7 @@ def main(argv: list[str]) -> int:
         print(f"serve_load: {error}", file=sys.stderr)
         return error.exit_code
     failures = _failures(figures)
-    document = {
-        **machine.provenance(argv, "experiments.serve_load"),
-        "machine": machine.describe(),
-        "passed": not failures,
-        "failures": failures,
-        **figures,
-    }
+    document = outcome.document("serve_load", argv, failures, figures)
     return outcome.conclude(document, given, _format)
 
 
