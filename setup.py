@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "filters._advance",
-            ["filters/_advance.c"],
+            "filters.kernels._advance",
+            ["filters/kernels/_advance.c"],
             extra_compile_args=["-O3", "-ffp-contract=off"],  # the same operations as numpy's, no fused ones
             py_limited_api=True,
             optional=True,

@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from demo_history import History
+from demo_view import HOST_METRICS, plain_lines, render
 from pipeline import Pipeline
 from report import document, failures, loss_line, shard_lines, summary, view_books
 from rich.console import Console, RenderableType
@@ -39,8 +41,6 @@ from acquisition.errors import (
 from acquisition.shards import machine
 from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
-from filters.history import History
-from filters.view import HOST_METRICS, plain_lines, render
 
 _DESCRIPTION = """\
 Start one Redis shard per core, a probe of this host, the filter and a live view, and

@@ -149,7 +149,7 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
     basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv}".encode())
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/_advance.c"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
         basis.update((CHECKOUT / name).read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
     if same and set(extras) <= set(has[1:]):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from demo_view import Books, ShardLine
 from pipeline import Pipeline
-
-from filters.view import Books, ShardLine
 
 
 def document(pipeline: Pipeline) -> dict[str, Any]:

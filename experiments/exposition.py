@@ -32,7 +32,7 @@ from experiments import machine
 from experiments.workload import host_name, host_number, resource_set, scale
 from filters.exposition import Options, Prepared, render
 from filters.exposition.options import HOSTS, INPUTS
-from filters.inputs.derived import DERIVED
+from filters.worker.inputs.derived import DERIVED
 from probes.metrics import HOST
 
 _NOW = 1_800_000_000.0

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 
-from filters import filter_command
+from filters.worker import command
 
 
 def main(argv: list[str]) -> int:
     """Smooth until SIGTERM."""
     config, shards = argv[:2]
-    return filter_command.main(["--config", config, "--shards", shards])
+    return command.main(["--config", config, "--shards", shards])
 
 
 if __name__ == "__main__":

@@ -28,10 +28,10 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from experiments.workload import Workload, host_number, resource_set
-from filters.allocator import keep_freed_memory
-from filters.inputs.plan import InputsSettings
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.allocator import keep_freed_memory
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 _POOL = 16
 _INVALID = 0.01

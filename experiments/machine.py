@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filters import native
+from filters.kernels import native
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ("numpy", "hiredis", "redis", "msgspec")

@@ -17,11 +17,11 @@ from acquisition.snapshot import SnapshotReader
 from experiments.control import Orders, say
 from experiments.figures import percentiles
 from filters.decisions.deciding import Decided, decide
-from filters.decisions.hot_list import hot_list
 from filters.decisions.method import method_of
-from filters.decisions.observe import observe
-from filters.decisions.sources import inputs_of
 from filters.decisions.verdict import ABSTAINS, HOT
+from filters.judging.hot_list import hot_list
+from filters.judging.observe import observe
+from filters.judging.sources import inputs_of
 
 SNAPSHOT = "snapshot"
 HOT_LIST = "hot"

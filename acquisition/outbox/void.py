@@ -27,7 +27,7 @@ _INTERVAL_AT = [name for name, _ in frame.HEADER_FIELDS].index("interval")
 def reason_of(entries: Any, entry: bytes) -> str:
     """Why the filter has put stream entry ``entry`` aside, "" when it has not.
 
-    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``filters.partition`` writes it).
+    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``filters.worker.partition`` writes it).
     """
     for row in entries if isinstance(entries, list) else ():
         try:

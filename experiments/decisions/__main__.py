@@ -15,7 +15,7 @@ from experiments.decisions import campaign, frozen, recorder, recording, report,
 from experiments.decisions.default import RULE
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
-from filters.decisions.rules import REGISTRY
+from filters.decisions.overload_detection import REGISTRY
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
 

@@ -18,7 +18,7 @@ from experiments.decisions.synthetic import SCENARIOS, Size
 from experiments.decisions.training import TARGET_SECONDS
 from experiments.decisions.truth import Worth, judge, judge_by, truth_of
 from experiments.decisions.watch import RAW, WATCHES, Watch
-from filters.decisions.rules import REGISTRY
+from filters.decisions.overload_detection import REGISTRY
 
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
 DETECTED = tuple(name for name in SCENARIOS if name != "mixed")

@@ -11,7 +11,7 @@ import msgspec
 from experiments.decisions import seeds
 from experiments.decisions.training import Choice
 from experiments.decisions.watch import WATCHES, Watch
-from filters.decisions.rules import REGISTRY
+from filters.decisions.overload_detection import REGISTRY
 
 FILE = Path(__file__).with_name("frozen.json")
 

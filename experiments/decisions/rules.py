@@ -14,9 +14,9 @@ import numpy as np
 
 from experiments.decisions.load import Bools
 from experiments.decisions.monitor import Doubles, Monitor
-from filters.decisions.rule import Parameters
-from filters.decisions.rules import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
-from filters.decisions.rules.neat_regression import tricube
+from filters.decisions.overload_detection import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
+from filters.decisions.overload_detection.neat_regression import tricube
+from filters.decisions.overload_detection.rule import Parameters
 
 
 class Verdicts(NamedTuple):
@@ -28,7 +28,7 @@ class Verdicts(NamedTuple):
 
 
 def _unusable(monitor: Monitor, parameters: Parameters) -> Bools:
-    """Where ``filters.decisions.evidence.usable`` abstains."""
+    """Where ``filters.decisions.overload_detection.rule_inputs.usable`` abstains."""
     stale = monitor.stale > parameters.stale_seconds
     return stale if parameters.smoothed else stale | ~monitor.valid
 
@@ -42,7 +42,7 @@ def _verdicts(hot: Bools, abstains: Bools, excess: Doubles) -> Verdicts:
 
 
 def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.threshold."""
+    """filters.decisions.overload_detection.threshold."""
     level = _level(monitor, parameters)
     enter = parameters.high if parameters.enter is None else parameters.enter
     rises = level > enter
@@ -74,7 +74,7 @@ def _extremes(monitor: Monitor, count: int) -> tuple[Doubles, Doubles]:
 
 
 def by_sandpiper(monitor: Monitor, parameters: sandpiper.Parameters, _was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.sandpiper, of one metric."""
+    """filters.decisions.overload_detection.sandpiper, of one metric."""
     values = _values(monitor, parameters)
     key = ("prediction", parameters.smoothed, parameters.window, parameters.predictor)
     predicted = monitor.figure(key, lambda: predict(values, parameters.predictor == "onward"))
@@ -97,7 +97,7 @@ def predict(values: Doubles, onward: bool) -> Doubles:
 
 
 def by_mad(monitor: Monitor, parameters: spread.Parameters, _was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.neat_mad."""
+    """filters.decisions.overload_detection.neat_mad."""
     values = monitor.recent[:, -parameters.window :]
     return _by_spread(monitor, parameters, monitor.figure(("mad", parameters.window), lambda: deviation(values)))
 
@@ -109,7 +109,7 @@ def deviation(values: Doubles) -> Doubles:
 
 
 def by_iqr(monitor: Monitor, parameters: neat_iqr.Parameters, _was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.neat_iqr."""
+    """filters.decisions.overload_detection.neat_iqr."""
     values = monitor.recent[:, -parameters.window :]
     return _by_spread(monitor, parameters, monitor.figure(("iqr", parameters.window), lambda: quartile_range(values)))
 
@@ -126,7 +126,7 @@ def _by_spread(monitor: Monitor, parameters: spread.Parameters, width: Doubles) 
 
 
 def by_regression(monitor: Monitor, parameters: neat_regression.Parameters, _was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.neat_regression."""
+    """filters.decisions.overload_detection.neat_regression."""
     values = _values(monitor, parameters)
     ahead = parameters.window + parameters.migration_seconds / monitor.watch.interval
     predicted = monitor.figure(("line", parameters.smoothed, parameters.window, ahead), lambda: extend(values, ahead))
@@ -151,7 +151,7 @@ def _values(monitor: Monitor, parameters: Any) -> Doubles:
 
 
 def by_cusum(monitor: Monitor, parameters: cusum.Parameters, _was_hot: Bools) -> Verdicts:
-    """filters.decisions.rules.cusum, with d as the filter keeps it for K = ``drift``."""
+    """filters.decisions.overload_detection.cusum, with d as the filter keeps it for K = ``drift``."""
     kept = int(np.flatnonzero(monitor.drifts == parameters.drift)[0])
     d = monitor.cusum[kept]
     hot = (d > parameters.limit) & (_level(monitor, parameters) > parameters.level)

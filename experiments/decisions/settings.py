@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.decisions.truth import HEALTHY
 from experiments.decisions.watch import Watch
+from filters.decisions.overload_detection import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
 from filters.decisions.picture import CPU
-from filters.decisions.rules import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
 
 #: (k, n) that a way of watching can afford: the interval of its samples times k is a delay.
 _COUNTS = {

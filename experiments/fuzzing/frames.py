@@ -26,10 +26,10 @@ from acquisition.wire.table import Entity, Table
 from experiments.fuzzing.guard import bounded
 from experiments.fuzzing.line_oracle import Unsound
 from filters import kernels
-from filters.batching import Item, Smoother, batches
-from filters.partition import Partition
-from filters.record import RecordEncoder
-from filters.settings import FilterSettings
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
 from probes.metrics import PROCESSES
 
 KIND = "frames"

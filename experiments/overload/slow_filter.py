@@ -12,8 +12,9 @@ import dataclasses
 import sys
 import time
 
-from filters import filter_command, kernels
+from filters import kernels
 from filters.kernels.step import Floats, Step
+from filters.worker import command
 
 
 class Slowness:
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
         slowness.work(step.x.size)
 
     kernels.REGISTRY["mean"] = dataclasses.replace(quick, update=update)
-    return filter_command.main(["--config", argv[1], "--shards", argv[2]])
+    return command.main(["--config", argv[1], "--shards", argv[2]])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from experiments.control import Child, python
 from experiments.options import Options
 from experiments.scaling.runs import RETENTION, WARM_UP, Plan, Row, Target, tell
 from experiments.usage import cpu_seconds
-from filters.settings import FilterSettings
+from filters.worker.settings import FilterSettings
 
 _HOSTS, _QUICK_HOSTS = 4000, 200
 _ENTITIES, _METRICS = 100, 15

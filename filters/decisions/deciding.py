@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from filters.decisions.judging import Heat, judge_all
+from filters.decisions.heat import Heat, judge_all
 from filters.decisions.method import Method
-from filters.decisions.migration_store import Log
+from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
 from filters.decisions.plan import Plan, propose
 

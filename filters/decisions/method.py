@@ -11,11 +11,11 @@ import msgspec
 from acquisition.config.decisions import Decisions
 from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError
-from filters.decisions import placement, rules, selection
-from filters.decisions.placement import Placement
+from filters.decisions import overload_detection, vm_placement, vm_selection
+from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.policy import Policy
-from filters.decisions.rule import Parameters, Rule
-from filters.decisions.selection import Selection
+from filters.decisions.vm_placement import Placement
+from filters.decisions.vm_selection import Selection
 
 
 class Method(NamedTuple):
@@ -42,10 +42,10 @@ def method_of(settings: Decisions, rule: str = "", name: str = "configuration") 
         parameters_of(settings, key, name)
     chosen = rule or settings.rule
     return Method(
-        _pick(rules.REGISTRY, chosen, f"{name}: key decisions.rule: unknown rule"),
+        _pick(overload_detection.REGISTRY, chosen, f"{name}: key decisions.rule: unknown rule"),
         parameters_of(settings, chosen, name),
-        _pick(selection.REGISTRY, settings.selection, f"{name}: key decisions.selection: unknown selection"),
-        _pick(placement.REGISTRY, settings.placement, f"{name}: key decisions.placement: unknown placement"),
+        _pick(vm_selection.REGISTRY, settings.selection, f"{name}: key decisions.selection: unknown selection"),
+        _pick(vm_placement.REGISTRY, settings.placement, f"{name}: key decisions.placement: unknown placement"),
         settings.policy,
     )
 
@@ -53,7 +53,7 @@ def method_of(settings: Decisions, rule: str = "", name: str = "configuration") 
 def parameters_of(settings: Decisions, rule: str, name: str = "configuration") -> Parameters:
     """The parameters of a rule: its defaults with what ``[decisions.parameters]`` says. Raises ConfigError."""
     where = f"{name}: key decisions.parameters"
-    found: Rule = _pick(rules.REGISTRY, rule, f"{where}: unknown rule")
+    found: Rule = _pick(overload_detection.REGISTRY, rule, f"{where}: unknown rule")
     given = settings.parameters.get(rule, {})
     for key in given:
         if key not in found.defaults.__struct_fields__:

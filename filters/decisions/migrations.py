@@ -84,6 +84,15 @@ class Migrations(NamedTuple):
         return each.ended is None and each.started is not None and now - each.started <= self.given_up_seconds
 
 
+class Log(NamedTuple):
+    """The state at ``now`` (seconds since 1970, the shard's clock). ``problems`` are entries that contradict
+    what came before them or are no reports; they changed nothing."""
+
+    migrations: Migrations
+    now: float
+    problems: tuple[str, ...] = ()
+
+
 def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, str]:
     """The state after a report that came at ``at`` (seconds), and what is wrong with the report; the same
     state where it changes nothing, see ``follows``."""

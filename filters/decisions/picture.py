@@ -1,7 +1,7 @@
 """The picture: what decision rules see of the data center at one tick, as frozen values.
 
 Rules, VM selection and placement are pure functions over these. Whatever is missing is None, never 0,
-so that arithmetic with it fails loudly instead of making a silent host look idle. ``filters.decisions.observe``
+so that arithmetic with it fails loudly instead of making a silent host look idle. ``filters.judging.observe``
 makes a picture from a snapshot; tests and experiments make theirs by hand.
 
 Every metric of the tables (docs/metrics.md) has its own name here. Beside them stand three derived
@@ -108,7 +108,7 @@ class Transit(NamedTuple):
 
 class Picture(NamedTuple):
     """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``others`` counts
-    hosts that were left out because they are certainly not hot (filters.decisions.hot_list)."""
+    hosts that were left out because they are certainly not hot (filters.judging.hot_list)."""
 
     tick: int
     now: float  #: wall clock of the reader, seconds

@@ -12,15 +12,18 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from filters.decisions import capacity, host_constraints, projection, vm_constraints
-from filters.decisions.judging import Heat, by_heat
+from filters.decisions import capacity
+from filters.decisions.constraints import hosts as host_constraints
+from filters.decisions.constraints import projection
+from filters.decisions.constraints import vms as vm_constraints
+from filters.decisions.constraints.planning_state import Situation
+from filters.decisions.heat import Heat, by_heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
-from filters.decisions.placement import Placement
-from filters.decisions.selection.choice import Worth
-from filters.decisions.situation import Situation
 from filters.decisions.verdict import HOT, Figure, Verdict, measured
+from filters.decisions.vm_placement import Placement
+from filters.decisions.vm_selection.choice import Worth
 
 _EXAMPLES = 3  #: reasons that are told of a VM for which there is no host
 

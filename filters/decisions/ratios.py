@@ -1,6 +1,6 @@
 """The three ratios that rules compare, from what the tables have (pure).
 
-Where the filter derives them itself at every tick (filters.inputs.derived) its figures are taken; these are for
+Where the filter derives them itself at every tick (filters.worker.inputs.derived) its figures are taken; these are for
 shards whose filter does not, and for VMs, whose ratio needs the capacity of their host. They are put together
 from averages: exact for CPU (linear), close for memory and network (a capacity hardly changes).
 A derived value is as valid, as old and as stale as the worst of its parts.

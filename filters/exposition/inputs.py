@@ -25,7 +25,7 @@ from filters.exposition.labels import ENTITY, HOST, SET, Rows
 from filters.exposition.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
 from filters.exposition.options import ALL, NONE, Options
 from filters.exposition.samples import Invalid, Sheet, described, invalid_sample
-from filters.inputs.derived import DERIVED
+from filters.worker.inputs.derived import DERIVED
 
 
 class Figure(NamedTuple):

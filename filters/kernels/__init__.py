@@ -2,7 +2,7 @@
 
 A kernel is a pure function over flat float32 arrays, one element per sample.
 ``update`` answers what the plane becomes where a sample is valid and there has been one
-before; ``prime`` what it becomes at the first valid sample. ``filters.smoothing`` holds the
+before; ``prime`` what it becomes at the first valid sample. ``filters.kernels.numpy_step`` holds the
 old value where a sample is invalid, so no kernel needs to know about validity.
 New kernel: one file, a number in ``acquisition.wire.smoothed.PLANES``, one line here, one test
 against the scalar model.

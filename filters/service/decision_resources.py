@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from acquisition.config.settings import Settings
-from filters.decisions import rules
+from filters.decisions import overload_detection
 from filters.decisions.deciding import Decided
-from filters.decisions.documents import hot_document, moves_document
 from filters.decisions.method import Method, method_of
-from filters.decisions.sources import host_owners
+from filters.judging.judge import judge_otherwise
+from filters.judging.labels import Labels
+from filters.judging.sources import host_owners
+from filters.query.documents import hot_document, moves_document
 from filters.service.documents import verdicts
 from filters.service.documents.encoding import encode, encode_long
 from filters.service.edition import Edition
-from filters.service.judging import judge_otherwise
-from filters.service.labels import Labels
 from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, Parameter, number
 from filters.service.problem import Problem
 from filters.service.recents import Recents
@@ -31,7 +31,7 @@ PARTS = Parameter("fields", "lists to answer with, separated by commas (default:
 def decision_resources(settings: Settings, recents: Recents, labels: Labels) -> tuple[Resource, ...]:
     """Hot hosts and moves. The configured rule is judged at every tick, with hysteresis; another one when
     it is asked for, as if no host had been hot before. Raises ConfigError for parameters that are none."""
-    methods = {name: method_of(settings.decisions, name) for name in rules.REGISTRY}
+    methods = {name: method_of(settings.decisions, name) for name in overload_detection.REGISTRY}
     rule = Parameter("rule", f"the rule to judge by (default: {settings.decisions.rule})", tuple(methods), single=True)
 
     def otherwise(edition: Edition, method: Method) -> Decided:

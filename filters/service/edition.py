@@ -18,7 +18,7 @@ from filters.service.documents.entities import EntityIndex
 from filters.service.problem import Problem, unavailable
 
 if TYPE_CHECKING:
-    from filters.service.judging import Judged, Tables
+    from filters.judging.judge import Judged, Tables
 
 _CACHED_BYTES = 128 << 20  #: answers of one edition that are kept for others who ask the same
 _CACHED_ANSWERS = 512

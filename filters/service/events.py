@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct
 
 from acquisition.snapshot.block import CURRENT, DOWN, LATE
-from filters.decisions.judging import by_heat
+from filters.decisions.heat import by_heat
 from filters.service.documents.encoding import encode
 from filters.service.documents.hosts import by_host, state_of
 from filters.service.edition import Edition

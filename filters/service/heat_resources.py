@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from acquisition.config.decisions import Decisions
-from filters.decisions.observe import observe
 from filters.decisions.picture import Picture
+from filters.judging.observe import observe
 from filters.service.documents import heat
 from filters.service.documents.encoding import encode
 from filters.service.documents.loads import loads

@@ -1,6 +1,6 @@
 """``/v1/migrations``: what schedulers report about the moves that they carry out, and what follows from it.
 
-The log is kept in the shards (``filters.decisions.migration_store``), so that every service and every command
+The log is kept in the shards (``filters.judging.migration_store``), so that every service and every command
 agrees about cool-downs and moves in progress, and a restart forgets nothing.
 """
 
@@ -20,10 +20,9 @@ from acquisition.config.settings import Settings
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster
-from filters.decisions import migration_store
-from filters.decisions.migration_store import Log
-from filters.decisions.migrations import Report
+from filters.decisions.migrations import Log, Report
 from filters.decisions.policy import Policy
+from filters.judging import migration_store
 from filters.service import parameters
 from filters.service.answer import JSON
 from filters.service.application import no_picture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from acquisition.config.decisions import Decisions
 from acquisition.snapshot.block import Block
-from filters.decisions.observe import observe
-from filters.decisions.sources import TickInputs
+from filters.judging.labels import Labels
+from filters.judging.observe import observe
+from filters.judging.sources import TickInputs
 from filters.service.documents import columns, entities, hosts, recent
 from filters.service.documents.encoding import encode, encode_around, encode_long
 from filters.service.documents.figures import FIGURES
 from filters.service.documents.figures import READING as FIGURES_OF_READING
 from filters.service.edition import Edition
 from filters.service.heat_resources import heat_resources
-from filters.service.labels import Labels
 from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, TOP, Parameter
 from filters.service.problem import not_found
 from filters.service.recents import Recents

@@ -26,7 +26,7 @@ from filters.service.edition import Edition, Newest
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
-    from filters.service.judging import Judged
+    from filters.judging.judge import Judged
 
 #: After the grace time: the last frames of a tick are then in the shards, not on the way.
 _MARGIN_SECONDS = 0.005

@@ -12,12 +12,12 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from acquisition.snapshot.selection import Selection
-from filters.decisions.label_selection import LabelSelection, Selector
+from filters.judging.label_selection import LabelSelection, Selector
+from filters.judging.labels import Labels
 from filters.service.answer import JSON
 from filters.service.documents.chosen import Chosen
 from filters.service.documents.hosts import DERIVED, HOST_SET
 from filters.service.edition import Edition
-from filters.service.labels import Labels
 from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter, Values, selection
 from filters.service.problem import Problem, not_found
 

@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from acquisition.config.settings import Settings
 from filters.decisions.method import method_of
 from filters.exposition import CLASSIC, OPENMETRICS, Options
-from filters.garbage import TickSweeper
+from filters.judging.judge import Judging
+from filters.judging.labels import Labels
+from filters.runtime.garbage import TickSweeper
 from filters.service import parameters
 from filters.service.access import Access
 from filters.service.answer import Answer, send_answer
@@ -29,8 +31,6 @@ from filters.service.decision_resources import decision_resources
 from filters.service.documents.encoding import encode
 from filters.service.edition import Edition, Newest
 from filters.service.events import TICK, events_of
-from filters.service.judging import Judging
-from filters.service.labels import Labels
 from filters.service.latest import LatestReading
 from filters.service.migrations import MigrationDocument, MigrationReport, MigrationsDocument, MigrationsEndpoint
 from filters.service.openapi import Operation, document

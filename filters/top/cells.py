@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from acquisition.model import codes
-from filters.quantities import quantity, seconds
-from filters.sparkline import bars, full_height
+from filters.text.quantities import quantity, seconds
+from filters.text.sparkline import bars, full_height
 from filters.top import order
 from filters.top.history import LENGTH, History
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing

@@ -14,7 +14,7 @@ from acquisition.snapshot.block import STATES, Block
 from acquisition.snapshot.placement import Placement
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
-from filters.quantities import printable, seconds
+from filters.text.quantities import printable, seconds
 from filters.top.hosts import HOST_SET
 from filters.top.listing import ENTITIES, METRICS, Listing, valid_age
 

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from acquisition.snapshot.block import STATES
 from acquisition.status.shards import REPLICA, ShardHealth
-from filters.quantities import printable, quantity, seconds
-from filters.query_output import STATE_STYLES
+from filters.query.output import STATE_STYLES
+from filters.text.quantities import printable, quantity, seconds
 from filters.top.history import empty
 from filters.top.listing import HOSTS, STATE_CURRENT, Listing
 from filters.top.picture import Opened, Picture, place_of

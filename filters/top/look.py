@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from filters.quantities import printable
-from filters.sparkline import ASCII, BLOCKS
+from filters.text.quantities import printable
+from filters.text.sparkline import ASCII, BLOCKS
 
 _ASCII_FOR = str.maketrans({"…": "~", "±": "~", "·": "-", "↑": "+", "↓": "-", "▾": "v", "▴": "^", "▸": ">", "→": ">"})
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from acquisition.errors import EXIT_OK, ShardpulseError
-from filters.garbage import Sweeper
+from filters.runtime.garbage import Sweeper
 from filters.top.feed import Feed
 from filters.top.keys import decode
 from filters.top.look import Look

@@ -10,7 +10,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import Owner, RecentTable
 from acquisition.status.health import Health
 from acquisition.status.shards import ShardHealth
-from filters.quantities import printable
+from filters.text.quantities import printable
 from filters.top import entities, history
 from filters.top.history import History
 from filters.top.hosts import HOST_SET, list_hosts

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from acquisition.model import codes
 from acquisition.snapshot.block import STATES
 from acquisition.status.shards import ShardHealth
-from filters.quantities import ABSENT, quantity, seconds
+from filters.text.quantities import ABSENT, quantity, seconds
 from filters.top.cells import ABSENT as NO_VALUE
 from filters.top.listing import ENTITIES, HOSTS, METRICS, STATE_CURRENT, Listing
 from filters.top.look import Look

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from acquisition.snapshot.block import STATES
 from acquisition.status import text as status_text
-from filters.quantities import seconds
-from filters.query_output import STATE_STYLES
+from filters.query.output import STATE_STYLES
+from filters.text.quantities import seconds
 from filters.top import header
 from filters.top.cells import Column, Row, laid_out
 from filters.top.help_screen import help_lines

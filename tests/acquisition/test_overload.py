@@ -12,7 +12,7 @@ from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 from acquisition.wire.frame import KIND_SAMPLES, MARK_SHEDS, Frame
-from filters.sequence import APPLY, REFUSE, Track
+from filters.worker.sequence import APPLY, REFUSE, Track
 
 SAMPLES = 3
 

@@ -18,8 +18,8 @@ from acquisition.snapshot.books import Account
 from acquisition.wire import keys, position
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 HOST = 0xABCDEF0123456789
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))

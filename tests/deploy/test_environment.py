@@ -117,7 +117,7 @@ def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, monke
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
     for name in ("deploy", "filters"):
         (tmp_path / name).mkdir()
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/_advance.c"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
         (tmp_path / name).write_text("")
     monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
     with pytest.raises(SystemExit) as caught:
@@ -132,7 +132,7 @@ def test_a_stamp_makes_the_second_start_fast(environment, monkeypatch, tmp_path)
     monkeypatch.setattr(environment, "_require_redis", lambda venv: None)
     for name in ("deploy", "filters"):
         (tmp_path / name).mkdir()
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/_advance.c"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
         (tmp_path / name).write_text("")
     installed = []
 

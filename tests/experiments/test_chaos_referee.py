@@ -18,8 +18,8 @@ from experiments.chaos import host_log, referee
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 LOAD = Load(hosts=2, entities=4, metrics=5, interval=1.0, seed=5, invalid=0.05)
 TAU = 5.0

@@ -10,8 +10,8 @@ from experiments.decisions.migration import FLAP_SECONDS, Fleet
 from experiments.decisions.planning import Seen, plan
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.watch import RAW, named
+from filters.decisions.overload_detection import threshold
 from filters.decisions.policy import Policy
-from filters.decisions.rules import threshold
 
 POLICY = Policy(cool_down_seconds=0.0)
 

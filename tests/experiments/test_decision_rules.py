@@ -13,8 +13,8 @@ from experiments.decisions.monitor import Monitor
 from experiments.decisions.rules import RULES, drifts_of, window_of
 from experiments.decisions.settings import grid
 from experiments.decisions.watch import RAW, Watch, named
+from filters.decisions.overload_detection import REGISTRY, threshold
 from filters.decisions.picture import CPU, Host, Reading
-from filters.decisions.rules import REGISTRY, threshold
 from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
 
 HOSTS = 5

@@ -12,7 +12,8 @@ from experiments import fuzz
 from experiments.fuzzing import frames, lines
 from experiments.fuzzing.guard import Hang, bounded, growth
 from experiments.fuzzing.line_oracle import Unsound
-from filters import batching, smoothing
+from filters.kernels import numpy_step
+from filters.worker import batching
 from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
 
@@ -67,7 +68,7 @@ def test_the_oracle_sees_values_out_of_range(monkeypatch):
 
 def test_the_oracle_sees_numbers_that_are_none_in_frames(monkeypatch):
     monkeypatch.setattr(batching, "NATIVE_KERNELS", ())  # with numpy, where the fault is made
-    monkeypatch.setattr(smoothing, "_trusted", lambda _x, codes: codes)
+    monkeypatch.setattr(numpy_step, "_trusted", lambda _x, codes: codes)
     assert "no finite number" in unsound(frames)
 
 

@@ -18,9 +18,9 @@ from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.keys import DEFAULT_PARTITIONS, LAYOUT
 from acquisition.wire.table import Entity, Table
-from filters.inputs.plan import InputsSettings
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 GIB = float(1 << 30)
 

@@ -17,16 +17,16 @@ from acquisition.wire.inputs import PLANES
 from experiments import scalar_model
 from experiments.scalar_model import Observation
 from filters import kernels
-from filters.batching import Item, Smoother, batches
-from filters.inputs.plan import InputsSettings
-from filters.inputs.stage import InputsStage
-from filters.inputs.state import InputsState
-from filters.known_names import learn
-from filters.partition import Partition
-from filters.record import RecordEncoder
-from filters.settings import FilterSettings
-from filters.smoothing import LARGEST
-from filters.state import State
+from filters.kernels.numpy_step import LARGEST
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.inputs.stage import InputsStage
+from filters.worker.inputs.state import InputsState
+from filters.worker.name_table import learn
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
 
 METRICS = tuple(
     Metric(name, "ratio", "gauge", 0.0, 1e19, "") for name in ("first", "cpu_ratio", "second", "cpu_other_ratio")

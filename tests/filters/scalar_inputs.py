@@ -1,6 +1,6 @@
 """The reference of the decision inputs: one metric of one entity in plain Python, transcribed from their formulas.
 
-Slow and obvious on purpose; the batched float32 arithmetic of ``filters.inputs`` is compared with it.
+Slow and obvious on purpose; the batched float32 arithmetic of ``filters.worker.inputs`` is compared with it.
 """
 
 from __future__ import annotations

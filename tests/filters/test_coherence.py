@@ -21,8 +21,8 @@ from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placement
 from acquisition.wire import keys
 from acquisition.wire.table import Entity
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 StartCluster = Callable[..., Shards]
 DOWN_AFTER = 10.0

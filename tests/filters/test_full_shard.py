@@ -14,12 +14,13 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import pack
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
-from filters import full_commit, kernels
-from filters.leases import Leases, new_holder
-from filters.loading import load
-from filters.partition import Partition
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters import kernels
+from filters.worker import oom_commit
+from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.partition import Partition
+from filters.worker.restore import load
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 
 def turn_until(worker: Worker, done: Callable[[], bool], between: Callable[[], float] = lambda: 0.05) -> None:
@@ -114,7 +115,7 @@ def test_positions_of_thousands_of_hosts_fit_into_a_script(cluster: Cluster) -> 
     fields = [text for n in range(total) for text in (f"field {n}", f"value {n}")]
     connection = cluster.connect(cluster.owner(applied))
     connection.send(
-        full_commit.script(keys.commit(tag), keys.raw(tag), applied, b"", b"0-1", pack(("HSET", applied, *fields)))
+        oom_commit.script(keys.commit(tag), keys.raw(tag), applied, b"", b"0-1", pack(("HSET", applied, *fields)))
     )
     assert [connection.receive(), connection.receive()] == [b"OK", 1]
     assert connection.call("HLEN", applied) == total

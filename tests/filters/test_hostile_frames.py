@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from filters import kernels
-from filters.batching import Item, Smoother, batches
-from filters.partition import Partition
-from filters.record import RecordEncoder
-from filters.settings import FilterSettings
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
 
 ALL = kernels.select(tuple(kernels.REGISTRY))
 U64 = st.integers(0, 2**64 - 1)

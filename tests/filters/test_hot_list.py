@@ -20,14 +20,14 @@ from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.decisions.deciding import Decided, decide
-from filters.decisions.hot_list import hot_list
 from filters.decisions.method import Method, method_of
-from filters.decisions.observe import HOST_SET, observe
+from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU
-from filters.decisions.rules import REGISTRY
-from filters.decisions.sources import inputs_of
 from filters.decisions.verdict import HOT, NOT_HOT
-from filters.worker import Worker
+from filters.judging.hot_list import hot_list
+from filters.judging.observe import HOST_SET, observe
+from filters.judging.sources import inputs_of
+from filters.worker.worker import Worker
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from series import applied_sequence, assert_equals_model, feed
 
 from acquisition.link.cluster import read_layout
 from acquisition.shards.launch import Shards
-from filters.leases import Leases, new_holder
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 
 def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Shards]) -> None:

@@ -15,10 +15,10 @@ from acquisition.model.metric import Metric, schema_hash
 from acquisition.wire.inputs import PLANES
 from experiments import scalar_model
 from experiments.scalar_model import Observation
-from filters.inputs.derived import DERIVED, Averages, derive, smooth
-from filters.inputs.order import ABSENT, order_statistics
-from filters.inputs.plan import InputsSettings, make_plan, misnamed
-from filters.known_names import learn
+from filters.worker.inputs.derived import DERIVED, Averages, derive, smooth
+from filters.worker.inputs.order import ABSENT, order_statistics
+from filters.worker.inputs.plan import InputsSettings, make_plan, misnamed
+from filters.worker.name_table import learn
 
 NAN = math.nan
 RANGE = codes.RANGE

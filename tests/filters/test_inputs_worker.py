@@ -19,9 +19,9 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.wire import frame, keys, position, recent
 from acquisition.wire import inputs as wire
 from acquisition.wire.frame import Frame
-from filters.inputs.plan import InputsSettings
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 WINDOW, COUNTED = 6, 3
 INPUTS = Bench(WINDOW, COUNTED).inputs

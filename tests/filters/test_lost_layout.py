@@ -9,8 +9,8 @@ import pytest
 from acquisition.errors import ConfigError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 
 def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster) -> None:

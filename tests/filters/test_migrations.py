@@ -13,8 +13,8 @@ from acquisition.errors import DataError, UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
-from filters.decisions import migration_store as store
 from filters.decisions.migrations import FAILED, FINISHED, STARTED, Migration, Migrations, Report, append, forget
+from filters.judging import migration_store as store
 
 POLICY = Policy()
 START = Report("vm", "a", "b", STARTED)

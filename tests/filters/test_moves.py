@@ -16,14 +16,14 @@ from pictures import GIB, constant, host, inputs, picture, vm
 from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import ConfigError
-from filters.decisions import projection
-from filters.decisions.judging import judge_all
+from filters.decisions.constraints import projection
+from filters.decisions.heat import judge_all
 from filters.decisions.method import Method, method_of
 from filters.decisions.migrations import FINISHED, STARTED, Migration, Migrations
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Picture, Transit, Vm
 from filters.decisions.plan import Plan, propose
-from filters.decisions.selection import minimum_migration_time, most_cpu, volume
 from filters.decisions.verdict import ABSTAINS, HOT
+from filters.decisions.vm_selection import minimum_migration_time, most_cpu, volume
 
 
 def method(policy: Policy | None = None, **changes: Any) -> Method:

@@ -12,7 +12,8 @@ from acquisition.config import loader
 from acquisition.config.settings import Settings, Shards
 from acquisition.link.cluster import Cluster
 from acquisition.shards import launch
-from filters.decisions import labels, placement, rules, selection
+from filters.decisions import overload_detection, vm_placement, vm_selection
+from filters.decisions.constraints import labels
 from filters.decisions.method import method_of
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/moves.md").read_text()
@@ -26,9 +27,9 @@ def block(language: str) -> str:
 
 def test_every_rule_selection_placement_and_label_is_named() -> None:
     known = (labels.CORDONED, labels.PINNED, labels.GROUP, labels.GROUPS, labels.ANTI_AFFINITY)
-    for name in rules.REGISTRY:
+    for name in overload_detection.REGISTRY:
         assert f"| `{name}` |" in DOCUMENT
-    for name in (*selection.REGISTRY, *placement.REGISTRY):
+    for name in (*vm_selection.REGISTRY, *vm_placement.REGISTRY):
         assert f"`{name}`" in DOCUMENT
     for name in known:
         assert re.search(rf"\b{name} = ", block("toml"))

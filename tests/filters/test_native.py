@@ -1,4 +1,4 @@
-"""The step in C is the step of filters.smoothing, and takes nothing that does not fit."""
+"""The step in C is the step of filters.kernels.numpy_step, and takes nothing that does not fit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from acquisition.model import codes
 from acquisition.wire.smoothed import EXCEPTION, PLANE_IDS
-from filters import kernels, native
-from filters.smoothing import LARGEST, Batch, advance
+from filters import kernels
+from filters.kernels import native
+from filters.kernels.numpy_step import LARGEST, Batch, advance
 
 if native.ADVANCE is None:
     assert not os.environ.get("CI"), "the extension module was not compiled"
     pytest.skip(
-        "filters._advance was not compiled: no C compiler when shardpulse was installed", allow_module_level=True
+        "filters.kernels._advance was not compiled: no C compiler when shardpulse was installed",
+        allow_module_level=True,
     )
 
 CHOICES = [("mean",), ("mean", "variance"), ("mean", "trend"), ("mean", "variance", "trend"), ()]

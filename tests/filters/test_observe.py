@@ -17,17 +17,17 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from filters.decisions import migration_store
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import STARTED, Report
-from filters.decisions.observe import observe
+from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
-from filters.decisions.rules import REGISTRY
-from filters.decisions.sources import inputs_of
 from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.judging import migration_store
+from filters.judging.observe import observe
+from filters.judging.sources import inputs_of
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 Capture = pytest.CaptureFixture[str]
 

@@ -26,8 +26,8 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
-from filters.query_output import tables
-from filters.query_request import Request, Section, sections
+from filters.query.output import tables
+from filters.query.request import Request, Section, sections
 
 Capture = pytest.CaptureFixture[str]
 

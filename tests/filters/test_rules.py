@@ -13,10 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import constant, host, inputs, reading
 
-from filters.decisions.order_statistics import median, median_absolute_deviation, quartiles
+from filters.decisions.overload_detection import (
+    REGISTRY,
+    cusum,
+    neat_iqr,
+    neat_mad,
+    neat_regression,
+    sandpiper,
+    threshold,
+)
+from filters.decisions.overload_detection.order_statistics import median, median_absolute_deviation, quartiles
+from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Reading, Vm
-from filters.decisions.rule import Rule
-from filters.decisions.rules import REGISTRY, cusum, neat_iqr, neat_mad, neat_regression, sandpiper, threshold
 from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT, Verdict
 
 loads = st.floats(0.0, 1.0, allow_subnormal=False)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_VOID, Frame
 from acquisition.wire.position import MOST_GAPS
-from filters.sequence import APPLY, DUPLICATE, REFUSE, Track
+from filters.worker.sequence import APPLY, DUPLICATE, REFUSE, Track
 
 
 def numbered(sequence: int, floor: int = 1, made: int | None = None, epoch: int = 9, kind: int = KIND_SAMPLES) -> Frame:

@@ -12,10 +12,10 @@ from feeder import Feeder
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys, position
 from acquisition.wire.position import WANT_TABLE, Position
-from filters.settings import FilterSettings
-from filters.silent import Silent
-from filters.state import State
-from filters.worker import Worker
+from filters.worker.dormant_positions import Silent
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
+from filters.worker.worker import Worker
 
 OTHER = 7 + keys.DEFAULT_PARTITIONS  # a host of the same partition
 
@@ -106,5 +106,5 @@ def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkey
     assert silent.keep(state) == []  # there is nothing to remember
     state.track.epoch = 5
     assert len(silent.keep(state)) == 2
-    monkeypatch.setattr("filters.silent._MOST", 1)
+    monkeypatch.setattr("filters.worker.dormant_positions._MOST", 1)
     assert silent.keep(State("0.1", 8, 3, 3)) == []

@@ -16,13 +16,14 @@ from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from experiments import scalar_model
 from experiments.scalar_model import Observation
-from filters import kernels, native
-from filters.batching import Item, Smoother, batches
-from filters.native import Advance
-from filters.partition import Partition
-from filters.record import RecordEncoder
-from filters.settings import FilterSettings
-from filters.state import State
+from filters import kernels
+from filters.kernels import native
+from filters.kernels.native import Advance
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
 
 ALL = kernels.select(tuple(kernels.REGISTRY))
 COMPUTED = kernels.computed(ALL)
@@ -83,7 +84,7 @@ def engine(request: pytest.FixtureRequest) -> None:
     """Every test of this file runs with both."""
     if request.param == "C" and native.ADVANCE is None:
         assert not os.environ.get("CI"), "the extension module was not compiled"
-        pytest.skip("filters._advance was not compiled: no C compiler when shardpulse was installed")
+        pytest.skip("filters.kernels._advance was not compiled: no C compiler when shardpulse was installed")
     Bench.engine = native.ADVANCE if request.param == "C" else None
 
 

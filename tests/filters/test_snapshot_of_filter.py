@@ -19,8 +19,8 @@ from acquisition.snapshot.block import CURRENT, LATE
 from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 START = 1_000_000
 METRICS = (Metric("cpu_ratio", "cores", "counter", 0, 9, ""), Metric("memory", "bytes", "gauge", 0, 9, ""))

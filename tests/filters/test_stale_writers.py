@@ -24,8 +24,8 @@ from acquisition.shards import process as shard_process
 from acquisition.shards.launch import Shards
 from acquisition.shards.machine import free_ports, port_is_free
 from acquisition.wire import keys, position
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 
 class Pair:

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from acquisition.model import codes
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import STATES, Block
-from filters.sparkline import bars
+from filters.text.sparkline import bars
 from filters.top import history, order
 from filters.top.keys import decode
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.speed import Speed
-from filters.state import State
-from filters.water_level import WaterLevel, solve
+from filters.worker.fair_share import WaterLevel, solve
+from filters.worker.speed import Speed
+from filters.worker.state import State
 
 RATES = st.lists(st.floats(0.0, 1e7), min_size=1, max_size=50)
 

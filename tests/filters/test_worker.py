@@ -18,8 +18,8 @@ from acquisition.wire.position import WANT_TABLE, Position
 from acquisition.wire.smoothed import SmoothedRecord
 from experiments import scalar_model
 from experiments.scalar_model import Observation
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 ZERO = keys.DEFAULT_KEEP_TICKS
 

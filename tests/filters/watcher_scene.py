@@ -24,8 +24,8 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 from probes.metrics import RESOURCE_SETS
 
 CORES = 8

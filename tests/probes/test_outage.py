@@ -22,8 +22,8 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys, position
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 INTERVAL = 0.1

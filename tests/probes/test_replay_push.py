@@ -13,8 +13,8 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 from probes import replay_command
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -1,4 +1,4 @@
-"""Hot hosts and moves: the documents of ``filters.decisions.documents``, narrowed to what was asked for.
+"""Hot hosts and moves: the documents of ``filters.query.documents``, narrowed to what was asked for.
 
 The types describe those documents for the interface description.
 """
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot.selection import Selection
-from filters.decisions.label_selection import LabelSelection
 from filters.decisions.plan import Plan
+from filters.judging.label_selection import LabelSelection
 
 _ALWAYS = ("host", "id", "outcome")
 #: What may be asked for of a host; host, id and outcome always stand there.

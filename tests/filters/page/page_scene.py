@@ -15,9 +15,9 @@ sys.path.append(str(Path(__file__).parents[1] / "service"))
 from data_center import Machine
 
 from acquisition.link.cluster import Cluster, read_layout
-from filters.inputs.plan import InputsSettings
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202egnp"
 TICKS = 45

@@ -19,9 +19,9 @@ from data_center import Guest, Machine
 from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
-from filters.inputs.plan import InputsSettings
-from filters.settings import FilterSettings
-from filters.worker import Worker
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 TICKS = 45
 

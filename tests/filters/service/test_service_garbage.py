@@ -18,7 +18,7 @@ from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.garbage import TickSweeper
+from filters.runtime.garbage import TickSweeper
 from filters.service.edition import Edition, Newest
 
 PROGRAM = Path(__file__).with_name("counting_garbage.py")

@@ -24,7 +24,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
-from filters.decisions.label_selection import LabelSelection
+from filters.judging.label_selection import LabelSelection
 from filters.service.edition import Edition, Newest
 from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse

@@ -1,0 +1,40 @@
+"""Judging all hosts of a picture by one rule; hysteresis comes in as a value and goes out as a value (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from filters.decisions.overload_detection.rule import Parameters, Rule
+from filters.decisions.picture import DOWN, Picture
+from filters.decisions.verdict import ABSTAINS, HOT, Verdict
+
+
+class Heat(NamedTuple):
+    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
+
+    verdicts: Mapping[str, Verdict]
+    hot: frozenset[str]
+
+
+def judge_all(picture: Picture, rule: Rule, parameters: Parameters, hot_before: frozenset[str] = frozenset()) -> Heat:
+    """The verdicts of ``rule`` on all hosts.
+
+    A host on which the rule abstains keeps its hysteresis as long as it is late; one that is down
+    starts anew when it comes back.
+    """
+    verdicts: dict[str, Verdict] = {}
+    hot = set()
+    for host in picture.hosts:
+        was_hot = host.id in hot_before
+        verdict = verdicts[host.id] = rule.judge(host, parameters, was_hot)
+        kept = verdict.outcome == ABSTAINS and was_hot and host.state != DOWN
+        if verdict.outcome == HOT or kept:
+            hot.add(host.id)
+    return Heat(verdicts, frozenset(hot))
+
+
+def by_heat(heat: Heat) -> list[str]:
+    """Ids of the hot hosts, the one that exceeds its limit most first."""
+    found = [(-(verdict.excess or 0.0), host) for host, verdict in heat.verdicts.items() if verdict.outcome == HOT]
+    return [host for _, host in sorted(found)]

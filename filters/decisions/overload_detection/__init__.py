@@ -1,0 +1,12 @@
+"""The decision rules, each one file with one registration here."""
+
+from __future__ import annotations
+
+from filters.decisions.overload_detection import cusum, neat_iqr, neat_mad, neat_regression, sandpiper, threshold
+from filters.decisions.overload_detection.rule import Rule
+
+REGISTRY: dict[str, Rule] = {
+    module.RULE.name: module.RULE for module in (threshold, sandpiper, neat_mad, neat_iqr, neat_regression, cusum)
+}
+
+__all__ = ["REGISTRY"]

@@ -1,0 +1,36 @@
+"""OpenStack Neat's MAD rule: overloaded if u >= 1 - s * MAD, with s = 2.5 (see ``spread`` for the source)."""
+
+from __future__ import annotations
+
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
+from filters.decisions.overload_detection import spread
+from filters.decisions.overload_detection.order_statistics import median_absolute_deviation
+from filters.decisions.overload_detection.rule import Rule
+from filters.decisions.overload_detection.spread import Parameters
+from filters.decisions.picture import Host, Reading, Vm
+from filters.decisions.verdict import Verdict
+
+
+def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
+    """Hot if u >= 1 - s * MAD of the window."""
+    return spread.judge(subject, parameters, "MAD", median_absolute_deviation, _of_inputs)
+
+
+def _of_inputs(reading: Reading) -> float | None:
+    return reading.inputs.mad if reading.inputs is not None else None
+
+
+def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
+    """See ``spread``."""
+    return spread.screen(column, parameters, column.planes["mad"])
+
+
+RULE = Rule(
+    "neat_mad",
+    "Neat: threshold by the median absolute deviation",
+    "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat mad_threshold",
+    Parameters(),
+    judge,
+    screen=screen,
+)

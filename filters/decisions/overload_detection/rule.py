@@ -1,0 +1,85 @@
+"""The protocol of decision rules.
+
+A rule is a pure function ``(host or VM, parameters, was_hot) -> Verdict``. It keeps no state: whether its
+subject was hot before comes in as a value (only rules with hysteresis look at it). A new rule is one file in
+this directory with its Parameters, its function and its RULE, one line in its registry, and one
+test against a scalar transcription of its formula.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from msgspec import Meta, Struct
+
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
+from filters.decisions.picture import CPU, Host, Vm
+from filters.decisions.verdict import Verdict
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Window = Annotated[int, Meta(ge=1, le=120)]  #: as many values as a reading keeps at most
+
+
+class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the parameters of all rules.
+
+    ``smoothed`` takes the moving average where a formula says u, in place of the raw value.
+    ``stale_seconds`` is how long ago the last valid value may lie; beyond, the rule abstains.
+    """
+
+    smoothed: bool = True
+    stale_seconds: NotNegative = 3.0
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The metrics that the rule looks at."""
+        return ()
+
+
+class OneMetric(Parameters, frozen=True):
+    """Parameters of a rule that looks at one metric, a ratio of a capacity."""
+
+    metric: str = CPU
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """That one."""
+        return (self.metric,)
+
+
+class Judge(Protocol):
+    """The function of a rule."""
+
+    def __call__(self, subject: Host | Vm, parameters: Any, was_hot: bool = False, /) -> Verdict:
+        """The verdict on one host or VM."""
+        ...
+
+
+class Screen(Protocol):
+    """Who is certainly not hot, by the arrays of a survey, so that only the others need be judged one by one.
+
+    Whoever is in doubt is not: ``judge`` has the last word. ``was_hot`` bool (N,)."""
+
+    def __call__(self, column: Column, parameters: Any, was_hot: Bools, /) -> Bools:
+        """True for hosts of which ``judge`` would say NOT_HOT, (N,)."""
+        ...
+
+
+class Rule(NamedTuple):
+    """One registration: ``source`` cites where the formula comes from, ``defaults`` are of its own Parameters type.
+
+    ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
+    where the window (and the threshold) of ``[filter.inputs]`` are the rule's. ``screen`` (of rules of one metric)
+    makes a list of the hot ones among very many hosts fast; without one every host is judged.
+    """
+
+    name: str
+    title: str
+    source: str
+    defaults: Parameters
+    judge: Judge
+    history: bool = False
+    screen: Screen | None = None

@@ -1,0 +1,125 @@
+"""What rules may take from a reading, and why not where they may not: in one place for all rules (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from filters.decisions.overload_detection.rule import Parameters
+from filters.decisions.picture import CURRENT, VALID, Host, Reading, Vm
+from filters.decisions.verdict import Figure, Verdict, abstain, measured
+
+if TYPE_CHECKING:
+    from acquisition.model.inputs import DecisionInputs
+
+
+def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading | Verdict:
+    """The reading of ``metric``, or the abstention of a rule that cannot use it.
+
+    Usable is a reading of a subject that is current, whose last valid value is at most
+    ``stale_seconds`` old. A raw value that failed a check is never used.
+    """
+    if subject.state != CURRENT:
+        reason = f": {subject.reason}" if isinstance(subject, Host) and subject.reason else ""
+        return abstain(f"{subject.name} is {subject.state}, {_age(subject.age_seconds)}{reason}")
+    reading = subject.readings.get(metric)
+    if reading is None:
+        return abstain(f"MISSING: {subject.name} has no {metric}")
+    if reading.stale_seconds is None:
+        return abstain(f"{reading.validity}: {metric} never had a valid value", measured(metric, None, reading))
+    if reading.stale_seconds > parameters.stale_seconds:
+        return abstain(
+            f"{reading.validity}: {metric} has had no valid value for {reading.stale_seconds:.3g} s",
+            measured(metric, None, reading),
+        )
+    if level(reading, parameters.smoothed) is None:
+        return abstain(f"{reading.validity}: {metric} has no value", measured(metric, None, reading))
+    return reading
+
+
+def level(reading: Reading, smoothed: bool) -> float | None:
+    """u of the formulas: the moving average, or the raw value where it is valid."""
+    if smoothed:
+        return reading.mean
+    return reading.last if reading.validity.startswith(VALID) else None
+
+
+def level_figure(reading: Reading, smoothed: bool) -> Figure:
+    """The same for an explanation."""
+    return measured(f"{reading.metric} {'mean' if smoothed else 'last'}", level(reading, smoothed), reading)
+
+
+def history(reading: Reading, count: int, smoothed: bool = False) -> Sequence[float] | Verdict:
+    """The last ``count`` valid values, oldest first, or the abstention of a rule whose window is not full.
+
+    They come from the last 2 ``count`` ticks: as in ``enough``, at least half of those must have been valid.
+    """
+    values, steps = reading.recent_means if smoothed else reading.recent, reading.recent_steps
+    have = sum(step > steps[-1] - 2 * count for step in steps) if steps else len(values)
+    return warming(reading, have, count) if have < count else values[-count:]
+
+
+def warming(reading: Reading, have: int, count: int) -> Verdict:
+    """The abstention of a rule whose window is not full."""
+    return abstain(
+        f"WARMING: {have} of {count} valid values of {reading.metric}",
+        measured(f"{reading.metric} valid values", float(have), reading),
+    )
+
+
+def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
+    """How many of the last ``count`` valid values exceed ``threshold``.
+
+    From the recent values, or as the filter counted them where it counts as many above the same threshold.
+    """
+    if len(reading.recent) >= count:
+        return sum(value > threshold for value in reading.recent[-count:])
+    inputs = reading.inputs
+    if inputs is None or reading.recent:
+        return warming(reading, len(reading.recent), count)
+    if inputs.counted != count or not _same(inputs.threshold, threshold):
+        return abstain(
+            f"MISSING: the filter counts values of {reading.metric} above {inputs.threshold:g} among {inputs.counted}, "
+            f"not above {threshold:g} among {count}: [filter.inputs] and the rule must agree"
+        )
+    full = inputs.counted_valid == count or (not inputs.warming and 2 * inputs.counted_valid >= count)
+    return inputs.above if full else warming(reading, inputs.counted_valid, count)
+
+
+def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
+    """Lowest and highest of the last ``count`` valid values.
+
+    From the recent values, or as the filter keeps them where it keeps those of as many. Where so many were not valid
+    in the ticks of k of n, they are of longer ago and no level that was held: as far apart as can be.
+    """
+    if len(reading.recent) >= count:
+        last = reading.recent[-count:]
+        return min(last), max(last)
+    inputs = reading.inputs
+    if inputs is None or reading.recent:
+        return warming(reading, len(reading.recent), count)
+    if inputs.plateau != count:
+        return abstain(
+            f"MISSING: the filter keeps lowest and highest of the last {inputs.plateau} values of {reading.metric}, "
+            f"not of {count}: [filter.inputs] and the rule must agree"
+        )
+    if inputs.lowest is None or inputs.highest is None:
+        return warming(reading, inputs.valid, count)
+    if inputs.counted_valid < count <= inputs.counted:
+        return -math.inf, math.inf
+    return inputs.lowest, inputs.highest
+
+
+def enough(inputs: DecisionInputs) -> bool:
+    """Whether the filter's window is full, and at least half of it was valid."""
+    return not inputs.warming and 2 * inputs.valid >= inputs.window
+
+
+def _same(one: float | None, other: float) -> bool:
+    """Equal as float32, in which the filter keeps its thresholds."""
+    return one is not None and abs(one - other) <= 1e-6 * max(abs(one), abs(other))
+
+
+def _age(age: float | None) -> str:
+    return "of unknown age" if age is None else f"{age:.3g} s old"

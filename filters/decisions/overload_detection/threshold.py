@@ -1,0 +1,141 @@
+"""Threshold with hysteresis, k of n and plateau.
+
+A host becomes hot when u > ``enter`` and at least k of its last n valid raw values exceed ``high``, or when its last
+m valid raw values are a plateau: all of them exceed ``high`` and the highest is less than ``plateau_range`` above the
+lowest. It stays hot until u falls to ``low`` or below and there is no plateau.
+
+    hot   if (u > enter and k of n values > high) or (m values > high and highest - lowest < plateau_range)
+    still hot   if u > low or (m values > high and highest - lowest < plateau_range)
+
+With k = 0 the level alone decides. Where ``enter`` is not given it is ``high``; raw values tell an overload sooner than
+an average reaches it. A plateau is told after fewer values than k of n needs: a spike that is as long begins and
+ends within samples, so that its first and its last value differ from those between (docs/smoothing.md).
+
+The level above a threshold for a while is what oVirt's balancing (HighUtilization for CpuOverCommitDuration,
+documentation of the evenly_distributed policy) and Proxmox CRS (imbalance held for some rounds) wait for; k of n
+is Sandpiper's (Wood and others, NSDI 2007); two thresholds are a Schmitt trigger; the plateau is our own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from acquisition.config.inputs import Inputs
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Column
+from filters.decisions.overload_detection import rule_inputs, screening
+from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Window
+from filters.decisions.picture import CPU, Host, Reading, Vm
+from filters.decisions.verdict import HOT, Figure, Verdict, decide
+
+#: What the filter counts and keeps by default, so that the rule need not read the recent values.
+_KEPT = Inputs()
+
+
+class Parameters(OneMetric, frozen=True):
+    """``low`` must not be above ``high`` and ``enter``, nor ``k`` above ``n``. ``enter`` None: the same as ``high``.
+
+    ``plateau`` is m; None or 0: a plateau tells nothing.
+    """
+
+    high: Share = _KEPT.thresholds[f"host.{CPU}"]
+    low: Share = 0.8
+    k: Annotated[int, Meta(ge=0, le=120)] = 6
+    n: Window = _KEPT.counted
+    enter: Share | None = 0.8
+    plateau: Annotated[int, Meta(ge=0, le=120)] | None = _KEPT.plateau
+    plateau_range: Share = 0.07
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+        if self.enter is not None and self.low > self.enter:
+            raise ValueError(f"low {self.low:g} is above enter {self.enter:g}")
+        if self.k > self.n:
+            raise ValueError(f"k {self.k} is above n {self.n}")
+
+
+def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> Verdict:
+    """Hot by a plateau, above ``enter`` with k of n, or still hot above ``low``."""
+    reading = rule_inputs.usable(subject, parameters.metric, parameters)
+    if isinstance(reading, Verdict):
+        return reading
+    by_level = _still(reading, parameters) if was_hot else _begins(reading, parameters)
+    if by_level.outcome == HOT or not parameters.plateau:
+        return by_level
+    return _plateau(reading, parameters, parameters.plateau) or by_level
+
+
+def _still(reading: Reading, parameters: Parameters) -> Verdict:
+    shown, u = rule_inputs.level_figure(reading, parameters.smoothed), _level(reading, parameters)
+    limit = Figure("low", parameters.low, reading.unit)
+    verb = "is still above" if u > parameters.low else "fell to"
+    return decide(u > parameters.low, f"{shown.name} {u:.3g} {verb} {limit.value:g}", u - parameters.low, shown, limit)
+
+
+def _begins(reading: Reading, parameters: Parameters) -> Verdict:
+    shown, u = rule_inputs.level_figure(reading, parameters.smoothed), _level(reading, parameters)
+    enter = parameters.high if parameters.enter is None else parameters.enter
+    limit = Figure("high" if parameters.enter is None else "enter", enter, reading.unit)
+    if u <= enter:
+        return decide(False, f"{shown.name} {u:.3g} is not above {limit.value:g}", u - enter, shown, limit)
+    if not parameters.k:
+        return decide(True, f"{shown.name} {u:.3g} is above {limit.value:g}", u - enter, shown, limit)
+    above = rule_inputs.above(reading, parameters.high, parameters.n)
+    if isinstance(above, Verdict):
+        return above
+    return decide(
+        above >= parameters.k,
+        f"{shown.name} {u:.3g} is above {limit.value:g}, {above} of the last {parameters.n} values are above "
+        f"{parameters.high:g}",
+        u - enter, shown, limit, Figure("above", float(above), "count"),
+        Figure("k", float(parameters.k), "count"), Figure("n", float(parameters.n), "count"),
+    )  # fmt: skip
+
+
+def _plateau(reading: Reading, parameters: Parameters, count: int) -> Verdict | None:
+    """Hot where there is a plateau, an abstention where that is not known, None where there is none."""
+    found = rule_inputs.extremes(reading, count)
+    if isinstance(found, Verdict):
+        return found
+    lowest, highest = found
+    if lowest <= parameters.high or highest - lowest >= parameters.plateau_range:
+        return None
+    unit = reading.unit
+    return decide(
+        True,
+        f"the last {count} values of {reading.metric} are above {parameters.high:g} and at most "
+        f"{highest - lowest:.2g} apart",
+        lowest - parameters.high,
+        rule_inputs.level_figure(reading, parameters.smoothed), Figure("high", parameters.high, unit),
+        Figure("lowest", lowest, unit), Figure("highest", highest, unit),
+        Figure("plateau_range", parameters.plateau_range, unit), Figure("plateau", float(count), "count"),
+    )  # fmt: skip
+
+
+def _level(reading: Reading, parameters: Parameters) -> float:
+    return rule_inputs.level(reading, parameters.smoothed) or 0.0
+
+
+def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
+    """Not hot is who is at or below the limit that counts, and has no plateau."""
+    enter = parameters.high if parameters.enter is None else parameters.enter
+    below = screening.level(column, parameters) <= np.where(was_hot, parameters.low, enter)
+    if parameters.plateau:
+        lowest, highest = column.planes["lowest"], column.planes["highest"]
+        below &= (column.planes["plateau"] == parameters.plateau) & np.isfinite(lowest)
+        below &= (lowest <= parameters.high) | (highest - lowest >= parameters.plateau_range)
+    return screening.usable(column, parameters) & below
+
+
+RULE = Rule(
+    "threshold",
+    "threshold with hysteresis, k of n and plateau",
+    "oVirt evenly_distributed; k of n: Wood and others, Sandpiper, NSDI 2007",
+    Parameters(),
+    judge,
+    screen=screen,
+)

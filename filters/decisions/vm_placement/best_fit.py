@@ -1,0 +1,32 @@
+"""Best fit decreasing: the VM with the most CPU first, each to the host with the least CPU left that can take it.
+
+Beloglazov and Buyya, Concurrency and Computation 24, 2012, a modification of best fit decreasing for
+bin packing (at most 11/9 of the optimal number of bins and 4: Johnson and others, SIAM J. Comput. 3, 1974);
+openstack-neat best_fit_decreasing. It keeps hosts full, so that others can be emptied.
+"""
+
+from __future__ import annotations
+
+from filters.decisions import capacity
+from filters.decisions.picture import CPU, Host, Vm
+from filters.decisions.vm_placement.choice import Placement
+
+
+def cost(host: Host) -> float | None:
+    """Free cores."""
+    used, cores = capacity.used(host, CPU), capacity.capacity(host, CPU)
+    return (1.0 - used) * cores if used is not None and cores is not None else None
+
+
+def turn(vm: Vm) -> float:
+    """VMs by decreasing CPU."""
+    return -(capacity.demand(vm, CPU) or 0.0)
+
+
+PLACEMENT = Placement(
+    "best_fit_decreasing",
+    "the host with the least free CPU that can take it",
+    "Beloglazov and Buyya, Concurrency and Computation 24, 2012",
+    cost,
+    turn,
+)

@@ -1,0 +1,24 @@
+"""The protocol of placement.
+
+A placement orders hosts for a VM, the best first, and says in which order the VMs of all hot hosts are placed.
+Whether a host may take the VM is not its business (filters.decisions.constraints.hosts). A new one is one
+file here with its functions and its PLACEMENT, one line in the registry, and one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from filters.decisions.picture import Host, Vm
+
+
+class Placement(NamedTuple):
+    """``cost`` of a host, the lowest is tried first, None: a figure is MISSING; ``turn`` of a VM with its
+    host, the lowest is placed first. ``title`` explains a choice."""
+
+    name: str
+    title: str
+    source: str
+    cost: Callable[[Host], float | None]
+    turn: Callable[[Vm], float]

@@ -1,0 +1,51 @@
+"""The hot hosts of a data center of any size in one reading: what a scheduler asks at every tick.
+
+A screen (see ``overload_detection.rule``) says by arrays who is certainly not hot; the others, and all on
+whom there is any doubt, are read in full and judged by the rule itself. The verdicts are the same as if all had been.
+A rule without a screen, or one that needs the recent values, judges every host.
+
+::
+
+    with SnapshotReader.connect(["127.0.0.1:7600"]) as reader:
+        decided = hot_list(reader, settings.decisions, method, hot_before)
+        hot_before = decided.heat.hot
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from acquisition.config.decisions import Decisions
+from acquisition.snapshot import SnapshotReader, collector
+from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.survey import Survey
+from filters.decisions.deciding import Decided, decide
+from filters.decisions.method import Method
+from filters.decisions.overload_detection.rule import OneMetric
+from filters.judging.observe import HOST_SET, observe
+from filters.judging.sources import inputs_of
+
+
+@collector.paused()
+def hot_list(
+    reader: SnapshotReader, settings: Decisions, method: Method, hot_before: frozenset[str] = frozenset()
+) -> Decided:
+    """Hot hosts and those on which the rule abstains; ``picture.others`` counts the rest.
+
+    Raises ShardError, TemporaryError or PermissionRefused when no shard can be read.
+    """
+    survey = reader.survey(HOST_SET)
+    well = _well(survey, method, hot_before)
+    snapshot, tables = reader.details(survey, ~well)
+    picture = observe(snapshot, settings, inputs_of(reader, snapshot, method.rule, tables))
+    picture = picture._replace(tick=survey.tick, others=int(well.sum()))
+    return decide(picture, method, None, hot_before)
+
+
+def _well(survey: Survey, method: Method, hot_before: frozenset[str]) -> Bools:
+    """Who is certainly not hot, (N,)."""
+    rule, parameters = method.rule, method.parameters
+    if rule.screen is None or not isinstance(parameters, OneMetric):
+        return np.zeros(len(survey.hosts), np.bool_)
+    was_hot = np.isin(survey.hosts, np.array([int(host, 16) for host in hot_before], np.uint64))
+    return rule.screen(survey.column(parameters.metric), parameters, was_hot)

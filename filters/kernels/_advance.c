@@ -1,0 +1,311 @@
+/* One step of the filter over one frame: what filters.kernels.numpy_step.advance computes, in one pass and in place.
+
+   A frame of 100 entities x 15 metrics and its state are 24 kB that no cache holds when there are ten thousand
+   hosts. The arrays of numpy are read and written some twenty times in a step, this loop reads and
+   writes each once (docs/decisions/0018). filters.kernels.numpy_step stays the definition: the same
+   operations on float32 in the same order, tested equal (tests/filters/test_native.py). */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.smoothed.PLANES */
+enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f }; /* acquisition.model.codes */
+enum { BLOCK = 256, MOST_PLANES = 3 };
+#define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
+
+/* acquisition.wire.smoothed.EXCEPTION */
+typedef struct {
+    uint32_t index;
+    uint32_t code;
+    float age;
+} Mark;
+
+/* The planes of a state; those that are not computed are NULL. */
+typedef struct {
+    float *mean, *variance, *trend;
+} Planes;
+
+typedef struct {
+    float mean, variance, trend;
+} Sample;
+
+static Sample take(const Planes *planes, size_t i)
+{
+    Sample sample = {planes->mean[i], planes->variance ? planes->variance[i] : 0.0f,
+                     planes->trend ? planes->trend[i] : 0.0f};
+    return sample;
+}
+
+static void put(const Planes *planes, size_t i, Sample sample)
+{
+    planes->mean[i] = sample.mean;
+    if (planes->variance)
+        planes->variance[i] = sample.variance;
+    if (planes->trend)
+        planes->trend[i] = sample.trend;
+}
+
+/* The weights of a new sample and of what was before it; their sum is one, but not in float32. */
+typedef struct {
+    float alpha, decay;
+} Weights;
+
+static Weights weigh(double elapsed, double tau)
+{
+    Weights weights = {(float)-expm1(-elapsed / tau), (float)exp(-elapsed / tau)};
+    return weights;
+}
+
+/* filters.kernels: mean, variance, trend of at most BLOCK samples from i on. */
+static void step_block(const Planes *planes, const float *values, const float *alpha, const float *decay,
+                       float elapsed, size_t i, size_t n)
+{
+    float deviation[BLOCK], moved[BLOCK];
+    float *restrict mean = planes->mean + i;
+    const float *restrict x = values + i;
+    for (size_t j = 0; j < n; j++) {
+        deviation[j] = x[j] - mean[j];
+        float next = alpha[j] * deviation[j] + mean[j];
+        moved[j] = next - mean[j];
+        mean[j] = next;
+    }
+    if (planes->variance) {
+        float *restrict variance = planes->variance + i;
+        for (size_t j = 0; j < n; j++)
+            variance[j] = (deviation[j] * deviation[j] * alpha[j] + variance[j]) * decay[j];
+    }
+    if (planes->trend) {
+        float *restrict trend = planes->trend + i;
+        for (size_t j = 0; j < n; j++)
+            trend[j] = (moved[j] / elapsed - trend[j]) * alpha[j] + trend[j];
+    }
+}
+
+static Sample step_one(Sample old, float x, Weights weights, float elapsed)
+{
+    if (isinf(elapsed)) { /* the first valid sample primes */
+        Sample first = {x, 0.0f, 0.0f};
+        return first;
+    }
+    float deviation = x - old.mean;
+    Sample next;
+    next.mean = weights.alpha * deviation + old.mean;
+    next.variance = (deviation * deviation * weights.alpha + old.variance) * weights.decay;
+    next.trend = ((next.mean - old.mean) / elapsed - old.trend) * weights.alpha + old.trend;
+    return next;
+}
+
+/* The samples that are marked or cannot be smoothed, in order; answers how many. */
+static size_t find_marks(const float *values, const uint8_t *codes, size_t n, Mark *found)
+{
+    size_t count = 0;
+    for (size_t start = 0; start < n; start += 64) {
+        size_t end = start + 64 < n ? start + 64 : n;
+        int any = 0;
+        for (size_t i = start; i < end; i++)
+            any |= !(fabsf(values[i]) <= LARGEST);
+        if (codes)
+            for (size_t i = start; i < end; i++)
+                any |= codes[i];
+        if (!any)
+            continue;
+        for (size_t i = start; i < end; i++) {
+            uint32_t code = codes ? codes[i] : VALID;
+            if ((code & CODE_MASK) == VALID && !(fabsf(values[i]) <= LARGEST))
+                code = RANGE;
+            if (code) {
+                found[count].index = (uint32_t)i;
+                found[count++].code = code;
+            }
+        }
+    }
+    return count;
+}
+
+typedef struct {
+    Planes planes;
+    const float *values;
+    const uint8_t *codes; /* NULL: all valid */
+    size_t samples;
+    const Mark *aged; /* the marks of the frame before */
+    size_t aged_count;
+    double dt;
+    const double *taus; /* one, or one for each metric */
+    size_t tau_count;
+} Frame;
+
+static double tau_at(const Frame *frame, size_t i)
+{
+    return frame->taus[frame->tau_count == 1 ? 0 : i % frame->tau_count];
+}
+
+/* ``alpha`` has room for 2 (tau_count + BLOCK): alpha and decay repeat with the metrics. */
+static void step_all(const Frame *frame, float *alpha)
+{
+    size_t period = frame->tau_count, length = period + BLOCK;
+    float *decay = alpha + length;
+    for (size_t i = 0; i < length; i++) {
+        if (i < period) {
+            Weights weights = weigh(frame->dt, frame->taus[i]);
+            alpha[i] = weights.alpha;
+            decay[i] = weights.decay;
+        } else {
+            alpha[i] = alpha[i - period];
+            decay[i] = decay[i - period];
+        }
+    }
+    for (size_t i = 0; i < frame->samples; i += BLOCK)
+        step_block(&frame->planes, frame->values, alpha + i % period, decay + i % period, (float)frame->dt, i,
+                   frame->samples - i < BLOCK ? frame->samples - i : BLOCK);
+}
+
+/* Smooth the frame; marks are those found, and get their ages. Old values of both kinds of samples fit in ``old``.
+   Answers how many of the marked samples were not used. */
+static size_t advance_frame(const Frame *frame, Mark *marks, size_t count, Sample *old, float *alpha)
+{
+    const Planes *planes = &frame->planes;
+    Sample *held = old + frame->aged_count;
+    size_t next = 0, unused = 0;
+    if (planes->mean) {
+        for (size_t k = 0; k < frame->aged_count; k++)
+            old[k] = take(planes, frame->aged[k].index);
+        for (size_t k = 0; k < count; k++)
+            held[k] = take(planes, marks[k].index);
+        step_all(frame, alpha);
+        for (size_t k = 0; k < frame->aged_count; k++) {
+            size_t i = frame->aged[k].index;
+            float waited = (float)frame->dt + frame->aged[k].age;
+            put(planes, i, step_one(old[k], frame->values[i], weigh(waited, tau_at(frame, i)), waited));
+        }
+    }
+    for (size_t k = 0; k < count; k++) {
+        while (next < frame->aged_count && frame->aged[next].index < marks[k].index)
+            next++;
+        float age = (float)frame->dt;
+        if (next < frame->aged_count && frame->aged[next].index == marks[k].index)
+            age += frame->aged[next].age;
+        if ((marks[k].code & CODE_MASK) == VALID) {
+            marks[k].age = 0.0f; /* an outlier: it was used */
+            continue;
+        }
+        marks[k].age = age;
+        unused++;
+        if (planes->mean)
+            put(planes, marks[k].index, held[k]);
+    }
+    return unused;
+}
+
+static int place_planes(Planes *planes, float *data, size_t samples, const Py_buffer *numbers)
+{
+    const uint8_t *number = numbers->buf;
+    memset(planes, 0, sizeof *planes);
+    for (Py_ssize_t row = 0; row < numbers->len; row++, data += samples) {
+        float **plane = number[row] == MEAN ? &planes->mean : number[row] == VARIANCE ? &planes->variance
+                        : number[row] == TREND ? &planes->trend : NULL;
+        if (!plane || *plane)
+            return 0;
+        *plane = data;
+    }
+    return planes->mean || !numbers->len;
+}
+
+static const char *fault(const Frame *frame, const Py_buffer *planes, const Py_buffer *numbers,
+                         const Py_buffer *values, const Py_buffer *codes, const Py_buffer *marks,
+                         const Py_buffer *taus)
+{
+    size_t n = frame->samples;
+    if (values->len % 4 || (codes->len && (size_t)codes->len != n))
+        return "values or codes have the wrong length";
+    if ((size_t)planes->len != (size_t)numbers->len * n * 4)
+        return "planes have the wrong length";
+    if (marks->len % sizeof(Mark))
+        return "marks have the wrong length";
+    if (taus->len % 8 || !frame->tau_count || n % frame->tau_count)
+        return "there must be one tau or one for each metric";
+    if (!(frame->dt > 0.0))
+        return "dt must be positive";
+    for (size_t k = 0; k < frame->aged_count; k++)
+        if (frame->aged[k].index >= n || (k && frame->aged[k].index <= frame->aged[k - 1].index))
+            return "marks must be in order and inside the frame";
+    return NULL;
+}
+
+static PyObject *run(Frame *frame)
+{
+    size_t n = frame->samples;
+    Mark *marks = PyMem_Malloc((n ? n : 1) * sizeof(Mark));
+    Sample *old = NULL;
+    float *alpha = PyMem_Malloc(2 * (frame->tau_count + BLOCK) * sizeof(float));
+    PyObject *answer = NULL;
+    size_t count = marks ? find_marks(frame->values, frame->codes, n, marks) : 0;
+    if (marks)
+        old = PyMem_Malloc((frame->aged_count + count + 1) * sizeof(Sample));
+    if (!old || !alpha) {
+        PyErr_NoMemory();
+    } else {
+        size_t unused = advance_frame(frame, marks, count, old, alpha);
+        answer = Py_BuildValue("y#n", (const char *)marks, (Py_ssize_t)(count * sizeof(Mark)), (Py_ssize_t)unused);
+    }
+    PyMem_Free(alpha);
+    PyMem_Free(old);
+    PyMem_Free(marks);
+    return answer;
+}
+
+PyDoc_STRVAR(advance_doc,
+"advance(planes, numbers, values, codes, marks, dt, taus) -> (marks, unused)\n\n"
+"Move ``planes`` (float32, len(numbers) x N, changed in place; ``numbers`` are their plane ids) by one frame:\n"
+"``values`` float32 (N,), ``codes`` uint8 (N,) or empty, ``dt`` seconds since the frame before it, ``taus`` float64\n"
+"seconds, one or one for each metric. ``marks``: the samples that were marked in the frame before, as\n"
+"acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them were not used.\n"
+"Raises ValueError.");
+
+static PyObject *advance(PyObject *module, PyObject *arguments)
+{
+    Py_buffer planes, numbers, values, codes, marks, taus;
+    Frame frame;
+    PyObject *answer = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "w*y*y*y*y*dy*", &planes, &numbers, &values, &codes, &marks, &frame.dt, &taus))
+        return NULL;
+    frame.samples = (size_t)values.len / 4;
+    frame.values = values.buf;
+    frame.codes = codes.len ? codes.buf : NULL;
+    frame.aged = marks.buf;
+    frame.aged_count = (size_t)marks.len / sizeof(Mark);
+    frame.taus = taus.buf;
+    frame.tau_count = (size_t)taus.len / 8;
+    const char *wrong = fault(&frame, &planes, &numbers, &values, &codes, &marks, &taus);
+    if (!wrong && !place_planes(&frame.planes, planes.buf, frame.samples, &numbers))
+        wrong = "numbers must be of different known planes, the mean among them";
+    if (wrong)
+        PyErr_SetString(PyExc_ValueError, wrong);
+    else
+        answer = run(&frame);
+    PyBuffer_Release(&planes);
+    PyBuffer_Release(&numbers);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&codes);
+    PyBuffer_Release(&marks);
+    PyBuffer_Release(&taus);
+    return answer;
+}
+
+static PyMethodDef methods[] = {{"advance", advance, METH_VARARGS, advance_doc}, {NULL, NULL, 0, NULL}};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_advance", "The step of the filter in C; see filters.kernels.numpy_step.", 0, methods, slots,
+    NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__advance(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,135 @@
+"""``shardpulse query``: read a snapshot of the smoothed state, as a table or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console
+
+from acquisition import help_text
+from acquisition.config.metric_registry import load_checked
+from acquisition.errors import (
+    EXIT_CONFIG,
+    EXIT_DATA,
+    EXIT_INTERRUPTED,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    TemporaryError,
+)
+from acquisition.link import endpoints
+from acquisition.snapshot import Snapshot, SnapshotReader
+from filters.query import decisions_command as decisions
+from filters.query.options import add_common, count, repeat
+from filters.query.output import document, lines, tables
+from filters.query.request import Request, sections
+
+_DESCRIPTION = """\
+Read the smoothed state of all hosts from the shards, each value with its age and validity.
+
+Without --latest the answer is coherent: one tick for all rows of an interval, the newest whose
+grace time is over. A host that has not that tick is shown as late (down after a while) with
+the reason, and has no values: an older value never stands in for a missing one. With --latest
+every row shows its own newest tick. `stale` is the time since the last valid value.
+
+Patterns may use * and ?, and may be given more than once; hosts and entities can also be
+named by their id, and entities by what identifies them (pid, uuid). In a pipe every line is
+complete in itself and numbers are in base units; in a terminal the busiest entities are shown."""
+
+_EXAMPLES = """
+shardpulse query                                     everything, newest coherent tick
+shardpulse query --set host --metric 'cpu_*'         how busy is each host?
+shardpulse query --set processes --metric cpu_ratio --top 5
+shardpulse query --entity 'qemu*' --latest           each row as fresh as it can be
+shardpulse query --json | jq '.rows[] | select(.state != "current")'
+shardpulse query --set host --watch                  again every second
+shardpulse query hot                                 which hosts are in trouble, and why
+shardpulse query moves                               which VM to move, and where to
+"""
+_CODES = (
+    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED,
+)  # fmt: skip
+_NOTES = """
+  65 also: no host, resource set, entity or metric matches a pattern
+  69 also: some shards could be read and some not; what could be read is shown
+  75 also: there are no samples yet
+"""
+_TOP_IN_TERMINAL = 10
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    if argv and argv[0] in decisions.QUESTIONS:
+        return decisions.main(argv)
+    options = _parser().parse_args(argv)
+    settings = load_checked(options.config)
+    shards = endpoints.with_addresses(settings.shards, options.shards)
+    grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
+    with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
+        read = reader.latest if options.latest else reader.coherent
+        if options.watch is None:
+            return answer(read(), options, sys.stdout)
+        return watch(read, options, sys.stdout)
+
+
+def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
+    """Write one snapshot. Raises TemporaryError when there is nothing yet, DataError when a
+    pattern matches nothing."""
+    for error in snapshot.errors:
+        print(f"shardpulse query: warning: {error}", file=sys.stderr)
+    if snapshot.damaged:
+        print(f"shardpulse query: warning: {snapshot.damaged} damaged records", file=sys.stderr)
+    if not snapshot.blocks and not options.json:
+        raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
+    console = Console(file=out)
+    top = options.top if options.top is not None else _TOP_IN_TERMINAL * (console.is_terminal and not options.json)
+    request = Request(options.host, options.set, options.entity, options.metric, top)
+    chosen = sections(snapshot, request) if snapshot.blocks else []
+    if options.json:
+        out.write(document(snapshot, chosen).decode() + "\n")
+    elif console.is_terminal:
+        console.print(tables(chosen, console.width))
+    else:
+        out.writelines(f"{line}\n" for line in lines(chosen))
+    out.flush()
+    if snapshot.errors:
+        return EXIT_UNAVAILABLE
+    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+
+
+def watch(read: Callable[[], Snapshot], options: argparse.Namespace, out: TextIO) -> int:
+    """Answer again and again, on a terminal in the same place."""
+    console = Console(file=out)
+
+    def once() -> int:
+        snapshot = read()
+        if console.is_terminal and not options.json:
+            console.clear()
+        return answer(snapshot, options, out)
+
+    return repeat(once, options, "query")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
+    for name, what in (
+        ("host", "hosts by name or id"),
+        ("set", "resource sets: host, processes, vms …"),
+        ("entity", "entities by name, pid, uuid or id"),
+        ("metric", "metrics by name"),
+    ):
+        parser.add_argument(f"--{name}", action="extend", nargs="+", default=[], metavar="PATTERN", help=what)
+    parser.add_argument(
+        "--top", type=count, metavar="N",
+        help="the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric; "
+        f"0: all (default: {_TOP_IN_TERMINAL} in a terminal, all in a pipe)",
+    )  # fmt: skip
+    add_common(parser)
+    return parser

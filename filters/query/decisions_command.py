@@ -1,0 +1,216 @@
+"""``shardpulse query hot`` and ``shardpulse query moves``: what a scheduler asks, with reasons."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import msgspec
+
+from acquisition import help_text
+from acquisition.config import loader as config
+from acquisition.config.decisions import Decisions
+from acquisition.config.metric_registry import load_checked
+from acquisition.errors import (
+    EXIT_CONFIG,
+    EXIT_INTERRUPTED,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    ShardpulseError,
+    TemporaryError,
+    UsageError,
+)
+from acquisition.link import endpoints
+from acquisition.model.metric import resource_set_id
+from acquisition.snapshot import SnapshotReader
+from filters.decisions import overload_detection
+from filters.decisions.deciding import Decided, decide
+from filters.decisions.method import Method, method_of
+from filters.decisions.migrations import Log
+from filters.decisions.overload_detection.rule import Rule
+from filters.decisions.picture import Picture
+from filters.judging import migration_store
+from filters.judging.hot_list import hot_list
+from filters.judging.observe import HOST_SET, observe
+from filters.judging.sources import inputs_of
+from filters.query.documents import hot_document, moves_document
+from filters.query.explanation import hot_lines, move_lines
+from filters.query.options import add_common, repeat
+from filters.text.quantities import printable
+
+HOT = "hot"
+MOVES = "moves"
+QUESTIONS = (HOT, MOVES)
+_HOST_SET_ID = resource_set_id(HOST_SET)
+
+_DESCRIPTIONS = {
+    HOT: """\
+Which hosts are in trouble, by the rule of [decisions] or --rule, the worst first, and why.
+
+A rule whose input is missing, late, too old or whose window is not full abstains and says so:
+a host that is not heard of is neither hot nor idle. Every figure that was measured is shown
+with its validity and age. Hysteresis begins anew with each call, and is kept with --watch.""",
+    MOVES: """\
+Which VM to move from which hot host to which other, and why.
+
+A destination has room with headroom left, is current, not hot, and would not become hot. Labels
+(cordoned, pinned, groups, anti-affinity), VMs that are migrating, young or have just moved, and
+the limit of moves per host are honoured; what is not moved is listed with the reason. Nothing is
+done: a scheduler carries moves out and reports them back to the query service.""",
+}
+_EXAMPLES = {
+    HOT: """
+shardpulse query hot                                 the hosts in trouble now
+shardpulse query hot --all --rule sandpiper          another rule, and the hosts that are well
+shardpulse query hot --parameter high=0.9 k=5        another threshold
+shardpulse query hot --watch --json                  one document per second
+""",
+    MOVES: """
+shardpulse query moves                               what should be moved, and why
+shardpulse query moves --json | jq '.moves[] | [.vm.name, .source.host, .destination.host]'
+shardpulse query moves --selection most_cpu --placement least_loaded
+""",
+}
+_CODES = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED)
+_NOTES = """
+  69 also: some shards could be read and some not; what could be read is shown
+  75 also: there are no samples yet
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run ``hot`` or ``moves``, the first word of ``argv``; answers the exit code."""
+    question, options = argv[0], _parser(argv[0]).parse_args(argv[1:])
+    settings = load_checked(options.config)
+    chosen = _chosen(settings.decisions, options)
+    method = method_of(chosen, name=config.find(options.config) or "configuration")
+    shards = endpoints.with_addresses(settings.shards, options.shards)
+    grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
+    with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
+        return _answers(_Asked(question, reader, chosen, method, options), sys.stdout)
+
+
+class _Asked:
+    """One question, asked once or again and again; ``hot`` is the hysteresis between answers."""
+
+    def __init__(
+        self, question: str, reader: SnapshotReader, settings: Decisions, method: Method, options: argparse.Namespace
+    ) -> None:
+        self.question = question
+        self.options = options
+        self._reader = reader
+        self._settings = settings
+        self._method = method
+        self._hot: frozenset[str] = frozenset()
+
+    def decide(self) -> Decided:
+        """Read and decide. Raises TemporaryError when there is nothing yet."""
+        reader = self._reader
+        if self.question == HOT and not self.options.all:
+            decided = hot_list(reader, self._settings, self._method, self._hot)
+        else:
+            snapshot = reader.coherent(_is_host if self.question == HOT else None)
+            picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
+            decided = decide(picture, self._method, self._log(), self._hot)
+        _warn(decided.picture)
+        if not decided.picture.hosts and not decided.picture.others:
+            raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
+        self._hot = decided.heat.hot
+        return decided
+
+    def _log(self) -> Log | str | None:
+        if self.question == HOT:
+            return None
+        try:
+            return migration_store.read(self._reader.cluster, self._method.policy)
+        except ShardpulseError as error:
+            return f"the log of migrations cannot be read: {error}"
+
+
+def _answers(asked: _Asked, out: TextIO) -> int:
+    if asked.options.watch is None:
+        return _answer(asked, out)
+    return repeat(lambda: _answer(asked, out), asked.options, f"query {asked.question}")
+
+
+def _answer(asked: _Asked, out: TextIO) -> int:
+    decided = asked.decide()
+    every = asked.question == HOT and asked.options.all
+    if asked.options.json:
+        document = hot_document(decided, every) if asked.question == HOT else moves_document(decided)
+        out.write(msgspec.json.encode(document).decode() + "\n")
+    else:
+        lines = hot_lines(decided, every) if asked.question == HOT else move_lines(decided)
+        out.writelines(f"{printable(line)}\n" for line in lines)
+    out.flush()
+    return EXIT_UNAVAILABLE if decided.picture.errors or decided.blind else EXIT_OK
+
+
+def _is_host(_host_id: int, set_id: int) -> bool:
+    """Verdicts on hosts need nothing of their VMs."""
+    return set_id == _HOST_SET_ID
+
+
+def _warn(picture: Picture) -> None:
+    for error in picture.errors:
+        print(f"shardpulse query: warning: {error}", file=sys.stderr)
+
+
+def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
+    """The configuration with what the command line says instead. Raises UsageError."""
+    rule = options.rule or settings.rule
+    given = dict(settings.parameters.get(rule, {}))
+    if options.parameter and rule not in overload_detection.REGISTRY:
+        raise UsageError(f"unknown rule {rule!r}; known are {', '.join(overload_detection.REGISTRY)}")
+    for text in options.parameter:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--parameter {text}: NAME=VALUE is meant, such as high=0.9")
+        given[key] = _value(value)
+    changes: dict[str, Any] = {"rule": rule, "parameters": {**settings.parameters, rule: given}}
+    for name in ("selection", "placement"):
+        if getattr(options, name, ""):
+            changes[name] = getattr(options, name)
+    return msgspec.structs.replace(settings, **changes)
+
+
+def _value(text: str) -> str | bool | int | float | list[str]:
+    """A value as in TOML, without the quotes: ``a,b`` is a list."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text.split(",") if "," in text else text
+
+
+def _parser(question: str) -> argparse.ArgumentParser:
+    parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], _CODES)
+    parser.epilog = f"{parser.epilog}{_NOTES}\nrules and their parameters:\n{_rules(overload_detection.REGISTRY)}\n"
+    parser.add_argument("--rule", metavar="NAME", help="a rule instead of the configured one; see below")
+    parser.add_argument(
+        "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"
+    )
+    if question == MOVES:
+        parser.add_argument("--selection", metavar="NAME", help="minimum_migration_time, volume or most_cpu")
+        parser.add_argument("--placement", metavar="NAME", help="best_fit_decreasing or least_loaded")
+    else:
+        parser.add_argument("--all", action="store_true", help="hosts that are not hot too")
+    add_common(parser)
+    return parser
+
+
+def _rules(registry: Mapping[str, Rule]) -> str:
+    lines = []
+    for rule in registry.values():
+        values = msgspec.to_builtins(rule.defaults)
+        shown = ", ".join(f"{key}={','.join(v) if isinstance(v, (list, tuple)) else v}" for key, v in values.items())
+        lines.append(f"  {rule.name}: {rule.title}\n      {shown}")
+    return "\n".join(lines)

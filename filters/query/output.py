@@ -1,0 +1,171 @@
+"""The answers of ``shardpulse query``: tables for a terminal, lines for a pipe, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.rows import Row, finite
+from filters.query.request import Section
+from filters.text.quantities import ABSENT, exact, printable, quantity, seconds
+
+STATE_STYLES = {CURRENT: "green", DOWN: "bold red"}
+_WIDE = 110
+_GAP = 2
+_INDENT = "  "
+_COLUMNS = (
+    "HOST", "SET", "ENTITY", "STABLE", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "UNIT",
+    "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
+)  # fmt: skip
+_RIGHT = frozenset(("MEAN", "DEVIATION", "TREND", "LAST", "AGE_S", "STALE_S", "TICK"))
+
+
+def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
+    """One JSON document (RFC 8259: a number that is not there is null), without a line break."""
+    body = {
+        "reading": snapshot.reading,
+        "now": round(snapshot.now, 6),
+        "errors": snapshot.errors,
+        "damaged": snapshot.damaged,
+        "sets": [_set(section) for section in sections],
+        "rows": [_row(row) for section in sections for row in section.rows],
+    }
+    return msgspec.json.encode(body)
+
+
+def lines(sections: Sequence[Section]) -> Iterator[str]:
+    """Aligned columns, every line complete in itself, numbers in base units."""
+    cells = [list(_COLUMNS)] + [_cells(row) for section in sections for row in section.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [name in _RIGHT for name in _COLUMNS]
+    for row in cells:
+        padded = (cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def tables(sections: Sequence[Section], width: int) -> RenderableType:
+    """One table per host and resource set, under a line with what all of its rows share."""
+    parts: list[RenderableType] = []
+    for section in sections:
+        parts += [heading(section.block), _table(section, width)]
+        if section.hidden:
+            parts.append(Text(f"  … and {section.hidden} more entities: --top 0 shows all", style="dim"))
+        parts.append(Text())
+    return Group(*parts[:-1])
+
+
+def heading(block: Block) -> Text:
+    """Host, resource set, tick, age, interval, state, and the reason when it is not current."""
+    text = Text.assemble(
+        (printable(block.host), "bold"), " · ", (printable(block.resource_set), "bold"), f" · tick {block.tick}",
+        f" · age {seconds(finite(block.age_seconds))} · every {block.interval:g} s · ",
+        (block.state, STATE_STYLES.get(block.state, "yellow")),
+    )  # fmt: skip
+    if block.reason:
+        text.append(f": {printable(block.reason)}", "yellow")
+    quality = block.quality
+    if quality.sheds:
+        text.append(" · its probe sheds", "yellow")
+    if quality.lost_seconds is not None:
+        text.append(f" · lost samples {seconds(quality.lost_seconds)} ago", "yellow")
+    return text
+
+
+def validity(row: Row) -> Text:
+    """The code, and for how long there has been no valid value."""
+    if row.state != CURRENT and row.last is None and row.stale_seconds is None:
+        return Text(f"{row.validity}", "dim")
+    if not row.stale_seconds:
+        return Text(row.validity, "green" if row.validity == "VALID" else "yellow")
+    return Text(f"{row.validity} {seconds(row.stale_seconds)}", "yellow")
+
+
+def _table(section: Section, width: int) -> Table:
+    """Figures and validity are never cut; what room they leave is the names'."""
+    titles = ["raw", "mean", "± dev", *(["trend/s"] if width >= _WIDE else [])]
+    figures = [_figures(row, len(titles)) for row in section.rows]
+    marks = [validity(row) for row in section.rows]
+    labels = _labels(section.rows)
+    taken = [max(map(len, column)) for column in zip(titles, *figures, strict=True)]
+    taken.append(max(len("validity"), *map(len, marks)))
+    room = width - sum(taken) - _GAP * (len(taken) + 1)
+    entity = min(max(len("entity"), *map(len, labels)) + len(_INDENT), max(16, room // 3))
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(f"{_INDENT}entity", width=entity, no_wrap=True)
+    table.add_column("metric", max_width=max(12, room - entity), no_wrap=True)
+    for title, size in zip(titles, taken, strict=False):
+        table.add_column(title, justify="right", min_width=size, no_wrap=True)
+    table.add_column("validity", min_width=taken[-1], no_wrap=True)
+    for row, label, numbers, mark in zip(section.rows, labels, figures, marks, strict=True):
+        table.add_row(Text(_INDENT + label), Text(printable(row.metric)), *numbers, mark)
+    return table
+
+
+def _figures(row: Row, count: int) -> list[str]:
+    return [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation, row.trend)[:count]]
+
+
+def _labels(rows: Sequence[Row]) -> list[str]:
+    """The entity in the first of its rows, with the pid that tells apart processes of one name, and whether it is a
+    VM that several hosts report."""
+    labels, before = [], ""
+    for row in rows:
+        pid = row.stable.rpartition(":")[2] if row.kind == "process" else ""
+        mark = f"({row.placement})" if row.placement else ""
+        told = " ".join(part for part in (mark, pid, row.entity) if part)
+        labels.append("" if row.id and row.id == before else printable(told))
+        before = row.id
+    return labels
+
+
+def _cells(row: Row) -> list[str]:
+    age = ABSENT if row.age_seconds is None else f"{row.age_seconds:.3f}"
+    stale = ABSENT if row.stale_seconds is None else f"{row.stale_seconds:.3f}"
+    return [
+        printable(row.host), printable(row.resource_set), printable(row.entity), printable(row.stable) or ABSENT,
+        printable(row.metric), exact(row.mean), exact(row.deviation), exact(row.trend), exact(row.last),
+        printable(row.unit) or ABSENT, row.validity, age, stale, str(row.tick),
+        f"{row.state},{row.placement}" if row.placement else row.state,
+    ]  # fmt: skip
+
+
+def _set(section: Section) -> dict[str, Any]:
+    block = section.block
+    return {
+        "host": block.host,
+        "resource_set": block.resource_set,
+        "tick": block.tick,
+        "interval": block.interval,
+        "wall": round(block.wall, 6),
+        "age_seconds": _rounded(finite(block.age_seconds)),
+        "state": block.state,
+        "reason": block.reason,
+        "source": block.names.table.source if block.names is not None else "",
+        "coverage": _rounded(block.quality.coverage),
+        "lost": block.quality.lost,
+        "lost_seconds": _rounded(block.quality.lost_seconds),
+        "sheds": block.quality.sheds,
+        "gaps": block.quality.gaps,
+        "entities": block.shape[0],
+        "entities_hidden": section.hidden,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(row)
+    for name in ("mean", "deviation", "trend", "last", "stale_seconds", "lost_seconds"):
+        fields[name] = _rounded(fields[name])
+    fields["age_seconds"] = None if row.age_seconds is None else round(row.age_seconds, 6)
+    return fields
+
+
+def _rounded(value: float | None) -> float | None:
+    """The digits that a float32 has: 0.1, not 0.10000000149011612."""
+    return None if value is None else float(f"{value:.7g}")

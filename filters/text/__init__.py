@@ -1,0 +1,1 @@
+"""Figures as text: quantities with units, and sparklines."""

@@ -1,0 +1,204 @@
+"""``shardpulse filter``: smooth what the probes push, until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import sys
+import time
+from types import FrameType
+
+import msgspec
+
+from acquisition import errors, help_text
+from acquisition.config import Settings
+from acquisition.config.inputs import Inputs
+from acquisition.config.metric_registry import load_checked, registered
+from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
+from acquisition.link.cluster import Layout, read_layout
+from acquisition.link.endpoints import connect, with_addresses
+from filters.kernels import REGISTRY
+from filters.worker.allocator import keep_freed_memory
+from filters.worker.inputs.plan import InputsSettings, misnamed
+from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
+
+_DESCRIPTION = """\
+Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
+trend of every sample that knows time, and commits state and cursor in one transaction, so that it
+can be killed and started again at any moment. Any number of workers, on any machines, share the
+partitions between themselves; when one dies the others take over ([filter] lease_seconds).
+Entries that are no frames are put aside in the streams rejected:{PARTITION}, with their reason.
+SIGHUP reads the configuration again (a bad file leaves the old one running); SIGTERM and Ctrl-C
+stop it in order."""
+
+_EXAMPLES = """\
+shardpulse filter                            shards and settings from the configuration
+shardpulse filter --shards 127.0.0.1:7600    the shards that this one belongs to
+shardpulse filter --seconds 60 --json        stop after a minute and print the counters"""
+
+_EXITS = (
+    errors.EXIT_NO_INPUT,
+    errors.EXIT_UNAVAILABLE,
+    errors.EXIT_TEMPORARY,
+    errors.EXIT_PERMISSION,
+    errors.EXIT_CONFIG,
+)
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of the sub-command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    keep_freed_memory()
+    service = _Service(options)
+    service.run()
+    if options.json:
+        print(json.dumps(service.counters))
+    return errors.EXIT_OK
+
+
+def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
+    """The filter's part of the configuration. Raises ConfigError for an unknown kernel or metric.
+
+    How many ticks are kept was decided when the shards were started: all readers must agree.
+    """
+    chosen = settings.filter
+    for name in chosen.kernels:
+        if name not in REGISTRY:
+            raise ConfigError(f"filter.kernels: there is no kernel {name!r}; there are {', '.join(REGISTRY)}")
+    return FilterSettings(
+        kernels=tuple(chosen.kernels),
+        tau_seconds=chosen.tau_seconds,
+        tau=dict(chosen.tau),
+        keep_ticks=keep_ticks,
+        linger_seconds=chosen.linger_seconds,
+        retention_seconds=chosen.retention_seconds,
+        retention_bytes=chosen.retention_bytes,
+        expire_seconds=chosen.expire_seconds,
+        inputs=_inputs_settings(chosen.inputs),
+    )
+
+
+def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
+    known = registered()
+    for key, patterns in (("thresholds", chosen.thresholds), ("slacks", chosen.slacks)):
+        wrong = misnamed(patterns, known)
+        if wrong is not None:
+            raise ConfigError(f"filter.inputs.{key}: {wrong!r} fits no metric; write SET.METRIC, as vms.cpu_ratio")
+    if not chosen.enabled:
+        return None
+    return InputsSettings(
+        chosen.window, chosen.counted, chosen.plateau, thresholds=chosen.thresholds, slacks=chosen.slacks
+    )
+
+
+class _Service:
+    """A worker that is built anew when the configuration changes; signals only set flags."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
+        self._stopped = False
+        self._reload = False
+        self.counters: dict[str, int] = {}
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._signal)
+        self._settings = self._read()
+        self._me = new_holder(self._settings.filter.lease_seconds)
+        self._cluster = connect(self._settings.shards)
+
+    def run(self) -> None:
+        """Until SIGTERM, SIGINT or the time is over."""
+        layout = self._wait_for_layout()
+        while layout is not None and not self._over():
+            worker = Worker(self._cluster, layout, filter_settings(self._settings, layout.keep_ticks), ())
+            leases = Leases(worker, self._cluster, layout, self._me, _say)
+            worker.run(lambda: self._over() or self._reload, leases.turn)
+            for name, count in worker.counters.items():
+                self.counters[name] = self.counters.get(name, 0) + count
+            before = self._settings
+            if self._reload and not self._over():
+                layout = self._load_again(layout)
+            if self._over() or _other_leases(before, self._settings):
+                leases.leave()
+                self._me = new_holder(self._settings.filter.lease_seconds)
+            else:
+                leases.close()
+
+    def _over(self) -> bool:
+        return self._stopped or time.monotonic() >= self._deadline
+
+    def _read(self) -> Settings:
+        """The configuration, whole and checked, with the shards of the command line."""
+        settings = load_checked(self._options.config)
+        filter_settings(settings, settings.filter.keep_ticks)
+        shards = with_addresses(settings.shards, self._options.shards)
+        return settings if shards is settings.shards else _with_shards(settings, shards.addresses)
+
+    def _load_again(self, layout: Layout) -> Layout | None:
+        self._reload = False
+        try:
+            settings = self._read()
+            if settings.shards != self._settings.shards:
+                cluster = connect(settings.shards)
+                layout = read_layout(cluster)
+                self._cluster.close()
+                self._cluster = cluster
+            self._settings = settings
+            _say("configuration read again")
+            if settings.filter.keep_ticks != layout.keep_ticks:
+                _say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
+        except ShardpulseError as error:
+            _say(f"{error}; the old configuration stays")
+        return layout
+
+    def _wait_for_layout(self) -> Layout | None:
+        """The layout, waiting for shards that are still starting; None when told to stop meanwhile."""
+        patience = time.monotonic() + self._options.wait
+        while not self._over():
+            try:
+                return read_layout(self._cluster)
+            except (UnavailableError, TemporaryError, ConfigError):
+                if time.monotonic() >= patience:
+                    raise
+            time.sleep(0.1)
+        return None
+
+    def _signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._reload = True
+        else:
+            self._stopped = True
+
+
+def _other_leases(before: Settings, now: Settings) -> bool:
+    """Whether what this worker holds is worth nothing under the new settings."""
+    return before.shards != now.shards or before.filter.lease_seconds != now.filter.lease_seconds
+
+
+def _with_shards(settings: Settings, addresses: list[str]) -> Settings:
+    return msgspec.structs.replace(settings, shards=msgspec.structs.replace(settings.shards, addresses=addresses))
+
+
+def _say(text: str) -> None:
+    print(f"shardpulse filter: {text}", file=sys.stderr, flush=True)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0.0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return seconds
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES, _EXITS)
+    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--wait", type=_seconds, default=10.0, metavar="S", help="wait so long for shards (default 10)")
+    parser.add_argument("--seconds", type=_seconds, default=0.0, metavar="N", help="stop after N seconds (0: never)")
+    parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
+    return parser

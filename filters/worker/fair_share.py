@@ -1,0 +1,80 @@
+"""The water level: up to which rate a host is served in full when a worker is saturated.
+
+Max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2): the level L solves
+sum(min(rate, L)) = capacity over all hosts. Who makes less than L sheds nothing, who makes
+more is cut down to it. Rates are what hosts *make*, from the counts and the clock in their frames, so that
+they are the same whether or not a host sheds. The capacity is what the worker applies while it
+is saturated, less a reserve in which the backlog melts. A worker that is not saturated has no level:
+nobody has to shed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from filters.worker.state import State
+
+#: Part of its time that a saturated worker works, and part of its capacity that is given away.
+_SATURATED = 0.8
+_GIVEN = 0.8
+_PERIOD = 1.0
+
+
+def solve(rates: Collection[float], capacity: float) -> float:
+    """L of sum(min(rate, L)) = ``capacity``; 0.0, which is none, when all rates fit."""
+    ordered = np.sort(np.fromiter(rates, np.float64, len(rates)))
+    if ordered.sum() <= capacity:
+        return 0.0
+    below = np.concatenate(([0.0], np.cumsum(ordered)[:-1]))  # sum of the rates that are smaller
+    levels = (capacity - below) / np.arange(ordered.size, 0, -1)
+    return float(levels[np.argmax(levels <= ordered)])
+
+
+class _Made(NamedTuple):
+    """How far a resource set had come; ``rate`` is what its host made between the last two readings."""
+
+    epoch: int
+    made: int
+    monotonic: float
+    rate: float
+
+
+class WaterLevel:
+    """Measured every second, only while the worker is saturated; ``value`` in samples/s, 0: none."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self._at = 0.0
+        self._samples = 0
+        self._made: dict[tuple[int, int], _Made] = {}
+
+    def measure(self, now: float, busy: float, samples: int, states: Iterable[State]) -> None:
+        """``busy`` is the part of its time that the worker works, ``samples`` what it has applied so far."""
+        if busy < _SATURATED:
+            self.value = self._at = 0.0
+            self._made.clear()
+        elif not self._at:
+            self._rates(states)
+            self._at, self._samples = now, samples
+        elif now >= self._at + _PERIOD:
+            applied = (samples - self._samples) / (now - self._at)
+            self.value = solve(self._rates(states), _GIVEN * applied)
+            self._at, self._samples = now, samples
+
+    def _rates(self, states: Iterable[State]) -> Collection[float]:
+        """Samples per second that each host makes."""
+        rates: dict[int, float] = {}
+        made: dict[tuple[int, int], _Made] = {}
+        for state in states:
+            key, track = (state.host, state.resource_set), state.track
+            before = self._made.get(key, _Made(track.epoch, track.made, state.monotonic, 0.0))
+            rate, elapsed = before.rate, state.monotonic - before.monotonic
+            if before.epoch == track.epoch and elapsed > 0.0:
+                rate = (track.made - before.made) / elapsed
+            made[key] = _Made(track.epoch, track.made, state.monotonic, rate)
+            rates[state.host] = rates.get(state.host, 0.0) + rate
+        self._made = made
+        return rates.values()

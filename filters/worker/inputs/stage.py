@@ -1,0 +1,184 @@
+"""Advances the decision inputs of many frames at once, and leaves what is written to their partitions' commits.
+
+Rows of all frames that have the same plan lie behind each other; arrays are (C, R): columns, rows of all frames.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import codes as validity
+from acquisition.wire.inputs import PLANES, Floats, plane_count
+from filters.kernels.numpy_step import LARGEST
+from filters.kernels.step import Kernel
+from filters.worker.batching import Item
+from filters.worker.inputs.counting import Counted, Tick, count
+from filters.worker.inputs.derived import Averages, Codes, derive, smooth
+from filters.worker.inputs.order import ABSENT, order_statistics
+from filters.worker.inputs.plan import Plan
+from filters.worker.inputs.plateau import extremes, push
+from filters.worker.inputs.record import InputsEncoder
+from filters.worker.inputs.state import InputsState
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
+
+_MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
+_AT = {name: number for number, name in enumerate(PLANES)}
+
+
+class _Samples(NamedTuple):
+    """New samples of a group: ``raw`` (C, R), ``codes`` uint8 (C, R), ``mean`` (C, R), the averages after this tick."""
+
+    raw: Floats
+    codes: Codes
+    mean: Floats
+    averages: Averages | None
+
+
+class InputsStage:
+    """Runs behind the smoothing of every batch; ``kernels`` are the computed ones, in plane order.
+
+    Without the kernel ``mean`` there is no baseline, and nothing is computed.
+    """
+
+    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...]) -> None:
+        self._settings = settings
+        self._mean_plane = next((i for i, kernel in enumerate(kernels) if kernel.name == "mean"), None)
+        self._encoder = InputsEncoder(settings)
+
+    def advance(self, batch: list[Item]) -> None:
+        """Take the samples of frames that have just been smoothed; every state at most once."""
+        if self._settings.inputs is None or self._mean_plane is None:
+            return
+        groups: dict[int, tuple[Plan, list[tuple[Item, InputsState]]]] = {}
+        for item in batch:
+            inputs = self._inputs_of(item)
+            if inputs is not None:
+                groups.setdefault(id(inputs.plan), (inputs.plan, []))[1].append((item, inputs))
+        for plan, members in groups.values():
+            self._advance_group(plan, members)
+
+    def plan_of(self, state: State) -> Plan | None:
+        """The plan of a resource set; None while its table is unknown, and where nothing of it is configured."""
+        names, settings = state.names, self._settings.inputs
+        return None if names is None or settings is None else settings.plan(state.resource_set, names.metrics)
+
+    def _inputs_of(self, item: Item) -> InputsState | None:
+        _, state, frame = item
+        if state.inputs is None or state.inputs_names is not state.names:
+            plan = self.plan_of(state)
+            state.inputs_names = state.names
+            if plan is None:
+                state.inputs = None
+            elif state.inputs is None or state.inputs.plan is not plan:
+                state.inputs = InputsState(plan, 0 if state.inputs is None else state.inputs.step)
+        names = state.names
+        known = names is not None and names.schema == frame.schema and len(names.metrics) == frame.metrics
+        return state.inputs if known and 0 < frame.entities <= _MOST_ENTITIES else None
+
+    def _advance_group(self, plan: Plan, members: list[tuple[Item, InputsState]]) -> None:
+        times = np.array([inputs.begin(item.frame) for item, inputs in members])
+        sizes = [item.frame.entities for item, _ in members]
+        edges = [0, *np.cumsum(sizes).tolist()]
+        spans = list(pairwise(edges))
+        dt, seconds = np.repeat(times, sizes, axis=0).T
+        samples = self._samples(plan, members, dt)
+        usable = ((samples.codes & validity.CODE_MASK) == validity.VALID) & (np.abs(samples.raw) <= LARGEST)
+        x = np.where(usable, samples.raw, np.float32(np.nan))
+        samples.codes[~usable & ((samples.codes & validity.CODE_MASK) == validity.VALID)] = validity.RANGE
+        old = np.concatenate([inputs.planes for _, inputs in members], axis=2)
+        leaving = _replace(members, spans, np.where(usable, samples.raw, ABSENT))
+        tick = Tick(x, usable, *leaving, old[_AT["mean"]], seconds.astype(np.float32), *_columns(plan))
+        counted = count(Counted(old[0], old[1], *old[_AT["valid"] : _AT["above"] + 1]), tick)
+        windows = np.concatenate([inputs.window for _, inputs in members], axis=1)
+        figures = order_statistics(windows.reshape(-1, plan.window), counted.valid.reshape(-1).astype(np.intp))
+        planes = np.empty((plane_count(plan.plateau), *x.shape), np.float32)
+        planes[0], planes[1] = counted.cusum, counted.time_above
+        for plane, figure in enumerate(figures, 2):
+            planes[plane] = figure.reshape(x.shape)
+        planes[_AT["mean"]] = samples.mean
+        planes[_AT["valid"]], planes[_AT["counted"]], planes[_AT["above"]] = counted[2:]
+        if plan.plateau:
+            lately = push(np.concatenate([inputs.lately for _, inputs in members], axis=2), x, usable)
+            planes[_AT["lowest"] :] = extremes(lately, counted.valid)
+            for (_, inputs), (first, end) in zip(members, spans, strict=True):
+                inputs.lately = lately[:, :, first:end]
+        self._distribute(members, spans, planes, samples)
+
+    def _samples(self, plan: Plan, members: list[tuple[Item, InputsState]], dt: npt.NDArray[np.float64]) -> _Samples:
+        m = plan.metrics
+        values = np.frombuffer(b"".join([item.frame.values for item, _ in members]), "<f4").reshape(-1, m)
+        codes = _joined_codes(members, m)
+        kernel = self._mean_plane
+        means = np.concatenate([item.state.planes[kernel] for item, _ in members]).reshape(-1, m)
+        raw, mean = values.T[list(plan.sources)], means.T[list(plan.sources)]
+        marks = np.zeros(raw.shape, np.uint8) if codes is None else codes.T[list(plan.sources)]
+        if not plan.derived:
+            return _Samples(raw, marks, mean, None)
+        made = [
+            derive(how, [values[:, part] for part in parts], None if codes is None else [codes[:, p] for p in parts])
+            for how, parts in plan.derived
+        ]
+        x, x_codes = np.array([value for value, _ in made]), np.array([code for _, code in made])
+        before = np.concatenate([inputs.derived for _, inputs in members], axis=2)
+        known = np.concatenate([inputs.planes[_AT["mean"], len(plan.sources) :] for _, inputs in members], axis=1)
+        valid = (x_codes & validity.CODE_MASK) == validity.VALID
+        averages = smooth(
+            Averages(known, before[1], before[2], before[3]),
+            np.where(valid, x, np.float32(np.nan)),
+            dt,
+            self._tau(plan),
+        )
+        return _Samples(
+            np.concatenate((raw, x)), np.concatenate((marks, x_codes)), np.concatenate((mean, averages.mean)), averages
+        )
+
+    def _tau(self, plan: Plan) -> npt.NDArray[np.float64]:
+        """Time constants of the derived columns, (D, 1)."""
+        names, settings = plan.names[len(plan.sources) :], self._settings
+        return np.array([[settings.tau.get(name, settings.tau_seconds)] for name in names])
+
+    def _distribute(
+        self,
+        members: list[tuple[Item, InputsState]],
+        spans: list[tuple[int, int]],
+        planes: Floats,
+        samples: _Samples,
+    ) -> None:
+        averages = samples.averages
+        kept = None
+        if averages is not None:
+            last = samples.raw[-averages.mean.shape[0] :]
+            kept = np.stack((last, averages.variance, averages.trend, averages.age))
+        for (item, inputs), (first, end) in zip(members, spans, strict=True):
+            inputs.planes = planes[:, :, first:end]
+            if kept is not None:
+                inputs.derived = kept[:, :, first:end]
+            self._encoder.keep(item, inputs, samples.raw[:, first:end], samples.codes[:, first:end])
+
+
+def _columns(plan: Plan) -> tuple[Floats, Floats]:
+    return plan.thresholds[:, None], plan.slacks[:, None]
+
+
+def _replace(members: list[tuple[Item, InputsState]], spans: list[tuple[int, int]], x: Floats) -> tuple[Floats, Floats]:
+    """Put new samples into the windows; answers those that they replace, and those that k of n loses, (C, R)."""
+    leaving, uncounted = np.empty_like(x), np.empty_like(x)
+    for (_, inputs), (first, end) in zip(members, spans, strict=True):
+        window, step, n = inputs.window, inputs.step, inputs.plan.window
+        uncounted[:, first:end] = window[:, :, (step - inputs.plan.counted) % n]
+        place = window[:, :, step % n]
+        leaving[:, first:end] = place
+        place[...] = x[:, first:end]
+    return leaving, uncounted
+
+
+def _joined_codes(members: list[tuple[Item, InputsState]], metrics: int) -> Codes | None:
+    if not any(item.frame.codes for item, _ in members):
+        return None
+    joined = b"".join([item.frame.codes or bytes(item.frame.samples) for item, _ in members])
+    return np.frombuffer(joined, np.uint8).reshape(-1, metrics)

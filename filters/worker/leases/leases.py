@@ -1,0 +1,237 @@
+"""The leases of one worker: renewed, looked at, taken and given back, a quarter of their term apart.
+
+One pipelined round trip per shard and renewal tells a worker all that it needs: who holds each
+partition, for how long yet, and which live workers reach it. ``filters.worker.leases.ownership`` decides.
+A lease only avoids double work. That no stale state is written is the commit's business
+(``filters.worker.partition``), so nothing here is unsafe when it is late or wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.resp import Address, error_for
+from acquisition.wire import lease
+from acquisition.wire.lease import Holder
+from filters.worker.leases import ownership
+from filters.worker.leases.link import Answer, Link
+from filters.worker.leases.ownership import View
+from filters.worker.leases.scripts import Commands
+from filters.worker.rate_limited_log import Trouble
+from filters.worker.worker import Worker
+
+_LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"
+_RENEWALS = 4  #: in a term
+_HURRY = 5  #: so much sooner a worker looks again while it waits for partitions that others give up
+_TOGETHER = 0.05  #: answers of several shards are judged together if they come within
+_LEAVING = 0.5
+_MOVING = ("MOVED", "ASK", "TRYAGAIN")
+
+
+def new_holder(lease_seconds: float, name: str = "") -> Holder:
+    """An identity that no other worker has."""
+    called = name or f"{socket.gethostname()}:{os.getpid()}"
+    return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), "".join(called.split())[:200] or "-")
+
+
+class Leases:
+    """Makes ``worker`` take and release partitions; ``me`` is who it is to the others."""
+
+    def __init__(
+        self, worker: Worker, cluster: Cluster, layout: Layout, me: Holder, report: Callable[[str], None]
+    ) -> None:
+        self._worker = worker
+        self._cluster = cluster
+        self._me = lease.encode(me)
+        self._term = me.milliseconds / 1000.0
+        self._commands = [Commands(tag, self._me, me.milliseconds) for tag in layout.tags]
+        self._trouble = Trouble(report)
+        self._report = report
+        self._links: dict[Address, Link] = {}
+        self._places: Mapping[Address, list[int]] = {}
+        self._views: dict[int, View] = {}
+        self._seen: dict[int, list[bytes]] = {}
+        self._free_since: dict[int, float] = {}
+        self._giving: set[int] = set()
+        self._news = False
+        self._next = 0.0
+        self._wanting_since = math.inf
+        self._overtaken = 0
+        self._workers = 1
+
+    def turn(self) -> float:
+        """Do what is due; call it in every turn of the loop, and again after the answered seconds."""
+        now = time.monotonic()
+        overtaken = self._worker.overtaken != self._overtaken
+        if now < self._next and not self._news and not overtaken:
+            return self._next - now
+        self._tend_links(now)
+        self._give_back()
+        if overtaken:
+            self._overtaken = self._worker.overtaken
+            self._look_soon(now)
+        for address, numbers in self._places.items():
+            link = self._links[address]
+            if link.connected and not link.waiting and link.due <= now:
+                link.due = now + self._term / _RENEWALS
+                link.send(_LOOK, [(n, self._commands[n].look) for n in numbers])
+        if self._news and not any(link.waiting and now - link.asked < _TOGETHER for link in self._links.values()):
+            self._news = False
+            self._decide(now)
+        self._next = now + self._until_next(now)
+        return self._next - now
+
+    def leave(self) -> None:
+        """Give all leases back at once; waits half a second at most for shards that hang."""
+        for address, numbers in self._places.items():
+            if address in self._links:
+                self._links[address].send(_GIVE, [(n, self._commands[n].leave) for n in numbers])
+        self.close(_LEAVING)
+
+    def close(self, patience: float = 0.0) -> None:
+        """Close the connections; the leases stay until they run out."""
+        deadline = time.monotonic() + patience
+        for link in self._links.values():
+            link.drain(deadline - time.monotonic())
+        self._links.clear()
+
+    # ---------------------------------------------------------------- links
+
+    def _tend_links(self, now: float) -> None:
+        if self._worker.shards.places is not self._places:
+            self._places = self._worker.shards.places
+            for address in self._places:
+                if address not in self._links:
+                    self._links[address] = self._new_link(address)
+            for address in set(self._links).difference(self._places):
+                self._links.pop(address).close()
+        for link in self._links.values():
+            link.check_silence(now, self._term / 2)
+            link.connect(now)
+        if not self._places or not all(link.connected for link in self._links.values()):
+            self._worker.shards.doubt()
+
+    def _new_link(self, address: Address) -> Link:
+        worker = self._worker
+        return Link(address, self._cluster.connect, worker.background, worker.readiness, self._answered, self._failed)
+
+    def _failed(self, address: Address, error: ShardpulseError) -> None:
+        """What the shard said last is of no use: others may take its partitions meanwhile."""
+        self._trouble.tell(f"leases: {error}")
+        for number in [n for n in self._views if self._worker.shards.where(n) == address]:
+            del self._views[number]
+            self._seen.pop(number, None)
+            self._free_since.pop(number, None)
+        self._giving &= self._worker.partitions
+
+    def _look_soon(self, when: float) -> None:
+        for link in self._links.values():
+            link.due = min(link.due, when)
+
+    def _until_next(self, now: float) -> float:
+        waits = [_TOGETHER if link.waiting or not link.connected else link.due - now for link in self._links.values()]
+        return max(0.0, min([*waits, self._term / _RENEWALS]))
+
+    # ---------------------------------------------------------------- answers
+
+    def _answered(self, answers: list[Answer]) -> None:
+        now = time.monotonic()
+        for number, asked, reply in answers:
+            if isinstance(reply, Exception):
+                self._refused(number, reply)
+            elif asked is _GIVE:
+                self._giving.discard(number)
+                self._news = True
+            elif asked is not _REMOVE:
+                self._see(number, reply[1], reply[1:])
+                if reply[1] and reply[1] != self._me:
+                    self._look_soon(now + reply[0] / 1000.0 + 0.005)
+        self._news = self._news or self._wanting_since < math.inf
+
+    def _see(self, number: int, holder: bytes, workers: Sequence[bytes]) -> None:
+        """Note who holds a partition; ``workers`` may name the holder as well, and b""."""
+        seen = [holder, *workers]
+        if self._seen.get(number) == seen:
+            self._news = self._news or not holder  # it may have been free for long enough by now
+            return
+        self._news = True
+        self._seen[number] = seen
+        self._views[number] = View(holder, frozenset(workers) - {b""})
+        if holder:
+            self._free_since.pop(number, None)
+        else:
+            self._free_since.setdefault(number, time.monotonic())
+
+    def _refused(self, number: int, reply: Exception) -> None:
+        text = str(reply)
+        link = self._link(number)
+        if "WRONGTYPE" in text and link is not None:
+            self._trouble.tell(f"the lease of partition {number} was of another type: it is removed")
+            link.send(_REMOVE, [(number, self._commands[number].remove)])
+            return
+        if text.startswith("NOSCRIPT") and link is not None:
+            link.close()
+        self._worker.shards.doubt()
+        if not text.startswith(_MOVING):
+            self._trouble.tell(f"leases: {error_for(reply)}", text.partition(" ")[0])
+
+    def _link(self, number: int) -> Link | None:
+        address = self._worker.shards.where(number)
+        return None if address is None else self._links.get(address)
+
+    # ---------------------------------------------------------------- decisions
+
+    def _decide(self, now: float) -> None:
+        held = self._worker.partitions
+        for number, view in self._views.items():
+            if view.holder == self._me and number not in held and number not in self._giving:
+                self._worker.take(number)
+            elif view.holder and view.holder != self._me and number in held:
+                self._giving.discard(number)
+                self._worker.release(number)
+        waiting = [number for number, since in self._free_since.items() if now - since > self._term]
+        plan = ownership.plan(self._me, len(self._commands), self._views, held, waiting)
+        self._ask_for(plan.take)
+        for number in plan.give:
+            self._worker.release(number)
+            self._giving.add(number)
+        self._give_back()
+        self._hurry(plan.wanting and not plan.take, now)
+        self._tell_workers()
+
+    def _ask_for(self, numbers: list[int]) -> None:
+        wanted: dict[Address, list[int]] = {}
+        for number in numbers:
+            address = self._worker.shards.where(number)
+            if address is not None:
+                wanted.setdefault(address, []).append(number)
+        for address, group in wanted.items():
+            if address in self._links:
+                self._links[address].send(_TAKE, [(n, self._commands[n].take) for n in group])
+
+    def _give_back(self) -> None:
+        """The leases of partitions that the worker has let go by now."""
+        for number in self._giving - self._worker.partitions:
+            link, view = self._link(number), self._views.get(number)
+            if link is not None and view is not None and view.holder == self._me:
+                self._see(number, b"", [*view.workers])
+                link.send(_GIVE, [(number, self._commands[number].give)])
+
+    def _hurry(self, wanting: bool, now: float) -> None:
+        """Look more often while others are about to give partitions up, which takes them one renewal."""
+        self._wanting_since = min(self._wanting_since, now) if wanting else math.inf
+        if now - self._wanting_since < self._term:
+            self._look_soon(now + self._term / _RENEWALS / _HURRY)
+
+    def _tell_workers(self) -> None:
+        workers = len(frozenset().union(*(view.workers for view in self._views.values())))
+        if workers != self._workers:
+            self._workers = workers
+            share = f"{workers} workers share" if workers > 1 else "this worker alone has"
+            self._report(f"{share} the {len(self._commands)} partitions")

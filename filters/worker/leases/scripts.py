@@ -1,0 +1,75 @@
+"""What a worker asks of a partition's shard about its lease, as scripts: each one is atomic.
+
+Times are the shard's own (TIME), so no worker's clock decides; after that clock was set back,
+no lease and no worker lasts longer than its own term from then. The holder of a lease is known to be
+alive by it; the others register in the sorted set ``workers``. The first write of each script
+frees memory or takes none, so that leases work on a shard that is full as well (``filters.worker.oom_commit``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from acquisition.link.resp import pack
+from acquisition.wire import keys
+
+#: KEYS lease, workers; ARGV the worker, its term in milliseconds, whether to take a free lease.
+#: Answers how long the lease lasts yet, who holds it ("": nobody), and the other live workers.
+_VISIT = """\
+local me, term = ARGV[1], tonumber(ARGV[2])
+local holder = redis.call('GET', KEYS[1])
+if holder == me then redis.call('PEXPIRE', KEYS[1], term) end
+local members = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+local answer = {term, holder or ''}
+if holder == me and #members == 0 then return answer end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local function term_of(worker) return tonumber(string.match(worker, '^%S+ (%d+) ')) or term end
+local gone = {KEYS[2], me}
+for i = 1, #members, 2 do
+  local worker, ends = members[i], tonumber(members[i + 1])
+  if ends <= now or ends > now + term_of(worker) then
+    gone[#gone + 1] = worker
+  elseif worker ~= me then
+    answer[#answer + 1] = worker
+  end
+end
+if holder ~= me or #gone > 2 then redis.call('ZREM', unpack(gone)) end
+if holder == me then return answer end
+if not holder and ARGV[3] == '1' then
+  redis.call('SET', KEYS[1], me, 'PX', term)
+  answer[2] = me
+  return answer
+end
+redis.call('ZADD', KEYS[2], now + term, me)
+answer[#answer + 1] = me
+if holder then
+  answer[1] = redis.call('PTTL', KEYS[1])
+  if answer[1] < 0 or answer[1] > term_of(holder) then
+    answer[1] = term_of(holder)
+    redis.call('PEXPIRE', KEYS[1], answer[1])
+  end
+end
+return answer
+"""
+
+#: KEYS lease, workers; ARGV the worker, whether it leaves altogether.
+_GIVE = """\
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+if ARGV[2] == '1' then redis.call('ZREM', KEYS[2], ARGV[1]) end
+return 1
+"""
+SCRIPTS = (_VISIT, _GIVE)
+_VISIT_SHA, _GIVE_SHA = (hashlib.sha1(script.encode()).hexdigest() for script in SCRIPTS)
+
+
+class Commands:
+    """The packed commands of one worker about one partition; the scripts must be loaded."""
+
+    def __init__(self, tag: str, worker: bytes, milliseconds: int) -> None:
+        lease, workers = keys.lease(tag), keys.workers(tag)
+        self.look = pack(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 0))
+        self.take = pack(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 1))
+        self.give = pack(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 0))
+        self.leave = pack(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 1))
+        self.remove = pack(("DEL", lease, workers))

@@ -1,0 +1,74 @@
+"""Connect to a partition's shard and load its state, in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from acquisition.link.cluster import Cluster, Layout, layout_command
+from acquisition.link.resp import Address, Connection
+from filters.kernels.step import Kernel
+from filters.runtime.background_jobs import Background, Outcome
+from filters.worker.channel import Channel
+from filters.worker.partition import Partition
+from filters.worker.restore import load
+from filters.worker.settings import FilterSettings
+
+
+class Loaded(NamedTuple):
+    """A partition as its shard holds it, the connection to that shard, and what was damaged."""
+
+    partition: Partition
+    connection: Connection
+    damage: list[str]
+
+
+class Loader:
+    """Makes partitions, empty or as the shards hold them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        layout: Layout,
+        settings: FilterSettings,
+        kernels: tuple[Kernel, ...],
+        background: Background,
+    ) -> None:
+        self._cluster = cluster
+        self._layout = layout
+        self._settings = settings
+        self._kernels = kernels
+        self._background = background
+
+    def empty(self, number: int) -> Partition:
+        """A partition of which nothing is known."""
+        return Partition(number, self._layout.tags[number], self._layout.partitions, self._settings)
+
+    def start(self, channel: Channel, address: Address, done: Callable[[Channel, Outcome], None]) -> None:
+        """Load a channel's partition; ``done`` gets the channel and what was Loaded, or the error, unless
+        the channel has been dropped meanwhile."""
+        ticket = channel.ticket = object()
+        channel.due, channel.loading = None, address
+
+        def job() -> Loaded | None:
+            return self._load(channel.partition.number, address) if channel.ticket is ticket else None
+
+        def finish(outcome: Outcome) -> None:
+            if channel.ticket is ticket:
+                done(channel, outcome)
+            elif isinstance(outcome, Loaded):
+                outcome.connection.close()
+
+        self._background.submit(address, job, finish)
+
+    def _load(self, number: int, address: Address) -> Loaded:
+        partition = self.empty(number)
+        connection = self._cluster.connect(address)
+        try:
+            damage = load(partition, connection, self._kernels)
+            if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
+                connection.pipeline([layout_command(self._layout.partitions, self._layout.keep_ticks)])  # or MOVED
+            return Loaded(partition, connection, damage)
+        except BaseException:
+            connection.close()
+            raise

@@ -1,0 +1,244 @@
+"""One partition in a filter worker: its states, its cursor, and the commands of its commit.
+
+The commit is one transaction: smoothed records, applied positions, names, rejected entries,
+and ``commit:{tag}`` with a fresh random id and the cursor. The worker WATCHes that key and
+reads it back before every read of the stream: when the id is not its own last one, somebody
+else has committed (or the shard came back empty), and state and cursor are loaded again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from typing import Any
+
+from acquisition.errors import FrameError
+from acquisition.link.resp import Argument, pack
+from acquisition.wire import frame as wire
+from acquisition.wire import keys, position
+from acquisition.wire.frame import Frame
+from filters.worker import oom_commit
+from filters.worker.dormant_positions import Silent
+from filters.worker.name_table import KnownNames, learn
+from filters.worker.record import PLANES_PIECE, Piece
+from filters.worker.sequence import APPLY
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
+
+START = b"0-0"
+_LAST_ID = b"18446744073709551615-18446744073709551615"
+_REJECTED_KEPT = 1000
+_REJECTED_BYTES = 4096
+_EXPIRE_EVERY = 10.0
+_MOST_COUNTED = 1 << 62
+_MOST_ENTRIES = 512
+_MOST_BYTES = 1 << 20
+
+
+class Partition:
+    """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed."""
+
+    def __init__(self, number: int, tag: str, partitions: int, settings: FilterSettings) -> None:
+        self.number = number
+        self.tag = tag
+        self.partitions = partitions
+        self.settings = settings
+        self.raw_key = keys.raw(tag)
+        self.commit_key = keys.commit(tag)
+        self.applied_key = keys.applied(tag)
+        self.silent = Silent(tag)
+        self.states: dict[tuple[int, int], State] = {}
+        self.commit_id = b""
+        self.cursor = START
+        self.rejected = 0
+        self.told = 0  #: how many of these the worker has counted
+        self.reasons: dict[str, str] = {}  #: why entries were put aside, the newest of each kind; the worker tells them
+        self.level = 0.0  #: the worker's water level in samples/s, 0: none
+        self.most_bytes = _MOST_BYTES  #: of one read: while a worker is saturated, every partition gets its turn
+        self.most_entries = _MOST_ENTRIES  #: the same, by the frames of the last read
+        self._dirty: dict[bytes, State] = {}
+        self._records: dict[tuple[bytes, int], list[Piece]] = {}
+        self._unsettled: dict[bytes, list[Piece]] = {}  #: the newest of these of each state
+        self._extra: list[bytes] = []
+        self._kept: deque[tuple[bytes, int]] = deque()
+        self._kept_bytes = 0
+        self._expire_at = 0.0
+
+    # ---------------------------------------------------------------- applying
+
+    def take(self, entries: list[Any]) -> list[tuple[State, Frame]]:
+        """Judge the entries of one read, in stream order. Tables are applied at once; answers the
+        sample frames to smooth. Entries that are no frames of this partition are put aside."""
+        accepted: list[tuple[State, Frame]] = []
+        size = 0
+        now = time.monotonic()
+        states, dirty = self.states, self._dirty
+        for entry_id, fields in entries:
+            try:
+                data = _payload(fields)
+                size += len(data)
+                frame = wire.decode(data)
+                kind, _, host, resource_set = frame[:4]
+                if frame.sequence >= _MOST_COUNTED or frame.made >= _MOST_COUNTED:
+                    raise FrameError("shape", f"sequence {frame.sequence} and {frame.made} samples are no counts")
+                state = states.get((host, resource_set)) or self._newcomer(host, resource_set)
+                state.heard = now
+                dirty[state.member] = state
+                track = state.track
+                if track.judge(frame) != APPLY:
+                    continue
+                track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
+                if kind == wire.KIND_SAMPLES:
+                    accepted.append((state, frame))
+                elif kind == wire.KIND_TABLE:
+                    self._apply_table(state, frame)
+            except FrameError as error:
+                self._reject(entry_id, error, fields)
+        self.cursor = entries[-1][0]
+        self._kept.append((self.cursor, size))
+        self._kept_bytes += size
+        self.most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, self.most_bytes) * len(entries) // (size + 1))
+        return accepted
+
+    def _newcomer(self, host: int, resource_set: int) -> State:
+        if keys.partition_of(host, self.partitions) != self.number:
+            raise FrameError("partition", f"host {host:016x} does not belong to this partition")
+        state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
+        self._extra += self.silent.recall(state)
+        return state
+
+    def _apply_table(self, state: State, frame: Frame) -> None:
+        names = learn(state.names, frame.payload)
+        self.name(state, names)
+        self._extra.append(pack(("SET", state.names_key, names.payload)))
+
+    def name(self, state: State, names: KnownNames) -> None:
+        """Give a resource set its table."""
+        state.names = names
+        state.track.flags = 0
+        state.tau = self.settings.tau_row(names.metrics)
+
+    def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
+        self.rejected += 1
+        self.reasons[error.reason] = f"{error.reason}: {error}"
+        kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
+        self._extra.append(
+            pack(
+                (
+                    "XADD", keys.rejected(self.tag), "MAXLEN", "~", _REJECTED_KEPT, "*",
+                    "entry", entry_id, "reason", error.reason, "message", str(error), "data", kept[:_REJECTED_BYTES],
+                )
+            )
+        )  # fmt: skip
+
+    def also(self, command: bytes) -> None:
+        """A packed command of one of the partition's keys that the next commit runs as well."""
+        self._extra.append(command)
+
+    def keep_record(self, state: State, slot: int, pieces: list[Piece]) -> None:
+        """A record to be written by the next commit; a newer one of the same slot replaces it."""
+        self._records[(state.member, slot)] = self._unsettled[state.member] = pieces
+
+    def settle(self, state: State) -> None:
+        """The state's planes are about to change: a record of it that is not committed yet must not."""
+        pieces = self._unsettled.pop(state.member, None)
+        if pieces is not None:
+            pieces[PLANES_PIECE] = bytes(pieces[PLANES_PIECE])
+
+    # ---------------------------------------------------------------- committing
+
+    def commit(self, full: bool = False) -> tuple[list[Piece], int]:
+        """The pieces of the transaction and the number of replies that it will have; for a shard that
+        is ``full``, a script that gives the entries of this commit up first."""
+        held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
+        if self.cursor == _LAST_ID:
+            self._begin_stream_anew()
+        commands: list[Piece] = [b"*1\r\n$5\r\nMULTI\r\n"]
+        for pieces in self._records.values():
+            commands += pieces
+        commands += self._extra
+        count = len(self._records) + len(self._extra) + 1
+        if self._dirty:
+            applied: list[Argument] = ["HSET", self.applied_key]
+            for member, state in self._dirty.items():
+                applied += (member, position.encode(state.track.position()))
+            commands.append(pack(tuple(applied)))
+            count += 1
+        value = b"%s %s %d" % (self.commit_id, self.cursor, self.rejected)
+        if self.level:
+            value += b" %d" % max(1, self.level)
+        commands.append(pack(("SET", self.commit_key, value)))
+        commands.append(b"*1\r\n$4\r\nEXEC\r\n")
+        self.discard()
+        if full:
+            return [self._commit_script(held, b"".join(commands[1:-1]))], 2
+        return commands, count + 2
+
+    def _begin_stream_anew(self) -> None:
+        """A stranger has used up the last id of the stream: nobody can add to it any more."""
+        self._extra.append(pack(("DEL", self.raw_key)))
+        self.cursor = START
+        self._kept.clear()
+        self._kept_bytes = 0
+
+    def _commit_script(self, held: bytes, commands: bytes) -> bytes:
+        self._kept.clear()
+        self._kept_bytes = 0
+        return oom_commit.script(self.commit_key, self.raw_key, self.applied_key, held, _after(self.cursor), commands)
+
+    def discard(self) -> None:
+        """Forget what the next commit would have written."""
+        self._dirty, self._records, self._unsettled, self._extra = {}, {}, {}, []
+
+    def read_command(self, block_ms: int, count: int) -> bytes:
+        """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
+        return b"".join(
+            (
+                pack(("WATCH", self.commit_key)),
+                pack(("GET", self.commit_key)),
+                pack(("XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", self.raw_key, self.cursor)),
+            )
+        )
+
+    def trim_command(self, now: float) -> bytes | None:
+        """XTRIM behind the cursor and both retentions, bytes before seconds; None when nothing goes."""
+        last: bytes | None = None
+        settings = self.settings
+        while len(self._kept) > 1:
+            entry, size = self._kept[0]
+            age = now - int(entry.partition(b"-")[0]) / 1000.0
+            if age <= settings.retention_seconds and self._kept_bytes <= settings.retention_bytes:
+                break
+            last = entry
+            self._kept.popleft()
+            self._kept_bytes -= size
+        return None if last is None else pack(("XTRIM", self.raw_key, "MINID", _after(last)))
+
+    def expire(self, now: float) -> bool:
+        """Forget hosts that this worker has not heard of for ``expire_seconds``; true when the next
+        commit has something to say about it. ``now`` is monotonic: no host's clock decides."""
+        if now < self._expire_at:
+            return False
+        limit = self.settings.expire_seconds
+        self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
+        gone = [key for key, state in self.states.items() if now - state.heard > limit]
+        for key in gone:
+            state = self.states.pop(key)
+            self._dirty.pop(state.member, None)
+            self._extra.append(pack(("HDEL", self.applied_key, state.member)))
+            self._extra += self.silent.keep(state)
+            self._extra.append(pack(("DEL", state.names_key)))
+        return bool(gone)
+
+
+def _payload(fields: Any) -> bytes:
+    if not isinstance(fields, list) or len(fields) < 2 or fields[0] != keys.ENTRY_FIELD:
+        raise FrameError("payload", "the entry has no field `f`")
+    data: bytes = fields[1]
+    return data
+
+
+def _after(entry: bytes) -> bytes:
+    milliseconds, _, number = entry.partition(b"-")
+    return b"%s-%d" % (milliseconds, int(number) + 1)

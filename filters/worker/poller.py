@@ -1,0 +1,49 @@
+"""Which of many descriptors are readable: those of channels, and those that others asked to watch."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from typing import NamedTuple
+
+from filters.worker.channel import Channel
+
+
+class Ready(NamedTuple):
+    """Channels that something came for, and what to call for the other descriptors."""
+
+    channels: list[Channel]
+    actions: list[Callable[[], None]]
+
+
+class Readiness:
+    """poll(2) over descriptors that come and go."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._channels: dict[int, Channel] = {}
+        self._actions: dict[int, Callable[[], None]] = {}
+
+    def add(self, descriptor: int, channel: Channel) -> None:
+        """Wait for a channel's connection."""
+        self._channels[descriptor] = channel
+        self._poll.register(descriptor, select.POLLIN)
+
+    def watch(self, descriptor: int, action: Callable[[], None]) -> None:
+        """Have ``action`` called whenever a descriptor is readable."""
+        self._actions[descriptor] = action
+        self._poll.register(descriptor, select.POLLIN)
+
+    def remove(self, descriptor: int) -> None:
+        """Before a descriptor is closed."""
+        self._channels.pop(descriptor, None)
+        self._actions.pop(descriptor, None)
+        self._poll.unregister(descriptor)
+
+    def wait(self, seconds: float) -> Ready:
+        """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one."""
+        found = [descriptor for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000.0)]
+        channels = [self._channels[descriptor] for descriptor in found if descriptor in self._channels]
+        channels.sort(key=lambda channel: channel.asked)
+        actions = [self._actions[descriptor] for descriptor in found if descriptor in self._actions]
+        return Ready(channels, actions)

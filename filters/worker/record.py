@@ -1,0 +1,95 @@
+"""Encode smoothed records (layout in ``acquisition.wire.smoothed``) as pieces of a SET command.
+
+Pieces are joined once with everything else that a commit sends, so that planes are copied
+once from the arrays that computed them.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from acquisition.wire import smoothed
+from acquisition.wire.frame import Frame
+from filters.kernels.numpy_step import Smoothed
+from filters.kernels.step import Kernel
+
+Piece = bytes | memoryview
+#: Which piece of a SET command holds the computed planes.
+PLANES_PIECE = -3
+_EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
+
+
+class RecordEncoder:
+    """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes."""
+
+    def __init__(self, kernels: tuple[Kernel, ...], expire: int) -> None:
+        self._planes = len(kernels)
+        self._raw = sum(kernel.raw for kernel in kernels)
+        numbers = bytes(smoothed.PLANE_IDS[kernel.name] for kernel in kernels)
+        self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
+        digits = str(expire).encode()
+        self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
+
+    def header(self, frame: Frame, exceptions: int, now: float) -> bytes:
+        """The 96 bytes before the ids."""
+        _, schema, host, resource_set, entities, metrics, interval, epoch, sequence, _, _, tick, wall, monotonic = (
+            frame[:14]
+        )
+        return smoothed.HEADER.pack(
+            smoothed.MAGIC,
+            smoothed.VERSION,
+            self._planes,
+            metrics,
+            entities,
+            exceptions,
+            host,
+            resource_set,
+            schema,
+            interval,
+            0,
+            self._plane_ids,
+            epoch,
+            sequence,
+            tick,
+            wall,
+            monotonic,
+            now,
+        )
+
+    def set_command(
+        self, prefix: bytes, frame: Frame, planes: memoryview, exceptions: bytes, now: float
+    ) -> list[Piece]:
+        """The pieces of SET key record EX seconds; ``prefix`` ends where the value's length comes.
+
+        ``planes`` are the computed planes of this frame alone, as bytes (``PLANES_PIECE``); raw ones
+        come before them.
+        """
+        head = self.header(frame, len(exceptions) // _EXCEPTION_SIZE, now)
+        size = smoothed.HEADER_SIZE + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
+        return [
+            prefix,
+            b"%d\r\n" % size,
+            head,
+            frame.ids,
+            *(frame.values,) * self._raw,
+            planes,
+            exceptions,
+            self._tail,
+        ]
+
+
+def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[bytes]:
+    """The exceptions of each frame of a batch, as bytes; indexes are relative to their own frame.
+
+    ``starts`` (F + 1,) first position of each frame, and the total.
+    """
+    bounds = np.searchsorted(result.marked, starts)
+    table = np.empty(result.marked.size, smoothed.EXCEPTION)
+    table["index"] = result.marked - np.repeat(starts[:-1], np.diff(bounds))
+    table["code"] = result.codes
+    table["age"] = result.ages
+    data, size = table.tobytes(), smoothed.EXCEPTION.itemsize
+    edges = (bounds * size).tolist()
+    return [data[low:high] for low, high in itertools.pairwise(edges)]

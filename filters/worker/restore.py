@@ -1,0 +1,142 @@
+"""Read a partition back from its shard: cursor, positions, averages, names.
+
+What is damaged starts anew and holds nothing else up. A refusal (the slot is on its way to another
+shard, the shard loads) is no damage: taken for an absent value it would make averages start anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from acquisition.errors import FrameError
+from acquisition.link.resp import Connection, ReplyError, pack, raise_for
+from acquisition.wire import keys, position, smoothed
+from acquisition.wire.position import WANT_TABLE
+from filters.kernels.step import Kernel
+from filters.worker.inputs.restoring import restore as restore_inputs
+from filters.worker.name_table import learn
+from filters.worker.partition import Partition
+from filters.worker.state import State
+
+_COMMIT = re.compile(rb"(\w*) (\d+-\d+) (\d+)(?: \d+)?")
+_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
+_TOGETHER = 64  #: resource sets read in one round trip
+
+
+def load(partition: Partition, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
+    """Fill a new partition; answers what was damaged, each with its key.
+
+    What another worker commits meanwhile is noticed by the WATCH that precedes the next commit:
+    the commit id is read first. Raises ShardError, TemporaryError and PermissionRefused.
+    """
+    damage: list[str] = []
+    commit, rows, silent = _own_keys(partition, connection, damage)
+    partition.silent.load(silent)
+    _restore_commit(partition, commit, damage)
+    states = [
+        state
+        for member, data in zip(rows[::2], rows[1::2], strict=True)
+        if (state := _restore_position(partition, member, data, damage)) is not None
+    ]
+    for first in range(0, len(states), _TOGETHER):
+        _restore_records(partition, states[first : first + _TOGETHER], connection, kernels, damage)
+    return damage
+
+
+def _own_keys(
+    partition: Partition, connection: Connection, damage: list[str]
+) -> tuple[bytes | None, list[bytes], list[bytes]]:
+    """The commit, the positions, those of silent sets; a key of another type is none of ours and is removed."""
+    commands: list[tuple[Any, ...]] = [
+        ("GET", partition.commit_key),
+        ("HGETALL", partition.applied_key),
+        ("HGETALL", partition.silent.key),
+        ("XLEN", partition.raw_key),
+        ("XLEN", keys.rejected(partition.tag)),
+    ]
+    replies = connection.pipeline(commands)
+    for index, (reply, command) in enumerate(zip(replies, commands, strict=True)):
+        if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
+            connection.call("DEL", command[1])
+            damage.append(f"{command[1]} was of another type: it is removed")
+            replies[index] = None
+        raise_for(replies[index], connection.address)
+    return replies[0], replies[1] or [], replies[2] or []
+
+
+def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]) -> None:
+    if value is None:
+        return
+    found = _COMMIT.fullmatch(value)
+    if found is not None:
+        partition.commit_id, partition.cursor = found[1], found[2]
+        partition.rejected = partition.told = int(found[3])
+        return
+    partition.commit_id = value.partition(b" ")[0]  # positions keep what is read again from counting twice
+    damage.append(f"{partition.commit_key} is damaged ({value[:40]!r}): its stream is read from the start")
+
+
+def _restore_position(partition: Partition, member: bytes, data: bytes, damage: list[str]) -> State | None:
+    """The state of a field of the applied positions; None when it has no averages to go on with."""
+    where = f"{partition.applied_key} field {member[:40]!r}"
+    named = _MEMBER.fullmatch(member)
+    if named is None or keys.partition_of(int(named[1], 16), partition.partitions) != partition.number:
+        damage.append(f"{where} names no resource set of this partition: it is removed")
+        partition.also(pack(("HDEL", partition.applied_key, member)))
+        return None
+    host, resource_set = int(named[1], 16), int(named[2], 16)
+    state = State(partition.tag, host, resource_set, partition.settings.keep_ticks)
+    partition.states[(host, resource_set)] = state
+    try:
+        state.track.restore(position.decode(data))
+    except FrameError as error:
+        damage.append(f"{where} is damaged: {error}; its probe sends again what it holds")
+        return None
+    return state
+
+
+def _restore_records(
+    partition: Partition,
+    states: Sequence[State],
+    connection: Connection,
+    kernels: tuple[Kernel, ...],
+    damage: list[str],
+) -> None:
+    names = [_record_key(partition, state) for state in states]
+    commands = [("GET", key) for state, name in zip(states, names, strict=True) for key in (name, state.names_key)]
+    replies = [_value(reply, connection) for reply in connection.pipeline(commands)]
+    for state, name, record, table in zip(states, names, replies[::2], replies[1::2], strict=True):
+        try:
+            if record is not None:
+                _restore_record(state, record, kernels)
+        except FrameError as error:
+            damage.append(f"{name} is damaged: {error}; its averages start anew")
+        try:
+            if table is not None:
+                partition.name(state, learn(None, table))
+        except FrameError as error:
+            damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
+        if state.names is None:
+            state.track.flags = WANT_TABLE
+    restore_inputs(partition, states, connection, damage)
+
+
+def _record_key(partition: Partition, state: State) -> str:
+    slot = state.track.tick % partition.settings.keep_ticks
+    return keys.smoothed(partition.tag, state.host, state.resource_set, slot)
+
+
+def _restore_record(state: State, data: bytes, kernels: tuple[Kernel, ...]) -> None:
+    record, track = smoothed.decode(data), state.track
+    if record.epoch == track.epoch and record.tick == track.tick and record.sequence <= track.sequence:
+        state.restore(record, kernels)
+
+
+def _value(reply: Any, connection: Connection) -> bytes | None:
+    """Bytes, or None for what is absent or of another type (it will be written over)."""
+    if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
+        return None
+    value: bytes | None = raise_for(reply, connection.address)
+    return value

@@ -1,0 +1,76 @@
+"""On which shard each partition lies, read again in the background whenever there is doubt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.resp import Address
+from acquisition.wire import keys
+from filters.runtime.background_jobs import Background, Outcome
+
+_PAUSE = 0.2
+_LANE = "map"
+
+
+class ShardMap:
+    """``changed`` is called when partitions lie elsewhere than before, ``failed`` when that cannot be told."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        layout: Layout,
+        background: Background,
+        changed: Callable[[], None],
+        failed: Callable[[ShardpulseError], None],
+    ) -> None:
+        self._cluster = cluster.another()
+        self._keys = [keys.raw(tag) for tag in layout.tags]
+        self._background = background
+        self._changed = changed
+        self._failed = failed
+        self._addresses: list[Address | None] = [None] * layout.partitions
+        self.places: dict[Address, list[int]] = {}  #: partitions by shard; another object after a change
+        self._reading = False
+        self._again = 0.0
+
+    def where(self, number: int) -> Address | None:
+        """The shard of a partition, None when it is not known."""
+        return self._addresses[number]
+
+    def doubt(self) -> None:
+        """Read the map again, unless that happens already or has happened just now."""
+        if not self._reading and time.monotonic() >= self._again:
+            self._reading = True
+            self._background.submit(_LANE, self._read, self._done)
+
+    def close(self) -> None:
+        """Close the connections when nothing uses them any more."""
+        self._background.submit(_LANE, lambda: None, lambda _: self._cluster.close())
+
+    def _read(self) -> list[Address | None]:
+        self._cluster.refresh()
+        return [self._owner(key) for key in self._keys]
+
+    def _owner(self, key: str) -> Address | None:
+        try:
+            return self._cluster.owner(key)
+        except TemporaryError:
+            return None
+
+    def _done(self, outcome: Outcome) -> None:
+        self._reading = False
+        self._again = time.monotonic() + _PAUSE
+        if isinstance(outcome, ShardpulseError):
+            self._failed(outcome)
+        elif isinstance(outcome, Exception):
+            raise outcome
+        elif outcome is not None and outcome != self._addresses:
+            self._addresses = outcome
+            self.places = {}
+            for number, address in enumerate(outcome):
+                if address is not None:
+                    self.places.setdefault(address, []).append(number)
+            self._changed()
