@@ -28,8 +28,8 @@ from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
-from experiments import machine
-from experiments.workload import host_name, host_number, resource_set, scale
+from experiments.emulation.workload import host_name, host_number, resource_set, scale
+from experiments.harness import machine
 from filters.exposition import Options, Prepared, render
 from filters.exposition.options import HOSTS, INPUTS
 from filters.worker.inputs.derived import DERIVED

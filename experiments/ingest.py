@@ -10,12 +10,12 @@ from typing import Any
 
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from experiments import balance, machine, outcome, pipeline, shard_counts, usage
-from experiments.figures import medians
-from experiments.options import Options, parse
-from experiments.pipeline import Moment, Pipeline
-from experiments.report import format_run
-from experiments.verification import Verdict, choose_hosts, verify
+from experiments.harness import balance, machine, outcome, pipeline, shard_counts, usage
+from experiments.harness.options import Options, parse
+from experiments.harness.pipeline import Moment, Pipeline
+from experiments.harness.quantiles import medians
+from experiments.harness.report import format_run
+from experiments.harness.verification import Verdict, choose_hosts, verify
 
 
 def main(argv: list[str]) -> int:

@@ -27,7 +27,7 @@ from acquisition.shards.launch import start_shards
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
-from experiments.workload import Workload, host_number, resource_set
+from experiments.emulation.workload import Workload, host_number, resource_set
 from filters.worker.allocator import keep_freed_memory
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings

@@ -35,7 +35,7 @@ from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
-from experiments import machine
+from experiments.harness import machine
 from probes.account import cpu_seconds, pss_bytes
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 @contextmanager
 def load(count: int, directory: Path) -> Iterator[list[int]]:
     """``count`` load processes; their pids."""
-    command = [sys.executable, "-m", "experiments.load_processes", str(count), str(directory)]
+    command = [sys.executable, "-m", "experiments.emulation.load_processes", str(count), str(directory)]
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         try:
@@ -90,7 +90,8 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
         f'[host]\nname = "cost-{kind}"\n[shards]\naddresses = [{addresses}]\n[probe]\n'
         f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
         f'[probe.host]\nsource = "{host}"\n'
-        f'[probe.processes]\nsource = "{processes}"\ncommands = ["experiments.load_processes {options.processes} "]\n'
+        f'[probe.processes]\nsource = "{processes}"\n'
+        f'commands = ["experiments.emulation.load_processes {options.processes} "]\n'
     )
     command = [sys.executable, "-m", "probes.probe_command", "--config", str(config)]
     with subprocess.Popen(command, cwd=_ROOT) as probe:

@@ -2,7 +2,7 @@
 
 Frame ``number`` (0, 1, 2 …) of a host is determined by (seed, host, number): a log needs to hold
 only numbers and times, and a generator that was killed goes on at any number. Values are cuts
-of a seeded strip (``experiments.values``), 1% of the samples invalid.
+of a seeded strip (``experiments.emulation.values``), 1% of the samples invalid.
 
 Rows: the host, VMs that stay, and a few restless VMs that leave and come back every half minute or so.
 Those of odd serial come back as a new incarnation (another epoch, another id), the others
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from acquisition.model.identity import entity_id, identity
 from acquisition.model.metric import Metric, ResourceSet, resource_set_id, schema_hash
 from acquisition.wire.table import Entity, Table
-from experiments.values import Strip
-from experiments.workload import Workload, host_name, resource_set
+from experiments.emulation.values import Strip
+from experiments.emulation.workload import Workload, host_name, resource_set
 
 RESTLESS = 5
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 50  #: frames between two departures of a restless VM

@@ -12,7 +12,7 @@ from acquisition.outbox.writer import Writer
 from experiments.chaos import host_log
 from experiments.chaos.host_log import HostLog, Note
 from experiments.chaos.load import Load, Row
-from experiments.workload import host_name, host_number
+from experiments.emulation.workload import host_name, host_number
 
 
 class LoggedHost:

@@ -27,7 +27,7 @@ from acquisition.model.metric import resource_set_id
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
 from acquisition.wire import keys, position, smoothed
-from experiments.workload import host_number, resource_set
+from experiments.emulation.workload import host_number, resource_set
 
 STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent
 _POLL_SECONDS = 0.025

@@ -1,7 +1,7 @@
 """The verdict: do the shards hold exactly what the logs say, sample by sample and count by count?
 
 Independent on both sides: the logs and ``reference`` know nothing of the filter, the books and the
-snapshot are the product's own. Differences are allowed as for ``experiments.verification``: 1e-5
+snapshot are the product's own. Differences are allowed as for ``experiments.harness.verification``: 1e-5
 relative, with a floor of 1e-6 of the metric's range (squared for the variance, per second for
 the trend); ``last``, codes, rows, names and numbers must be equal.
 """
@@ -21,8 +21,8 @@ from experiments.chaos import reference
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load, entity
 from experiments.chaos.reference import Doubles, Reference
-from experiments.verification import ABSOLUTE, RELATIVE
-from experiments.workload import host_number, scale
+from experiments.emulation.workload import host_number, scale
+from experiments.harness.verification import ABSOLUTE, RELATIVE
 
 _MOST_EXAMPLES = 50
 _AGE_SECONDS = 1e-5

@@ -1,6 +1,6 @@
 """What the smoothed state of a host must be, computed from its log: float64, one frame after another.
 
-The same definitions as ``experiments.scalar_model``, which steps one sample in plain Python; here
+The same definitions as ``experiments.harness.scalar_model``, which steps one sample in plain Python; here
 numpy steps all samples of a frame at once, because five minutes of 100 hosts are 15 million
 samples. A test holds the two equal, bit by bit up to the last place of ``exp``.
 """

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from experiments import machine
 from experiments.chaos.lanes import Course
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
 from experiments.chaos.run import Outcome
-from experiments.figures import percentiles
+from experiments.harness import machine
+from experiments.harness.quantiles import percentiles
 
 
 def document(argv: list[str], options: Options, outcome: Outcome, directory: str) -> dict[str, Any]:

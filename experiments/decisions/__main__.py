@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
-from experiments import machine
 from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, together, traces, training
 from experiments.decisions.default import RULE
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
+from experiments.harness import machine
 from filters.decisions.overload_detection import REGISTRY
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -14,10 +14,11 @@ from acquisition.errors import CannotCreateError, ShardpulseError
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import find
-from experiments import machine, outcome, testbed
+from experiments import testbed
+from experiments.emulation.workload import Workload
 from experiments.failover.measure import Failover, measure
+from experiments.harness import machine, outcome
 from experiments.testbed import ReplicatedCluster, Testbed
-from experiments.workload import Workload
 
 _TIMES = ("promoted", "first_write", "last_write", "first_readable", "last_readable")
 _LIMIT_SECONDS = 5.0  #: from the kill to the first accepted write

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from acquisition.errors import TemporaryError
 from acquisition.link.resp import Address
 from acquisition.model.ticks import tick_of
-from experiments.emulated_host import Common, EmulatedHost
+from experiments.emulation.emulated_host import Common, EmulatedHost
+from experiments.emulation.workload import Workload
 from experiments.testbed import Host
-from experiments.workload import Workload
 
 _HELD_FRAMES = 4096  #: so that an outbox can fill an empty shard again with all that a short run made
 _POSITION_SECONDS = 0.25

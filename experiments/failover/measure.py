@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from experiments.emulated_host import EmulatedHost
+from experiments.emulation.emulated_host import EmulatedHost
+from experiments.emulation.workload import Workload
 from experiments.failover.pipeline import Pipeline
 from experiments.testbed import Node, ReplicatedCluster
-from experiments.workload import Workload
 
 _LOOK = 0.01
 _LONGEST = 30.0

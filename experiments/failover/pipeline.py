@@ -11,12 +11,12 @@ from typing import Self
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
-from experiments import balance
-from experiments.control import Child, python
+from experiments.emulation.workload import Workload, host_number
 from experiments.failover.load import Load
+from experiments.harness import balance
+from experiments.harness.control import Child, python
+from experiments.harness.verification import verify
 from experiments.testbed import Host, Node, ReplicatedCluster
-from experiments.verification import verify
-from experiments.workload import Workload, host_number
 
 _TAU = 5.0
 _CONNECT_SECONDS = 30.0
@@ -49,7 +49,9 @@ class Pipeline:
         """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
         addresses = ",".join(str(address) for address in self.shards.addresses)
         with place.inside() if place is not None else contextlib.nullcontext():
-            child = Child("filter", python("experiments.filter_process", str(self._config), addresses, "0", "1"))
+            child = Child(
+                "filter", python("experiments.harness.filter_process", str(self._config), addresses, "0", "1")
+            )
         self._stack.callback(child.stop)
         return child
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError, UsageError
-from experiments import machine, outcome
+from experiments.harness import machine, outcome
 from experiments.overload.run import run
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge

@@ -14,9 +14,9 @@ from typing import Any
 
 from acquisition.link.resp import parse_address
 from acquisition.model.ticks import tick_of
-from experiments.control import Orders, say
-from experiments.emulated_host import Common, EmulatedHost
-from experiments.fleet import Fleet
+from experiments.emulation.emulated_host import Common, EmulatedHost
+from experiments.emulation.fleet import Fleet
+from experiments.harness.control import Orders, say
 from experiments.overload.scenario import CLASSES, TALKATIVE, TIMES, Scenario
 from probes.schedule import phase_of
 

@@ -9,8 +9,8 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.metric import resource_set_id
 from acquisition.wire import keys, position
 from acquisition.wire.position import SHEDS, Position
+from experiments.emulation.workload import host_number, resource_set
 from experiments.overload.scenario import CLASSES, Scenario
-from experiments.workload import host_number, resource_set
 
 
 class Sums(NamedTuple):

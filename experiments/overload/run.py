@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.shards.launch import start_shards
-from experiments.control import Child, python
-from experiments.figures import percentiles
+from experiments.harness.control import Child, python
+from experiments.harness.quantiles import percentiles
 from experiments.overload.observer import Observer
 from experiments.overload.scenario import CLASSES, Scenario
 

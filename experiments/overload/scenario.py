@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from experiments.workload import Workload
+from experiments.emulation.workload import Workload
 
 QUIET, TALKATIVE = "quiet", "talkative"
 CLASSES = (QUIET, TALKATIVE)

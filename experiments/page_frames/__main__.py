@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments import outcome
+from experiments.harness import outcome
 from experiments.page_frames.chromium import Page, chromium
 from experiments.page_frames.emulated import Ticks, emulated
 from experiments.page_frames.real_service import real_service

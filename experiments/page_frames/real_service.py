@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from experiments import pipeline
-from experiments.control import Child, python
-from experiments.options import Options
+from experiments.harness import pipeline
+from experiments.harness.control import Child, python
+from experiments.harness.options import Options
 from experiments.serve_load.service import serving
 
 _ANSWER_SECONDS = 60.0
@@ -25,7 +25,7 @@ def real_service(hosts: int, seed: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-page-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         parts = stack.enter_context(pipeline.running(options, directory))
-        figures = Child("host figures", python("experiments.host_figures"))
+        figures = Child("host figures", python("experiments.emulation.host_figures"))
         stack.callback(figures.stop)
         addresses = [str(address) for address in parts.shards.addresses]
         figures.send({"shards": addresses, "hosts": hosts, "hot": hosts // _HOT_EVERY, "seed": seed})

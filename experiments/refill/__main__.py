@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError, UsageError
-from experiments import machine, outcome
-from experiments.figures import medians
+from experiments.harness import machine, outcome
+from experiments.harness.quantiles import medians
 from experiments.refill.measure import ALLOWED, Task, run
 
 _DESCRIPTION = """\

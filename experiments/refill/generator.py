@@ -19,11 +19,11 @@ from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.table import Table
-from experiments.control import Orders, say
-from experiments.emulated_host import Common
-from experiments.membership import Membership, first_serials
-from experiments.values import STRIP_ROWS
-from experiments.workload import Workload, host_name, host_number
+from experiments.emulation.emulated_host import Common
+from experiments.emulation.membership import Membership, first_serials
+from experiments.emulation.values import STRIP_ROWS
+from experiments.emulation.workload import Workload, host_name, host_number
+from experiments.harness.control import Orders, say
 
 _WAIT = 0.01
 _RING_BYTES = 16 << 20

@@ -18,9 +18,9 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.block import Block
 from acquisition.wire import keys, position
-from experiments import usage
-from experiments.control import Child, python
-from experiments.workload import Workload, resource_set, scale
+from experiments.emulation.workload import Workload, resource_set, scale
+from experiments.harness import usage
+from experiments.harness.control import Child, python
 
 #: Of the metric's range: what may differ. Squared range for the variance, range per second for the trend.
 ALLOWED = 1e-4
@@ -83,7 +83,7 @@ def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, dict[
         cluster = shards.connect(timeout=5.0)
         stack.callback(cluster.close)
         address = str(shards.addresses[0])
-        filter_child = Child("filter", python("experiments.filter_process", str(config), address, "0", "1"))
+        filter_child = Child("filter", python("experiments.harness.filter_process", str(config), address, "0", "1"))
         stack.callback(filter_child.stop)
         generator = Child("generator", python("experiments.refill.generator"))
         stack.callback(generator.stop)

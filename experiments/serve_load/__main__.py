@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments import outcome, pipeline, usage
-from experiments.host_figures import HostFigures
-from experiments.options import Options
+from experiments.emulation.host_figures import HostFigures
+from experiments.harness import outcome, pipeline, usage
+from experiments.harness.options import Options
 from experiments.serve_load import wrk
 from experiments.serve_load.service import Service, serving
 

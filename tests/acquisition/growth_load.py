@@ -23,7 +23,7 @@ from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys, position
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
-from experiments.scalar_model import Observation, State, run
+from experiments.harness.scalar_model import Observation, State, run
 
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))
 SET = resource_set_id("host")

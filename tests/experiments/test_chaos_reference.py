@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import scalar_model
 from experiments.chaos import host_log, reference
 from experiments.chaos.host_log import HostLog, LogError, Note
 from experiments.chaos.load import RESTLESS, Load
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 
 LOAD = Load(hosts=4, entities=6, metrics=5, interval=1.0, seed=3, invalid=0.1)
 

@@ -16,10 +16,10 @@ from acquisition.link.cluster import write_layout
 from acquisition.link.resp import Connection
 from acquisition.wire import keys, position
 from experiments import testbed
-from experiments.emulated_host import EmulatedHost
+from experiments.emulation.emulated_host import EmulatedHost
+from experiments.emulation.workload import Workload
 from experiments.failover.pipeline import Pipeline
 from experiments.testbed import Node, ReplicatedCluster, Testbed
-from experiments.workload import Workload
 
 WORKLOAD = Workload(hosts=18, entities=4, metrics=5, interval=0.1, seed=20, churn_per_hour=0.0)
 

@@ -1,4 +1,4 @@
-from experiments.figures import medians, percentiles
+from experiments.harness.quantiles import medians, percentiles
 
 
 def test_percentiles_of_nothing_are_none():

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from acquisition.errors import UsageError
-from experiments import fuzz
-from experiments.fuzzing import frames, lines
-from experiments.fuzzing.guard import Hang, bounded, growth
-from experiments.fuzzing.line_oracle import Unsound
+from experiments.fuzz import __main__ as fuzz
+from experiments.fuzz import frames, lines
+from experiments.fuzz.guard import Hang, bounded, growth
+from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
 from filters.worker import batching
 from probes.checks import range as range_check

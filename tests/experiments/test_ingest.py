@@ -8,7 +8,7 @@ import pytest
 
 from acquisition.errors import UsageError
 from experiments import ingest
-from experiments.options import Options, parse
+from experiments.harness.options import Options, parse
 
 SMALL = Options(hosts=20, entities=21, metrics=5, seconds=2.0, warmup=1.0, shards=2, seed=7)
 

@@ -9,8 +9,8 @@ import pytest
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
-from experiments import balance, pipeline, shard_counts
-from experiments.options import Options
+from experiments.harness import balance, pipeline, shard_counts
+from experiments.harness.options import Options
 
 
 def cut_streams(parts):

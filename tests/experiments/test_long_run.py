@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from acquisition.errors import UsageError
-from experiments import long_run
-from experiments.endurance.flatness import judge, settling
-from experiments.endurance.plot import draw
-from experiments.endurance.series import write
+from experiments.long_run import __main__ as long_run
+from experiments.long_run.flatness import judge, settling
+from experiments.long_run.plot import draw
+from experiments.long_run.series import write
 
 HOUR = [float(at) for at in range(0, 3600, 10)]
 

@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import pytest
 
-from experiments.membership import Membership, entity, first_serials
-from experiments.workload import Workload
+from experiments.emulation.membership import Membership, entity, first_serials
+from experiments.emulation.workload import Workload
 
 
 def history(workload, host, frames):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from acquisition.errors import EXIT_USAGE
-from experiments import catch_up
-from experiments.outage.run import Plan, run
-from experiments.workload import Workload
+from experiments.catch_up import __main__ as catch_up
+from experiments.catch_up.run import Plan, run
+from experiments.emulation.workload import Workload
 
 
 def test_hosts_that_were_cut_off_catch_up_and_nothing_is_lost() -> None:
@@ -30,7 +30,7 @@ def test_options_that_make_no_sense_are_refused(capsys: pytest.CaptureFixture[st
 
 
 def test_committed_results_say_how_they_were_made() -> None:
-    for path in (Path(catch_up.__file__).parent / "results").glob("catch-up-*.json"):
+    for path in (Path(catch_up.__file__).parents[1] / "results").glob("catch-up-*.json"):
         document = json.loads(path.read_text())
         assert document["command"].startswith("python -m experiments.catch_up")
         assert document["passed"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from experiments import reading
+from experiments.reading import __main__ as reading
 from probes.metrics import HOST
 
 SMALL = ["--hosts", "3", "--entities", "4", "--metrics", "2", "--seconds", "1", "--pause", "0.02", "--json"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.model import codes as validity
-from experiments.scalar_model import Observation, State, run, step
+from experiments.harness.scalar_model import Observation, State, run, step
 
 
 def series(*rows):

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from acquisition.errors import UsageError
-from experiments import scale
-from experiments.options import Options
-from experiments.scaling import limit, sharding
-from experiments.scaling.plot import draw
-from experiments.scaling.runs import Plan, Row, Target
+from experiments.harness.options import Options
+from experiments.scale import __main__ as scale
+from experiments.scale import limit, sharding
+from experiments.scale.plot import draw
+from experiments.scale.runs import Plan, Row, Target
 
 PLAN = Plan(1.0, 1.0, 1, False)
 

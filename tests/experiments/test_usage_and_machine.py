@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from experiments import machine, usage
+from experiments.harness import machine, usage
 
 
 def test_a_busy_process_is_charged_to_its_role():

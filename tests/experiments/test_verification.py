@@ -9,11 +9,11 @@ from acquisition.snapshot.names import Names
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Table
-from experiments.membership import Membership, first_serials
-from experiments.scalar_model import Observation, run
-from experiments.values import Strip
-from experiments.verification import choose_hosts, verify
-from experiments.workload import Workload, host_name, host_number, resource_set
+from experiments.emulation.membership import Membership, first_serials
+from experiments.emulation.values import Strip
+from experiments.emulation.workload import Workload, host_name, host_number, resource_set
+from experiments.harness.scalar_model import Observation, run
+from experiments.harness.verification import choose_hosts, verify
 
 WORKLOAD = Workload(hosts=1, entities=4, metrics=3, seed=5, invalid=0.1, churn_per_hour=1e6)
 TIMES = [100.0 + 0.9 * number for number in range(40)]

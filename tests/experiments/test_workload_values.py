@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from acquisition.model import codes as validity
-from experiments.values import STRIP_ROWS, Strip
-from experiments.workload import Workload, resource_set
+from experiments.emulation.values import STRIP_ROWS, Strip
+from experiments.emulation.workload import Workload, resource_set
 
 WORKLOAD = Workload(hosts=10, entities=101, metrics=15, seed=3)
 

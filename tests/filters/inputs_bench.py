@@ -14,8 +14,8 @@ from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.inputs import PLANES
-from experiments import scalar_model
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.batching import Item, Smoother, batches

@@ -10,8 +10,8 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.wire import keys, position, smoothed
 from acquisition.wire.smoothed import SmoothedRecord
-from experiments import scalar_model
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 
 ROWS, COLUMNS, TAU = 4, 3, 5.0
 

@@ -13,8 +13,8 @@ from inputs_bench import VMS, Bench, names
 from acquisition.model import codes
 from acquisition.model.metric import Metric, schema_hash
 from acquisition.wire.inputs import PLANES
-from experiments import scalar_model
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 from filters.worker.inputs.derived import DERIVED, Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import InputsSettings, make_plan, misnamed

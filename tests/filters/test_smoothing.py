@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
-from experiments import scalar_model
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels import native
 from filters.kernels.native import Advance

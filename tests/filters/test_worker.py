@@ -16,8 +16,8 @@ from acquisition.model.metric import Metric
 from acquisition.wire import frame, keys, position, smoothed, table
 from acquisition.wire.position import WANT_TABLE, Position
 from acquisition.wire.smoothed import SmoothedRecord
-from experiments import scalar_model
-from experiments.scalar_model import Observation
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 

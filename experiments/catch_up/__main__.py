@@ -1,0 +1,90 @@
+"""``python -m experiments.catch_up``: what the catching up of many hosts does to those that were never cut off."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from acquisition.errors import ShardpulseError, UsageError
+from experiments.catch_up.run import Plan, run
+from experiments.emulation.workload import Workload
+from experiments.harness import outcome
+
+_DESCRIPTION = """\
+Cut most of the emulated hosts off for a while and heal all links at once. Measured are the freshness
+of the others while everyone catches up, and how long that takes; with the product's pacing, and without
+it for comparison. Nothing may be lost."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.catch_up --hosts 500 --outage 60 --json --save catch-up-500
+  python -m experiments.catch_up --hosts 100 --outage 10 --only paced
+
+exit codes: 0 measured and nothing lost, 1 something was lost or did not catch up, 2 wrong options,
+69 a part could not be reached, 73 no port, core or file could be had"""
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print; 0 when nothing was lost and all hosts caught up."""
+    try:
+        given = _parse(argv)
+        runs = {name: run(_plan(given, name == "paced")) for name in given.only or ("paced", "unpaced")}
+    except ShardpulseError as error:
+        print(f"catch_up: {error}", file=sys.stderr)
+        return error.exit_code
+    failures = [failure for name, figures in runs.items() for failure in _failures(name, figures)]
+    document = outcome.document("catch_up", argv, failures, runs)
+    return outcome.conclude(document, given, lambda document: _format(document, runs))
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    made = outcome.parser("catch_up", _DESCRIPTION, _EXAMPLES)
+    add = made.add_argument
+    add("--hosts", type=int, default=300, metavar="N", help="emulated hosts, one connection each (default 300)")
+    add("--outage", type=float, default=60.0, metavar="S", help="seconds without links (default 60)")
+    add("--away", type=float, default=0.8, metavar="SHARE", help="share of the hosts that is cut off (default 0.8)")
+    add("--entities", type=int, default=101, metavar="N", help="rows of a frame (default 101)")
+    add("--metrics", type=int, default=15, metavar="N", help="columns of a frame (default 15)")
+    add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
+    add("--limit", type=float, default=120.0, metavar="S", help="longest catch-up that is waited for (default 120)")
+    add("--only", action="append", choices=("paced", "unpaced"), help="measure one of the two")
+    add("--seed", type=int, default=1, metavar="N", help="determines every value (default 1)")
+    given = made.parse_args(argv)
+    for name in ("hosts", "outage", "entities", "metrics", "limit"):
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name} must be positive")
+    if not 0.0 < given.away < 1.0 or not 0 < round(given.hosts * given.away) < given.hosts:
+        raise UsageError("--away is a share between 0 and 1: some hosts are cut off, some are not")
+    return given
+
+
+def _plan(given: argparse.Namespace, paced: bool) -> Plan:
+    workload = Workload(given.hosts, given.entities, given.metrics, 1.0, given.seed)
+    return Plan(workload, given.outage, given.away, limit=given.limit, paced=paced, shards=given.shards)
+
+
+def _failures(name: str, figures: dict[str, Any]) -> list[str]:
+    found = []
+    if figures["catch_up_seconds"] is None or not figures["drained"]:
+        found.append(f"{name}: not all hosts caught up in time")
+    for kind in ("lost", "duplicated"):
+        if figures[f"samples_{kind}"]:
+            found.append(f"{name}: {figures[f'samples_{kind}']} samples were {kind}")
+    return found
+
+
+def _format(document: dict[str, Any], runs: dict[str, dict[str, Any]]) -> str:
+    rows = [document["command"], ""]
+    for name, figures in runs.items():
+        before, during = figures["freshness_ms_before"], figures["freshness_ms_during"]
+        rows.append(
+            f"{name:8} caught up in {figures['catch_up_seconds']} s; freshness of the others p50/p99/max ms "
+            f"{before['p50']}/{before['p99']}/{before['max']} before, "
+            f"{during['p50']}/{during['p99']}/{during['max']} during; lost {figures['samples_lost']}"
+        )
+    return "\n".join([*rows, *(f"FAILED: {failure}" for failure in document["failures"])])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

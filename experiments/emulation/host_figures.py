@@ -1,0 +1,149 @@
+"""The figures of the hosts themselves, beside the VMs that the generators emulate: without them no rule would judge.
+
+Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new.
+
+    python -m experiments.emulation.host_figures     (one order and one answer as JSON lines, see ``main``)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.resp import parse_address
+from acquisition.model.identity import entity_id
+from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.snapshot.record_arrays import dtype_of
+from acquisition.wire import frame, keys, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.table import Entity, Table
+from experiments.emulation.workload import host_name, host_number
+from experiments.harness.control import Orders, say
+from probes.metrics import HOST
+
+_EPOCH = 1
+SET_ID = resource_set_id(HOST.name)
+_SCHEMA = schema_hash(HOST.metrics)
+_MEMORY = float(64 << 30)
+_HEADER = dtype_of(frame.HEADER_FIELDS)
+_NAMES = [metric.name for metric in HOST.metrics]
+_CRC_START = 8
+_PARTS = 20
+
+
+class HostFigures:
+    """Sends a frame of every host each second until it is closed; ``hot`` of the hosts are overloaded."""
+
+    def __init__(self, cluster: Cluster, hosts: int, hot: int, seed: int) -> None:
+        self._cluster = cluster
+        layout: Layout = read_layout(cluster)
+        self._keys = [keys.raw(layout.tag_of(host_number(index))) for index in range(hosts)]
+        self._frames = _Frames(hosts, hot, seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._send([_table(index) for index in range(hosts)])
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send no more."""
+        self._stop.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        """A part of the hosts at a time, as real ones sample at different phases of a second."""
+        parts = [slice(len(self._keys) * at // _PARTS, len(self._keys) * (at + 1) // _PARTS) for at in range(_PARTS)]
+        for round_number in count(int(time.time()) + 1):
+            for at, part in enumerate(parts):
+                due = round_number + (at + 0.5) / _PARTS
+                time.sleep(max(0.0, due - time.time()))
+                if at == 0 and self._stop.is_set():  # not amid a tick: some hosts would have it and some not
+                    return
+                self._send(self._frames.tick(due, part), part)
+
+    def _send(self, payloads: list[bytes], part: slice = slice(None)) -> None:
+        self._cluster.gather(
+            [(key, ("XADD", key, "*", "f", data)) for key, data in zip(self._keys[part], payloads, strict=True)]
+        )
+
+
+class _Frames:
+    """The frames of all hosts side by side: what changes from tick to tick is written into them."""
+
+    def __init__(self, hosts: int, hot: int, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self._lowest = np.where(np.arange(hosts) < hot, 0.93, 0.3)
+        self._width = np.where(np.arange(hosts) < hot, 0.04, 0.3)
+        self._sequences = np.full(hosts, 1)
+        joined = b"".join(_frame(index) for index in range(hosts))
+        self._data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(joined), np.uint8).reshape(hosts, -1)
+        self._heads = self._data[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
+        self._values = self._data[:, _HEADER.itemsize + 8 :].view("<f4")
+
+    def tick(self, wall: float, part: slice) -> list[bytes]:
+        """The next frame of a part of the hosts."""
+        self._sequences[part] += 1
+        sequences = self._sequences[part]
+        busy = self._lowest[part] + self._width[part] * self._random.random(len(sequences))
+        known = {
+            "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
+            "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
+        }  # fmt: skip
+        for column, name in enumerate(_NAMES):
+            self._values[part, column] = known.get(name, busy)
+        changes: dict[str, Any] = {
+            "sequence": sequences, "made": (sequences - 2) * len(_NAMES), "tick": int(wall), "wall": wall,
+            "monotonic": wall,
+        }  # fmt: skip
+        for field, value in changes.items():
+            self._heads[field][part] = value
+        rows = self._data[part]
+        self._heads["crc"][part] = [zlib.crc32(row[_CRC_START:].tobytes()) for row in rows]
+        return [row.tobytes() for row in rows]
+
+
+def _frame(index: int) -> bytes:
+    return frame.encode(
+        Frame(
+            frame.KIND_SAMPLES, _SCHEMA, host_number(index), SET_ID, 1, len(_NAMES), 1.0, _EPOCH, 2, 1, 0, 0, 0.0, 0.0,
+            np.array([_entity(index).id], "<u8").tobytes(), bytes(4 * len(_NAMES)), b"",
+        )
+    )  # fmt: skip
+
+
+def _table(index: int) -> bytes:
+    wall = time.time()
+    payload = table.encode(Table(host_name(index), HOST.name, 1.0, "emulated", True, HOST.metrics, (_entity(index),)))
+    return frame.encode(
+        Frame(
+            frame.KIND_TABLE, _SCHEMA, host_number(index), SET_ID, 0, 0, 1.0, _EPOCH, 1, 1, 0, int(wall), wall, wall,
+            payload=payload,
+        )
+    )  # fmt: skip
+
+
+def _entity(index: int) -> Entity:
+    name = host_name(index)
+    return Entity(entity_id("host", name, "1"), "host", name, "1", name)
+
+
+def main() -> None:
+    """The order ``{shards, hosts, hot, seed}`` is answered with ``{ready}``; ``{do: "stop"}`` with ``{stopped}``."""
+    orders = Orders()
+    task = orders.wait()
+    cluster = Cluster([parse_address(text) for text in task["shards"]], timeout=10.0)
+    figures = HostFigures(cluster, task["hosts"], task["hot"], task["seed"])
+    say({"ready": True})
+    orders.wait()
+    figures.close()
+    say({"stopped": True})
+
+
+if __name__ == "__main__":
+    main()

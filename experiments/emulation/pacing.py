@@ -1,0 +1,104 @@
+"""When emulated hosts sample: at the product's phases, or as fast as the pipeline takes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Generic
+
+from acquisition.model.ticks import tick_of
+from experiments.emulation.fleet import Fleet, HostT
+from probes.schedule import phase_of
+
+_LONGEST_SLEEP = 0.05
+_IDLE_SLEEP = 0.001
+_FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
+_SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
+_TURN = 64  #: frames made between two looks at the sockets in the closed loop
+
+Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
+
+
+class Paced(Generic[HostT]):
+    """Every host samples once per interval at its hashed phase.
+
+    Sampling times are those of the schedule, whatever the time at which this process gets to make
+    the frame: its lateness counts as age. A host whose tick is more than an interval late misses it.
+    """
+
+    def __init__(self, fleet: Fleet[HostT], interval: float) -> None:
+        self._fleet = fleet
+        self._interval = interval
+        order = sorted((phase_of(host.number, interval), host.index, host) for host in fleet.hosts)
+        self._turns = [(phase, host) for phase, _, host in order]
+        gathering = _FRAMES_PER_WAKE * interval / len(fleet.hosts)
+        self._gathering = max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
+
+    def run(self, stopped: Stopped) -> None:
+        """Sample from the next whole interval on until stopped."""
+        tick = tick_of(time.time(), self._interval) + 1
+        while self._one_tick(tick, stopped):
+            tick += 1
+
+    def _one_tick(self, tick: int, stopped: Stopped) -> bool:
+        """Let every host sample once; false when stopped."""
+        ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
+        base = tick * self._interval
+        now = time.monotonic()
+        for phase, host in self._turns:
+            wall = base + phase
+            due = wall - ahead
+            while now < due:
+                time.sleep(min(max(due - now, self._gathering), _LONGEST_SLEEP))
+                if stopped(self._fleet.attend(0.0)):
+                    return False
+                now = time.monotonic()
+            self._sample(host, tick, wall, due)
+        return not stopped(self._fleet.attend(0.0))
+
+    def _sample(self, host: HostT, tick: int, wall: float, due: float) -> None:
+        now = time.monotonic()
+        late = now - due
+        self._fleet.lag_seconds = max(self._fleet.lag_seconds, late)
+        if late > self._interval:
+            self._fleet.missed += 1
+        else:
+            early = host.early()
+            self._fleet.sample(host, tick, wall - early, due - early, now)
+
+
+class ClosedLoop(Generic[HostT]):
+    """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
+
+    So no more is offered than the pipeline takes, and its limit is what is measured. Sampling
+    times are real; ticks are those of the workload's interval, which is short here.
+    """
+
+    def __init__(self, fleet: Fleet[HostT], interval: float, outstanding: int) -> None:
+        self._fleet = fleet
+        self._interval = interval
+        self._outstanding = outstanding
+        self._next: dict[HostT, float] = dict.fromkeys(fleet.hosts, 0.0)
+
+    def run(self, stopped: Stopped) -> None:
+        """Sample until stopped."""
+        while True:
+            made = 0
+            for start in range(0, len(self._fleet.hosts), _TURN):
+                for host in self._fleet.hosts[start : start + _TURN]:
+                    made += self._sample(host)
+                if stopped(self._fleet.attend(0.0)):
+                    return
+            if not made and stopped(self._fleet.attend(_IDLE_SLEEP)):
+                return
+
+    def _sample(self, host: HostT) -> bool:
+        now = time.monotonic()
+        if now < self._next[host] or host.waiting() >= self._outstanding:
+            if now >= host.due:
+                self._fleet.serve(host, now)
+            return False
+        self._next[host] = now + self._interval
+        wall = time.time()
+        self._fleet.sample(host, int(wall / self._interval), wall, now, now)
+        return True

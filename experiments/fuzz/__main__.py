@@ -1,0 +1,159 @@
+"""``python -m experiments.fuzz``: hostile lines, frames and stream entries; nothing may crash, hang, lie or grow."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import EXIT_OK, ShardpulseError, UsageError
+from experiments.fuzz.entries import fuzz as fuzz_entries
+from experiments.fuzz.guard import growth
+from experiments.fuzz.worker import KINDS
+from experiments.harness import machine, outcome
+from experiments.harness.control import Child, ChildFailed, python
+
+_SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside one call
+
+_DESCRIPTION = """\
+Mutate captured lines of vmstat and pidstat (bits, cuts, joins, numbers, scripts, NUL, huge fields, other
+locales, swapped columns) and send them through the real parsers and checks; mutate frames, with broken
+and with repaired checksums, and send them through the decoder and the filter's path in memory; write
+arbitrary entries as a foreign client into the streams of real shards with a real filter process beside
+emulated hosts that must not notice.
+
+The verdict: no exception but the documented ones, no input that takes longer than it may, no VALID value
+that is not what its line says in that column or lies outside its metric's range (a second, independent
+reading of the same lines judges), no VALID sample of a frame that was not sent as such, memory flat."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.fuzz --lines 10000000 --frames 1000000 --entries 100000 --json --save fuzz
+  python -m experiments.fuzz --lines 200000 --frames 20000 --entries 0 --seed 7
+  python -m experiments.fuzz --seed 7 --only lines/12345      that case again, alone, with its traceback
+
+exit codes: 0 nothing found, 1 something was found: it is printed and its input saved, 2 wrong options"""
+
+
+def main(argv: list[str]) -> int:
+    """Fuzz, print, save; 0 when nothing was found."""
+    try:
+        given = parse(argv)
+        if given.only:
+            return again(given)
+        document = machine.provenance(argv, "experiments.fuzz") | fuzz(given)
+    except ShardpulseError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return error.exit_code
+    return outcome.conclude(document, given, text)
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options. Raises UsageError."""
+    parser = outcome.parser("fuzz", _DESCRIPTION, _EXAMPLES)
+    add = parser.add_argument
+    add("--lines", type=int, default=1_000_000, metavar="N", help="mutated lines of vmstat and pidstat (default 10^6)")
+    add("--frames", type=int, default=100_000, metavar="N", help="mutated frames (default 10^5)")
+    add("--entries", type=int, default=10_000, metavar="N", help="foreign entries in real streams (default 10^4)")
+    add("--seed", type=int, default=1, metavar="N", help="every case is a function of it (default 1)")
+    add("--workers", type=int, default=2, metavar="N", help="processes that share lines and frames (default 2)")
+    add("--only", metavar="KIND/CASE", help="run one case of that seed alone: lines/12345, frames/678")
+    add("--failures", default="fuzz-failures", metavar="DIR", help="where inputs of failures are saved (fuzz-failures)")
+    given = parser.parse_args(argv)
+    if min(given.lines, given.frames, given.entries) < 0 or given.workers < 1:
+        raise UsageError("amounts are not negative, and there is at least one worker")
+    return given
+
+
+def again(given: argparse.Namespace) -> int:
+    """One case alone; its exception comes through."""
+    kind, _, number = given.only.partition("/")
+    if kind not in KINDS or not number.isdigit():
+        raise UsageError(f"--only {given.only!r} is not lines/NUMBER or frames/NUMBER")
+    print(KINDS[kind].run(KINDS[kind].session(given.seed, int(number))))
+    return EXIT_OK
+
+
+def fuzz(given: argparse.Namespace) -> dict[str, Any]:
+    """All kinds one after the other; the document."""
+    parts: dict[str, Any] = {}
+    for kind, target in (("lines", given.lines), ("frames", given.frames)):
+        if target:
+            parts[kind] = _in_parallel(kind, target, given)
+    if given.entries:
+        parts["entries"] = fuzz_entries(given.seed, given.entries)
+    failures = [failure for part in parts.values() for failure in part["failures"]]
+    return {"passed": not failures, "seed": given.seed, **parts, "failures": failures, "machine": machine.describe()}
+
+
+def _in_parallel(kind: str, target: int, given: argparse.Namespace) -> dict[str, Any]:
+    """The cases of one kind, shared by the workers."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="shardpulse-fuzz-") as name:
+        children = [Child(f"fuzz worker {n}", python("experiments.fuzz.worker")) for n in range(given.workers)]
+        try:
+            for number, child in enumerate(children):
+                child.send({
+                    "kind": kind, "seed": given.seed, "share": number, "of": given.workers,
+                    "target": -(-target // given.workers), "progress_file": f"{name}/{number}",
+                    "failures": str(Path(given.failures).resolve()),
+                })  # fmt: skip
+            answers = [_follow(child, Path(name) / str(number), kind) for number, child in enumerate(children)]
+        finally:
+            for child in children:
+                child.stop()
+    return _summary(answers, -(-target // given.workers)) | {"seconds": round(time.monotonic() - began, 1)}
+
+
+def _follow(child: Child, progress: Path, kind: str) -> dict[str, Any]:
+    """A worker's last answer. One that dies or falls silent is a failure of the case that it was at."""
+    try:
+        while True:
+            answer = child.receive(_SILENCE_SECONDS)
+            if answer.get("finished"):
+                return answer
+    except ChildFailed as error:
+        case = int.from_bytes(progress.read_bytes(), "little") if progress.exists() else -1
+        failure = {"kind": kind, "case": case, "error": f"hang or crash: {error}", "where": "", "input": ""}
+        return {"done": 0, "failures": [failure], "counts": {}, "memory": [], "slowest_seconds": 0.0, "slowest_case": 0}
+
+
+def _summary(answers: list[dict[str, Any]], target: int) -> dict[str, Any]:
+    memory = [growth(answer["memory"], target) for answer in answers]
+    failures = [failure for answer in answers for failure in answer["failures"]]
+    failures += [
+        {"kind": "memory", "case": -1, "error": f"worker {number} grew: {found}", "where": "", "input": ""}
+        for number, found in enumerate(memory)
+        if not found["flat"]
+    ]
+    counts = {name: sum(answer["counts"].get(name, 0) for answer in answers) for name in answers[0]["counts"]}
+    slowest = max(answers, key=lambda answer: float(answer["slowest_seconds"]))
+    return {
+        "mutated": sum(answer["done"] for answer in answers),
+        **counts,
+        "slowest_case": slowest["slowest_case"],
+        "slowest_cpu_seconds": round(slowest["slowest_seconds"], 3),
+        "memory": memory,
+        "failures": failures,
+    }
+
+
+def text(document: dict[str, Any]) -> str:
+    """The document for people."""
+    rows = [f"{document['command']}", f"commit {document['commit'] or 'unknown'}, {document['date']}"]
+    for kind in ("lines", "frames", "entries"):
+        if kind in document:
+            figures = {name: value for name, value in document[kind].items() if name != "failures"}
+            rows.append(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in figures.items()))
+    for failure in document["failures"]:
+        rows.append(f"FAILED {failure['kind']}/{failure['case']}: {failure['error']}\n{failure['where']}")
+        if failure["input"]:
+            rows.append(f"  input: {failure['input']}")
+    return "\n".join([*rows, "nothing found" if document["passed"] else f"{len(document['failures'])} failures"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,316 @@
+"""Mutated frames through the decoder and the filter's path in memory: take, sequence, smoothing, commit.
+
+Some mutations leave the checksum broken: then the decoder must refuse. In the others it is
+repaired, so that they reach what lies behind it. What comes out as VALID must have been sent as
+VALID, be finite, and be the value that was sent.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import hiredis
+import numpy as np
+
+from acquisition.errors import FrameError
+from acquisition.model.codes import CODE_MASK, VALID
+from acquisition.wire import frame as wire
+from acquisition.wire import smoothed, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.table import Entity, Table
+from experiments.fuzz.guard import bounded
+from experiments.fuzz.line_oracle import Unsound
+from filters import kernels
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
+from probes.metrics import PROCESSES
+
+KIND = "frames"
+_FRAMES = 48  #: per session
+_CPU_SECONDS = 5.0
+_KERNELS = kernels.select(tuple(kernels.REGISTRY))
+_CRC_END = 8
+
+_INTEGERS = (
+    0,
+    1,
+    2,
+    3,
+    255,
+    256,
+    *((1 << bits) + step for bits in (15, 16, 31, 32, 62, 63) for step in (-1, 0)),
+    2**64 - 1,
+)
+_FLOATS = (0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e-300, 1e308, -1e308, 5e-324, 1e30)
+_VALUES = (float("nan"), float("inf"), float("-inf"), 3.4e38, -3.4e38, 1e-45, 0.0, -1.0, 1e18)
+_OFFSETS = {
+    name: (struct.calcsize("<" + "".join(code for _, code in wire.HEADER_FIELDS[:at])), "<" + code)
+    for at, (name, code) in enumerate(wire.HEADER_FIELDS)
+}
+_FIELDS = tuple(name for name in _OFFSETS if name not in ("magic", "crc"))
+
+
+class Entry(NamedTuple):
+    """One entry of the stream: its fields, and whether a right decoder has to refuse it."""
+
+    fields: Any
+    broken: bool
+
+
+class Session(NamedTuple):
+    """One case: reads of several entries each, in stream order; ``mutated`` of them are mutated frames."""
+
+    reads: tuple[tuple[Entry, ...], ...]
+    mutated: int
+
+
+class Outcome(NamedTuple):
+    """Frames that were decoded, that were applied, that were refused; VALID samples in the records."""
+
+    decoded: int
+    applied: int
+    refused: int
+    valid: int
+
+
+def session(seed: int, number: int) -> Session:
+    """Case ``number``: a function of the seed."""
+    random = Random(f"{seed}/{KIND}/{number}")
+    senders = [_Sender(random, host) for host in range(1 + random.getrandbits(2))]
+    entries: list[Entry] = []
+    mutated = 0
+    for _ in range(_FRAMES):
+        data = random.choice(senders).next_frame()
+        if random.random() < 0.8:
+            mutated += 1
+            entries.append(_mutate(data, random))
+        else:
+            entries.append(Entry([b"f", data], False))
+        if entries and random.getrandbits(4) == 0:
+            entries.append(random.choice(entries))  # sent again, now or much later
+    reads = []
+    while entries:
+        count = 1 + random.getrandbits(3)
+        reads.append(tuple(entries[:count]))
+        del entries[:count]
+    return Session(tuple(reads), mutated)
+
+
+def dump(case: Session) -> bytes:
+    """The input, to be saved: a line per entry, a blank line between two reads."""
+    reads = ["".join(f"{entry.fields!r}\n" for entry in read) for read in case.reads]
+    return "\n".join(reads).encode()
+
+
+def run(case: Session) -> Outcome:
+    """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
+    with bounded(_CPU_SECONDS):
+        return _run(case)
+
+
+def _run(case: Session) -> Outcome:
+    partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}))
+    smoother = Smoother(_KERNELS, RecordEncoder(_KERNELS, 600), 5.0)
+    decoded = applied = valid = number = 0
+    epochs: dict[tuple[int, int], list[int]] = {}
+    for read in case.reads:
+        for entry in read:
+            found = _decode(entry)
+            if found is not None:
+                decoded += 1
+                seen = epochs.setdefault((found.host, found.resource_set), [])
+                if seen[-1:] != [found.epoch]:
+                    seen.append(found.epoch)
+        ids = [b"%d-0" % (number + i) for i in range(1, len(read) + 1)]
+        number += len(read)
+        taken = partition.take([(name, entry.fields) for name, entry in zip(ids, read, strict=True)])
+        applied += len(taken)
+        for batch in batches([Item(partition, state, found) for state, found in taken]):
+            smoother.smooth(batch)
+        newest = {(found.host, found.resource_set, found.tick % 3): found for _, found in taken}
+        pieces, _ = partition.commit()
+        for record in _records(b"".join(bytes(piece) for piece in pieces)):
+            valid += _judge(record, newest)
+    _books(partition, epochs)
+    return Outcome(decoded, applied, partition.rejected, valid)
+
+
+def _decode(entry: Entry) -> Frame | None:
+    """The entry's frame if the decoder takes it. Raises Unsound when it takes a broken one."""
+    data = entry.fields[1] if isinstance(entry.fields, list) and len(entry.fields) > 1 else None
+    if not isinstance(data, bytes):
+        return None
+    try:
+        found = wire.decode(data)
+    except FrameError:
+        return None
+    if entry.broken:
+        raise Unsound("a frame whose checksum does not match was decoded")
+    cells = found.entities * found.metrics
+    if len(found.values) != 4 * cells or len(found.ids) != 8 * found.entities or len(found.codes) not in (0, cells):
+        raise Unsound(f"{found.entities} x {found.metrics} does not fit the parts of the decoded frame")
+    return found
+
+
+def _judge(record: SmoothedRecord, newest: dict[tuple[int, int, int], Frame]) -> int:
+    """The number of VALID samples of a record. Raises Unsound when one of them was not sent as such."""
+    frame = newest.get((record.host, record.resource_set, record.tick % 3))
+    if frame is None or frame.sequence != record.sequence:
+        raise Unsound("a record of a frame that was not the newest of its slot")
+    values = np.frombuffer(frame.values, "<f4")
+    sent = np.frombuffer(frame.codes, np.uint8) if frame.codes else np.zeros(values.size, np.uint8)
+    codes = record.codes().ravel()
+    usable = (codes & CODE_MASK) == VALID
+    if (usable & ((sent & CODE_MASK) != VALID)).any():
+        raise Unsound("a sample that was sent as invalid is VALID in the record")
+    if not np.isfinite(values[usable]).all():
+        raise Unsound("a VALID sample of the record is no finite number")
+    for name, plane in record.planes.items():
+        found = plane.ravel()[usable]
+        if name == "last" and not np.array_equal(found, values[usable]):
+            raise Unsound("the record holds another last value than the frame")
+        if not np.isfinite(found).all():
+            raise Unsound(f"the {name} of a VALID sample is no finite number")
+    if record.ids.tobytes() != frame.ids:
+        raise Unsound("the record has other rows than the frame")
+    return int(usable.sum())
+
+
+def _books(partition: Partition, epochs: dict[tuple[int, int], list[int]]) -> None:
+    """Counts are counts. An epoch that comes back within a read (no probe does that) counts invalid samples twice."""
+    for key, state in partition.states.items():
+        position = state.track.position()
+        counts = position._replace(tick=0, wall=0.0, lost_tick=0)
+        again = len(set(epochs.get(key, ()))) < len(epochs.get(key, ()))
+        if min(counts) < 0 or (position.invalid > position.applied and not again):
+            raise Unsound(f"the books of a resource set make no sense: {position}")
+
+
+def _records(data: bytes) -> Iterator[SmoothedRecord]:
+    """The smoothed records that the commands of a transaction write."""
+    reader = hiredis.Reader()
+    reader.feed(data)
+    while command := reader.gets():
+        if command[0] == b"SET" and command[1].startswith(b"smoothed:"):
+            yield smoothed.decode(command[2])
+
+
+class _Sender:
+    """Makes good frames of one host: tables, samples with and without codes, rows that come and go."""
+
+    def __init__(self, random: Random, host: int) -> None:
+        self._random = random
+        self._host = host
+        self._metrics = PROCESSES.metrics[: 1 + random.getrandbits(4) % len(PROCESSES.metrics)]
+        self._rows = list(range(random.getrandbits(3)))
+        self._sequence = 0
+        self._made = 0
+        self._monotonic = random.random() * 1e6
+
+    def next_frame(self) -> bytes:
+        """The next in order, encoded."""
+        random = self._random
+        self._sequence += 1
+        self._monotonic += random.random() * 2.0 + 1e-3
+        if random.getrandbits(3) == 0:
+            return wire.encode(self._frame(wire.KIND_TABLE, 0, 0)._replace(payload=self._table()))
+        if random.getrandbits(3) == 0:
+            self._rows = [row for row in self._rows if random.getrandbits(2)] + [random.getrandbits(20)]
+        n, m = len(self._rows), len(self._metrics)
+        values = struct.pack(f"<{n * m}f", *(random.random() * 1e6 for _ in range(n * m)))
+        codes = bytes(random.getrandbits(4) % 12 for _ in range(n * m)) if random.getrandbits(1) else b""
+        ids = struct.pack(f"<{n}Q", *self._rows)
+        data = wire.encode(self._frame(wire.KIND_SAMPLES, n, m)._replace(ids=ids, values=values, codes=codes))
+        self._made += n * m
+        return data
+
+    def _frame(self, kind: int, n: int, m: int) -> Frame:
+        wall = 1.7e9 + self._monotonic
+        floor = self._sequence - (self._random.getrandbits(1) if self._sequence > 1 else 0)  # a gap holds nothing up
+        return Frame(
+            kind, 77, self._host, 5, n, m, 1.0, 9, self._sequence, floor, self._made, int(wall), wall, self._monotonic
+        )  # fmt: skip
+
+    def _table(self) -> bytes:
+        entities = tuple(Entity(row, "process", f"h:{row}", "1", f"p{row}") for row in self._rows)
+        return table.encode(Table("h", "processes", 1.0, "procfs", True, self._metrics, entities))
+
+
+def _mutate(data: bytes, random: Random) -> Entry:
+    kind = random.getrandbits(4)
+    if kind == 0:
+        return Entry(_strange_fields(data, random), False)
+    made = _mutation(bytearray(data), kind, random)
+    repaired = random.random() < 0.7 and len(made) >= _CRC_END
+    if repaired:
+        struct.pack_into("<I", made, 4, zlib.crc32(memoryview(made)[_CRC_END:]))
+    mutated = bytes(made)
+    whole = len(made) >= _CRC_END and struct.unpack_from("<I", mutated, 4)[0] == zlib.crc32(mutated[_CRC_END:])
+    return Entry([b"f", mutated], not whole)
+
+
+def _mutation(data: bytearray, kind: int, random: Random) -> bytearray:
+    if kind < 4:
+        for _ in range(1 + random.getrandbits(2)):
+            data[int(random.random() * len(data))] ^= 1 << random.getrandbits(3) % 8
+    elif kind == 4:
+        del data[int(random.random() * len(data)) :]
+    elif kind == 5:
+        data += random.randbytes(random.getrandbits(6))
+    elif kind == 6 and len(data) > wire.HEADER_SIZE:
+        at = wire.HEADER_SIZE + int(random.random() * (len(data) - wire.HEADER_SIZE))
+        data[at : at + 4] = struct.pack("<f", random.choice(_VALUES))
+    elif kind == 7:
+        at = int(random.random() * len(data))
+        data[at:at] = random.choice((b"\0", b"[" * 5000, b"9" * 5000, "é".encode(), b"1e999,", b"null", b'"'))
+    elif kind == 8 and len(data) > wire.HEADER_SIZE:
+        data[wire.HEADER_SIZE :] = _other_payload(random, bytes(data[wire.HEADER_SIZE :]))
+    else:
+        _overwrite(data, random.choice(_FIELDS), random)
+    return data
+
+
+def _overwrite(data: bytearray, field: str, random: Random) -> None:
+    """Another number in one field of the header: an extreme one, or one near to what was there."""
+    offset, code = _OFFSETS[field]
+    if code[-1] in "fd":
+        choice = random.choice(_FLOATS)
+        struct.pack_into(code, data, offset, choice if code[-1] == "d" or abs(choice) < 3e38 else float("inf"))
+        return
+    size = struct.calcsize(code)
+    near = int.from_bytes(data[offset : offset + size], "little") + random.randrange(-3, 4)
+    value = random.choice((near, random.choice(_INTEGERS), random.getrandbits(8 * size)))
+    data[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
+
+
+def _other_payload(random: Random, payload: bytes) -> bytes:
+    """JSON of another shape where a table's payload was."""
+    if payload[:1] != b"{":
+        return random.randbytes(len(payload))
+    old, new = random.choice(_JSON)
+    return payload.replace(old, new, 1 if random.getrandbits(1) else -1)
+
+
+_JSON: Sequence[tuple[bytes, bytes]] = (
+    (b"true", b"17"), (b'"h"', b"null"), (b'"processes"', b"[]"), (b"1.0", b"NaN"), (b"1.0", b"-1e999"),
+    (b"[", b"{"), (b"]", b""), (b'"', b""), (b":", b"::"), (b'"entities"', b'"entitys"'), (b'"cores"', b'"\\ud800"'),
+    (b"null", b"1e308"), (b'"process"', b'{"a":[]}'), (b"{}", b'{"pid":4}'), (b"0000", b"zzzz"), (b'"1"', b"1" * 5000),
+)  # fmt: skip
+
+
+def _strange_fields(data: bytes, random: Random) -> Any:
+    """Fields that a foreign client may have written."""
+    return random.choice(
+        (
+            [b"g", data], [b"f"], [], None, [b"f", b""], [b"", data], [b"F", data], [data, b"f"], [b"f", b"\0" * 200],
+            [b"a", b"b", b"f", data], [b"f", data, b"f", b"again"], [b"f", b"SPLS" + data], [b"x" * 1000, b"y" * 1000],
+            [b"k", b"v"] * 100,
+        )
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""Mutated lines of vmstat and pidstat through the real parsers, timeline, checks, and what prints or packs them."""
+
+from __future__ import annotations
+
+import io
+import json
+from random import Random
+from typing import NamedTuple
+
+from acquisition.model.codes import CODE_MASK, NAMES
+from experiments.fuzz import corpus
+from experiments.fuzz.guard import bounded
+from experiments.fuzz.line_oracle import PidstatOracle, VmstatOracle
+from experiments.fuzz.mutations import mutate_capture
+from probes.checks import build_pipeline
+from probes.module import pack
+from probes.replay import (
+    PIDSTAT_SET,
+    VMSTAT_SET,
+    Machine,
+    Replayed,
+    documents,
+    replay_pidstat,
+    replay_vmstat,
+    summary,
+)
+from probes.sources.pidstat import PidstatParser
+from probes.sources.vmstat import VmstatParser
+
+KIND = "lines"
+_ROWS = 60  #: a capture goes on with rows drawn from itself up to so many lines
+_CAPTURES = (1, 1, 1, 4, 50)  #: per session: a tool that runs on is one parser over many captures
+_CPU_SECONDS, _CPU_PER_LINE = 2.0, 0.002
+_MACHINE = Machine("fuzzed", 0, 0.0)
+
+
+class Session(NamedTuple):
+    """One case: what a tool is said to have printed, and how many of its lines are mutated."""
+
+    tool: str
+    data: bytes
+    mutated: int
+
+
+class Outcome(NamedTuple):
+    """What became of it: lines that were read, rows that came out, their VALID samples and all samples."""
+
+    lines: int
+    readings: int
+    valid: int
+    samples: int
+
+
+def session(seed: int, number: int) -> Session:
+    """Case ``number``: a function of the seed."""
+    random = Random(f"{seed}/{KIND}/{number}")
+    tool = ("vmstat", "pidstat")[random.getrandbits(1)]
+    captures, others = corpus.captures(tool), corpus.all_lines()
+    lines: list[bytes] = []
+    mutated = 0
+    for _ in range(random.choice(_CAPTURES)):
+        chosen = list(random.choice(captures))
+        chosen += random.choices(chosen, k=max(0, _ROWS - len(chosen)))
+        made, count = mutate_capture(chosen, others, random)
+        lines += made
+        mutated += count
+    end = b"\n" if random.getrandbits(1) else b""
+    return Session(tool, b"\n".join(lines) + end, mutated)
+
+
+def dump(case: Session) -> bytes:
+    """The input, to be saved: ``shardpulse replay`` takes it as it is."""
+    return case.data
+
+
+def run(case: Session) -> Outcome:
+    """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
+    lines = case.data.split(b"\n")
+    with bounded(_CPU_SECONDS + _CPU_PER_LINE * len(lines)):
+        return _vmstat(case, lines) if case.tool == "vmstat" else _pidstat(case, lines)
+
+
+def _vmstat(case: Session, lines: list[bytes]) -> Outcome:
+    parser = VmstatParser(VMSTAT_SET)
+    oracle = VmstatOracle(lines, VMSTAT_SET.metrics)
+    tally = _Tally()
+    for replayed in replay_vmstat(io.BytesIO(case.data), parser, build_pipeline(VMSTAT_SET), _MACHINE, 1.0):
+        oracle.judge(replayed.reading, parser.lines)
+        tally.add(replayed)
+    return tally.outcome(case.tool, parser)
+
+
+def _pidstat(case: Session, lines: list[bytes]) -> Outcome:
+    parser = PidstatParser(PIDSTAT_SET)
+    oracle = PidstatOracle(lines, PIDSTAT_SET.metrics)
+    tally = _Tally()
+    for replayed in replay_pidstat(io.BytesIO(case.data), parser, build_pipeline(PIDSTAT_SET), _MACHINE, 1.0):
+        oracle.judge(replayed.reading, parser.lines)
+        tally.add(replayed)
+    return tally.outcome(case.tool, parser)
+
+
+class _Tally:
+    """Counts, and does with readings what the product does: packs them for frames, prints some."""
+
+    def __init__(self) -> None:
+        self._readings = self._valid = self._samples = 0
+        self._marks = bytearray(256)
+
+    def add(self, replayed: Replayed) -> None:
+        reading = replayed.reading
+        self._readings += 1
+        self._samples += len(reading.codes)
+        self._valid += reading.codes.count(0)
+        pack(reading.values)
+        for code in set(reading.codes):
+            self._marks[code] = 1
+        if self._readings % 16 == 1:
+            for document in documents(replayed):
+                json.dumps(document, allow_nan=False)
+
+    def outcome(self, tool: str, parser: VmstatParser | PidstatParser) -> Outcome:
+        unknown = [code for code, seen in enumerate(self._marks) if seen and (code & CODE_MASK) >= len(NAMES)]
+        if unknown:
+            raise AssertionError(f"codes that do not exist: {unknown}")
+        summary(tool, parser, {})
+        return Outcome(parser.lines, self._readings, self._valid, self._samples)

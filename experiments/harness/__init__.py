@@ -1,0 +1,1 @@
+"""What benchmarks share: the pipeline under test, its processes, the balance of its books, usage, the outcome."""

@@ -1,0 +1,77 @@
+"""On what a figure was measured: machine, versions, commit and date."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filters.kernels import native
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = ("numpy", "hiredis", "redis", "msgspec")
+
+
+def describe(redis_version: str = "") -> dict[str, Any]:
+    """Machine and versions as a JSON object; what cannot be found out is an empty string."""
+    return {
+        "cpu": _first_value("/proc/cpuinfo", "model name"),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "system": _first_value("/etc/os-release", "PRETTY_NAME", "=").strip('"'),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "redis_server": redis_version,
+        "filter": "C" if native.ADVANCE is not None else "numpy",
+        "packages": {name: _package(name) for name in _PACKAGES},
+    }
+
+
+def provenance(argv: list[str], program: str) -> dict[str, str]:
+    """Command line, commit and date of a run. ``argv`` without the program's name."""
+    return {
+        "command": shlex.join(["python", "-m", program, *argv]),
+        "commit": commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "executable": Path(sys.executable).name,
+    }
+
+
+def commit(root: Path = _ROOT) -> str:
+    """The commit of the checkout, with ``+changes`` when tracked files differ; empty outside one."""
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        return f"{head}+changes" if _git(root, "status", "--porcelain", "--untracked-files=no") else head
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _package(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _first_value(path: str, key: str, separator: str = ":") -> str:
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        name, found, value = line.partition(separator)
+        if found and name.strip() == key:
+            return value.strip()
+    return ""

@@ -1,0 +1,54 @@
+"""How a benchmark begins and ends: its command line, and one document that is saved and printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import EXIT_FAILURE, EXIT_OK
+from experiments.harness import machine
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def parser(experiment: str, description: str, examples: str, saved: str = "NAME.json") -> argparse.ArgumentParser:
+    """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save``; ``saved`` says in words
+    what the latter writes."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m experiments.{experiment}",
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--json", action="store_true", help="print one JSON document")
+    made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
+    return made
+
+
+def document(experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured, with where it comes from; it has passed if there are no ``failures``."""
+    return {
+        **machine.provenance(argv, f"experiments.{experiment}"),
+        "machine": machine.describe(),
+        "passed": not failures,
+        "failures": failures,
+        **figures,
+    }
+
+
+def conclude(
+    document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], str] | None = None
+) -> int:
+    """Save a document where ``--save`` says so, print it (or what ``text`` makes of it), and answer the exit code
+    that its ``passed`` means."""
+    if given.save:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
+    if given.json or text is None:
+        print(json.dumps(document, indent=None if given.json else 1))
+    else:
+        print(text(dict(document)))
+    return EXIT_OK if document["passed"] else EXIT_FAILURE

@@ -1,0 +1,216 @@
+"""The whole pipeline of one benchmark run: shards, filters, generators, freshness reader."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import UnavailableError
+from acquisition.link.cluster import Cluster
+from acquisition.model.metric import resource_set_id
+from acquisition.shards.launch import Shards, start_shards
+from experiments.emulation.fleet import Counts
+from experiments.emulation.workload import resource_set
+from experiments.harness import shard_counts, usage
+from experiments.harness.control import Child, python
+from experiments.harness.options import Options
+from experiments.harness.verification import choose_hosts
+
+_READY_SECONDS = 180.0
+_ANSWER_SECONDS = 30.0
+_CLIENTS_FOR_OTHERS = 512  #: connections to a shard beside those of emulated hosts
+_HOSTS_PER_GENERATOR = 15_000
+_CLOSED_LOOP_POSITIONS = 0.25
+
+
+class Moment(NamedTuple):
+    """Everything that grows, read at nearly one moment."""
+
+    offered: Counts
+    shards: shard_counts.ShardCounts
+    usage: usage.Usage
+    shard_seconds: tuple[float, ...]  #: CPU seconds of each shard, in slot order
+
+
+class Pipeline:
+    """Running parts. Built by ``running``, which stops them."""
+
+    def __init__(
+        self,
+        options: Options,
+        shards: Shards,
+        cluster: Cluster,
+        filters: list[Child],
+        generators: list[Child],
+        reader: Child,
+    ) -> None:
+        self.options = options
+        self.shards = shards
+        self.cluster = cluster
+        self.filters = filters
+        self.generators = generators
+        self.reader = reader
+
+    @property
+    def roles(self) -> dict[str, list[int]]:
+        """The processes of each role."""
+        return {
+            "generator": [child.pid for child in self.generators],
+            "shards": self.shards.pids,
+            "filter": [child.pid for child in self.filters],
+            "reader": [self.reader.pid],
+        }
+
+    def start(self) -> None:
+        """Let the generators begin."""
+        for child in self.generators:
+            child.send({"do": "start"})
+
+    def run(self, seconds: float) -> None:
+        """Wait while the pipeline works. Raises ChildFailed as soon as a part has ended."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.5))
+            for child in [*self.generators, *self.filters, self.reader]:
+                child.check()
+
+    def mark(self) -> Moment:
+        """Read all counts."""
+        for child in self.generators:
+            child.send({"do": "mark"})
+        counts = [Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators]
+        read = usage.read(self.roles)
+        each = tuple(usage.cpu_seconds(pid) for pid in self.shards.pids)
+        return Moment(_add(counts), shard_counts.read(self.cluster), read, each)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Stop generating and drain; the generators' reports."""
+        for child in self.generators:
+            child.send({"do": "stop"})
+        return [child.receive(self.options.drain_seconds + _ANSWER_SECONDS) for child in self.generators]
+
+    def stop_filters(self) -> None:
+        """End the filters in order, so that they write their profiles."""
+        for child in self.filters:
+            child.stop()
+
+
+@contextlib.contextmanager
+def running(options: Options, directory: Path) -> Iterator[Pipeline]:
+    """The parts, started and connected: every host's names are known to the filter."""
+    with contextlib.ExitStack() as stack:
+        clients = options.hosts + _CLIENTS_FOR_OTHERS
+        shards = stack.enter_context(
+            start_shards(options.shards, directory / "shards", directives={"maxclients": str(clients)})
+        )
+        cluster = shards.connect(timeout=10.0)
+        stack.callback(cluster.close)
+        addresses = [str(address) for address in shards.addresses]
+        config = options.filter_config or _write_config(options, directory)
+        filters = [
+            _adopt(stack, Child("filter", _filter_command(options, directory, config, addresses, part)))
+            for part in range(options.filters)
+        ]
+        reader = _adopt(stack, Child("freshness reader", python("experiments.harness.freshness")))
+        generators = [
+            _adopt(stack, Child("generator", python("experiments.emulation.generator"))) for _ in _shares(options)
+        ]
+        for role, children in (("generator", generators), ("filter", filters)):
+            for child in children:
+                if role in options.pins:
+                    os.sched_setaffinity(child.pid, {options.pins[role]})
+        for child, (number, share) in zip(generators, enumerate(_shares(options)), strict=True):
+            child.send(generator_task(options, addresses, share, directory / f"generator-{number}.json"))
+        for child in generators:
+            child.receive(_READY_SECONDS)
+        reader.send(_reader_task(options, addresses))
+        reader.receive(_READY_SECONDS)
+        yield Pipeline(options, shards, cluster, filters, generators, reader)
+
+
+def profiles(options: Options, directory: Path) -> dict[str, Any]:
+    """The profiles that the parts wrote, by role; call after they have ended."""
+    found = {}
+    for role, count in (("generator", len(_shares(options))), ("filter", options.filters)):
+        for number in range(count):
+            path = directory / f"{role}-{number}.json"
+            if options.profile and path.exists():
+                found[f"{role}-{number}" if count > 1 else role] = json.loads(path.read_text())
+    return found
+
+
+def _adopt(stack: contextlib.ExitStack, child: Child) -> Child:
+    stack.callback(child.stop)
+    return child
+
+
+def _write_config(options: Options, directory: Path) -> str:
+    path = directory / "filter.toml"
+    chosen = {
+        "tau_seconds": options.tau,
+        "linger_seconds": options.linger_seconds,
+        "retention_seconds": options.retention_seconds,
+    }
+    lines = [f"{name} = {value}\n" for name, value in chosen.items() if value is not None]
+    path.write_text("".join(["[filter]\n", *lines]))
+    return str(path)
+
+
+def _filter_command(options: Options, directory: Path, config: str, addresses: Sequence[str], part: int) -> list[str]:
+    arguments = [config, ",".join(addresses)]
+    if options.profile:
+        output = str(directory / f"filter-{part}.json")
+        return python("experiments.harness.profiler", output, "experiments.harness.filter_process", *arguments)
+    return python("experiments.harness.filter_process", *arguments)
+
+
+def _shares(options: Options) -> list[tuple[int, int]]:
+    """The hosts of each generator, as ranges."""
+    count = options.generators or -(-options.hosts // _HOSTS_PER_GENERATOR)
+    return [(options.hosts * i // count, options.hosts * (i + 1) // count) for i in range(count)]
+
+
+def generator_task(options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path) -> dict[str, Any]:
+    """The first order of a generator with the hosts of ``share``; ``profile`` is where it writes its profile."""
+    workload = options.workload
+    return {
+        "workload": workload._asdict(),
+        "shards": list(addresses),
+        "hosts": share,
+        "lean": options.lean,
+        "checked": sorted(set(choose_hosts(workload, options.check))),
+        "outstanding": options.outstanding if options.closed_loop else 0,
+        "held_frames": options.held_frames,
+        "held_seconds": options.held_seconds,
+        "position_interval": _CLOSED_LOOP_POSITIONS if options.closed_loop else options.position_interval,
+        "drain_seconds": options.drain_seconds,
+        "profile": str(profile) if options.profile else None,
+    }
+
+
+def _reader_task(options: Options, addresses: Sequence[str]) -> dict[str, Any]:
+    choice = random.Random(f"reader {options.seed}")
+    hosts = choice.sample(range(options.hosts), min(options.watched, options.hosts))
+    return {
+        "shards": list(addresses),
+        "hosts": hosts,
+        "resource_set": resource_set_id(resource_set(options.metrics).name),
+        "poll_seconds": options.poll_ms / 1000.0,
+    }
+
+
+def _add(counts: Sequence[Counts]) -> Counts:
+    if not counts:
+        raise UnavailableError("there is no generator")
+    return Counts(
+        sum(each.frames for each in counts),
+        sum(each.samples for each in counts),
+        sum(each.missed for each in counts),
+        max(each.lag_seconds for each in counts),
+    )

@@ -1,0 +1,289 @@
+"""``python -m experiments.long_run``: does memory stay flat, and does what has vanished disappear?
+
+The machinery is that of ``experiments.ingest``: emulated hosts through the product's writer, real shards,
+the product's filter. Added to it: hosts that vanish (``endurance.cohorts``), a real probe whose
+processes come and go with the same pids (``endurance.local_probe``), and a row of figures every few
+seconds (``endurance.series``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import ShardpulseError, UsageError
+from acquisition.link.cluster import read_layout
+from acquisition.model.identity import host_id
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.books import read_books
+from experiments.harness import machine, outcome, pipeline, shard_counts
+from experiments.harness.control import Child
+from experiments.harness.options import Options
+from experiments.harness.pipeline import Pipeline
+from experiments.harness.verification import choose_hosts, verify
+from experiments.long_run import flatness, local_probe, series
+from experiments.long_run.cohorts import Cohorts, left_over, of_hosts
+from experiments.long_run.names import forgotten_names
+from experiments.long_run.plot import draw
+
+_JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
+_ROWS = 360
+_ENOUGH = 10  #: replacements of every process after which one must have been seen
+_SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent meanwhile is not forgotten
+_HELD_SECONDS = 60.0
+_LONG = 1800.0  #: from so many seconds on, expiry is the product's own
+
+_DESCRIPTION = """\
+Run the pipeline for long, with everything that comes and goes: 100 hosts of which some vanish and others
+take their place, VMs that are replaced (at least 10% an hour), a real probe whose processes are
+replaced by others with the same pid. Memory of probe, shards and filter is recorded every few seconds.
+
+The verdict: each must be flat, that is, the median of the last tenth of the run is at most 2% above the
+median of as long a window right after the first five minutes (a third of a short run), and so is the
+rise of a fitted line; the keys of vanished hosts and the names of vanished VMs are gone; nothing is
+lost; random entities equal the scalar model."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.long_run --seconds 3600 --json --save long-run
+      50,500 samples/s for an hour; writes long-run.json, .csv and .png to experiments/results
+  python -m experiments.long_run --seconds 120
+      a smoke test: expiry is shortened, figures this short are no verdict on leaks
+
+exit codes: 0 flat, gone and nothing lost; 1 not so, the failures say what; 2 wrong options;
+69 a part could not be reached, 73 no port, core or file could be had"""
+
+
+def main(argv: list[str]) -> int:
+    """Run, print, save; 0 when everything holds."""
+    try:
+        given = parse(argv)
+        document, rows = measure(given)
+    except ShardpulseError as error:
+        print(f"long_run: {error}", file=sys.stderr)
+        return error.exit_code
+    document = machine.provenance(argv, "experiments.long_run") | document
+    if given.save:
+        series.write(outcome.RESULTS / f"{given.save}.csv", rows)
+        draw(rows, document, outcome.RESULTS / f"{given.save}.png")
+    return outcome.conclude(document, given, text)
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options, with what follows from the length of the run filled in. Raises UsageError."""
+    parser = outcome.parser("long_run", _DESCRIPTION, _EXAMPLES, "NAME.json, NAME.csv and NAME.png")
+    add = parser.add_argument
+    add("--seconds", type=float, default=3600.0, metavar="S", help="length of the run (default 3600)")
+    add("--hosts", type=int, default=100, metavar="N", help="emulated hosts at any time (default 100)")
+    add("--entities", type=int, default=101, metavar="N", help="rows of a host: itself and its VMs (default 101)")
+    add("--metrics", type=int, default=5, metavar="N", help="columns (default 5)")
+    add("--churn", type=float, default=0.1, metavar="SHARE", help="VMs replaced in an hour, at least (default 0.1)")
+    add("--vanishing", type=int, default=4, metavar="N", help="hosts that vanish together (default 4)")
+    add("--cohorts", type=int, default=5, metavar="N", help="so often, others take their place (default 5)")
+    add("--processes", type=int, default=20, metavar="N", help="processes that the real probe watches (default 20)")
+    add("--replace", type=float, default=3.0, metavar="S", help="one of them is replaced every S seconds (default 3)")
+    add("--expire", type=float, metavar="S", help="when hosts are forgotten (default: the product's 600; a tenth "
+        "of a run shorter than half an hour)")  # fmt: skip
+    add("--every", type=float, metavar="S", help=f"seconds between two rows (default: {_ROWS} rows, at least 1)")
+    add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
+    add("--seed", type=int, default=1, metavar="N", help="determines every emulated value (default 1)")
+    given = parser.parse_args(argv)
+    for name in ("seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"):
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name} must be positive")
+    if given.vanishing >= given.hosts:
+        raise UsageError(f"--vanishing {given.vanishing} leaves none of {given.hosts} hosts that stays")
+    given.expire = given.expire or (600.0 if given.seconds >= _LONG else max(_SHORTEST_EXPIRY, given.seconds / 10))
+    given.every = given.every or max(1.0, given.seconds / _ROWS)
+    return given
+
+
+def measure(given: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """One run: its document and its rows. Raises ShardpulseError when a part does not come up or ends."""
+    with tempfile.TemporaryDirectory(prefix="shardpulse-long-run-") as name:
+        directory = Path(name)
+        config = directory / "filter.toml"
+        config.write_text(f"[filter]\ntau_seconds = 5.0\nexpire_seconds = {given.expire}\n")
+        options = Options(
+            hosts=given.hosts - given.vanishing,
+            entities=given.entities,
+            metrics=given.metrics,
+            churn=given.churn,
+            seconds=given.seconds,
+            shards=given.shards,
+            seed=given.seed,
+            held_seconds=_HELD_SECONDS,
+            filter_config=str(config),
+        )
+        with (
+            pipeline.running(options, directory) as parts,
+            local_probe.load(given.processes, given.replace, directory) as load,
+            local_probe.running([str(address) for address in parts.shards.addresses], directory) as probe,
+            _cohorts(given, parts, directory) as cohorts,
+        ):
+            return _run(given, parts, load, probe, cohorts)
+
+
+@contextmanager
+def _cohorts(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Iterator[Cohorts]:
+    addresses = [str(address) for address in parts.shards.addresses]
+    layout = read_layout(parts.cluster)
+
+    def task(hosts: range) -> dict[str, Any]:
+        first = pipeline.generator_task(parts.options, addresses, (hosts.start, hosts.stop), directory / "none.json")
+        return first | {"checked": []}
+
+    cohorts = Cohorts(parts.options.hosts, given.vanishing, task, lambda: read_books(parts.cluster, layout))
+    with ExitStack() as stack:
+        stack.callback(cohorts.close)
+        cohorts.begin()
+        yield cohorts
+
+
+def _run(
+    given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, cohorts: Cohorts
+) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    watched = local_probe.Watched(parts.cluster, read_layout(parts.cluster))
+    parts.start()
+    parts.reader.send({"do": "begin"})
+    began = time.monotonic()
+    rows: list[dict[str, float]] = []
+    next_row, next_cohort = given.every, given.seconds / given.cohorts
+    while (now := time.monotonic() - began) < given.seconds:
+        if now >= next_cohort:
+            cohorts.end()
+            cohorts.begin()
+            next_cohort += given.seconds / given.cohorts
+        if now >= next_row:
+            rows.append(series.row(now, parts.roles | {"probe": [probe.pid]}, parts.cluster))
+            watched.look()
+            next_row += given.every * (1 + (now - next_row) // given.every)  # rows that were missed stay out
+        parts.run(max(0.0, min(next_row, next_cohort, given.seconds) - (time.monotonic() - began)))
+        cohorts.check()
+        probe.check()
+    ran = time.monotonic() - began
+    return _finish(given, parts, load, probe, cohorts, watched, rows, ran), rows
+
+
+def _finish(
+    given: argparse.Namespace,
+    parts: Pipeline,
+    load: Child,
+    probe: Child,
+    cohorts: Cohorts,
+    watched: local_probe.Watched,
+    rows: list[dict[str, float]],
+    ran: float,
+) -> dict[str, Any]:
+    """End everything in order, look at what is left, and judge."""
+    layout = read_layout(parts.cluster)
+    due, left = left_over(parts.cluster, layout, cohorts.gone, given.expire)
+    parts.reader.send({"do": "end"})
+    freshness = parts.reader.receive(30.0)
+    cohorts.end()
+    reports = parts.finish()
+    load.send({"do": "stop"})
+    replaced = load.receive(30.0)
+    probe.stop()
+    time.sleep(1.0)  # the filter takes what the probe sent last
+    accounts = read_books(parts.cluster, layout)
+    steady = of_hosts(accounts, range(parts.options.hosts))
+    own = [account for account in accounts if account.host == host_id(local_probe.HOST)]
+    made = sum(report["counts"]["samples"] for report in reports)
+    vanished = sum(gone.made for gone in cohorts.gone)
+    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
+    blocks = {block.host_id: block for block in SnapshotReader(parts.cluster).latest().blocks}
+    checked = choose_hosts(parts.options.workload, parts.options.check)
+    verdict = verify(blocks, parts.options.workload, logs, checked, parts.options.tau)
+    figures = {
+        "seconds": round(ran, 1),
+        "samples_per_second": round((made + vanished) / ran),
+        "samples_made": made + vanished,
+        "samples_lost": sum(account.lost for account in steady) + sum(gone.lost for gone in cohorts.gone),
+        "samples_unaccounted": made
+        - sum(account.before + account.applied + account.lost for account in steady)
+        + sum(gone.unaccounted for gone in cohorts.gone),
+        "probe_samples_made": sum(account.made for account in own),
+        "probe_samples_lost": sum(account.lost for account in own),
+        "hosts_vanished": sum(len(gone.hosts) for gone in cohorts.gone),
+        "hosts_expired": due,
+        "keys_left_over": len(left),
+        "names_left_over": forgotten_names(
+            parts.cluster, layout, [block for host, block in blocks.items() if host != host_id(local_probe.HOST)]
+        ),
+        "processes_replaced": replaced["replaced"],
+        "processes_replaced_with_same_pid": replaced["same_pid"],
+        "pids_seen_with_new_identity": watched.reused,
+        "processes_in_table": watched.rows,
+        "mismatches": verdict.mismatches,
+        "checked_samples": verdict.samples,
+        **freshness,
+    }
+    times = series.column(rows, "seconds") if rows else []
+    memory = flatness.verdicts(times, {name: series.column(rows, name) for name in _JUDGED if rows}, given.seconds)
+    failures = _failures(given, figures, memory, left, [report["drained"] for report in reports])
+    return {
+        "passed": not failures,
+        "failures": failures,
+        **figures,
+        "expire_seconds": given.expire,
+        "settling_seconds": flatness.settling(given.seconds),
+        "memory": memory,
+        "examples": [*left[:10], *verdict.examples[:5]],
+        "machine": machine.describe(shard_counts.redis_version(parts.cluster)),
+    }
+
+
+def _failures(
+    given: argparse.Namespace,
+    figures: dict[str, Any],
+    memory: dict[str, dict[str, float | bool]],
+    left: list[str],
+    drained: list[bool],
+) -> list[str]:
+    """Why the run does not count; empty when it does."""
+    found = [
+        f"{name} is not flat: {row['early_bytes']:,.0f} to {row['late_bytes']:,.0f} bytes, "
+        f"{row['growth']:+.1%} by medians, {row['fitted_growth']:+.1%} by the fitted line"
+        for name, row in memory.items()
+        if not row["flat"]
+    ]
+    found += [f"{name} has too few rows to be judged" for name in _JUDGED if name not in memory]
+    if left:
+        found.append(f"{len(left)} keys of vanished hosts are left over: {', '.join(left[:3])}")
+    if not all(drained):
+        found.append("not everything was smoothed at the end")
+    for name in ("samples_lost", "samples_unaccounted", "probe_samples_lost", "names_left_over", "mismatches"):
+        if figures[name]:
+            found.append(f"{name} is {figures[name]} and should be 0")
+    if not figures["probe_samples_made"] or figures["processes_in_table"] < given.processes:
+        found.append(f"the real probe was not seen with its {given.processes} processes")
+    if (
+        figures["processes_replaced_with_same_pid"] > _ENOUGH * given.processes
+        and not figures["pids_seen_with_new_identity"]
+    ):
+        found.append("no reused pid was seen with a new identity")
+    return found
+
+
+def text(document: dict[str, Any]) -> str:
+    """The document for people."""
+    lines = [document["command"]]
+    hidden = ("memory", "machine", "failures", "examples", "command", "commit", "date", "executable")
+    lines += [f"{name:34} {value}" for name, value in document.items() if name not in hidden]
+    lines += [
+        f"{name:20} {row['early_bytes']:>14,.0f} -> {row['late_bytes']:>14,.0f} bytes  medians {row['growth']:+.2%}  "
+        f"fitted {row['fitted_growth']:+.2%} ({row['slope_per_hour']:+.2%} per hour)"
+        for name, row in document["memory"].items()
+    ]
+    return "\n".join([*lines, *(f"FAILED: {failure}" for failure in document["failures"])])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""Emulated hosts that vanish: one generator process after another, each with hosts of its own.
+
+While one cohort is there, all others are not: the number of hosts stays the same, and every
+cohort that has gone must disappear from the shards, key by key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.model.identity import host_id
+from acquisition.snapshot.books import Account
+from acquisition.wire import keys
+from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS
+from experiments.emulation.workload import host_name
+from experiments.harness.control import Child, python
+
+#: Records and status expire by the shards' clocks, the rest when the filter looks, every ten seconds.
+_LATENESS = 15.0
+
+
+class Gone(NamedTuple):
+    """A cohort that has ended: its hosts, its own count of samples, when (monotonic), its accounts then."""
+
+    hosts: range
+    made: int
+    drained: bool
+    at: float
+    lost: int
+    unaccounted: int  #: made by the generator and neither applied nor lost when everything was drained
+
+
+class Cohorts:
+    """Runs the cohorts in turn; ``task`` makes a generator's first order for a range of hosts."""
+
+    def __init__(
+        self, first_host: int, size: int, task: Callable[[range], dict[str, Any]], books: Callable[[], list[Account]]
+    ) -> None:
+        self._hosts = range(first_host, first_host + size)
+        self._task = task
+        self._books = books
+        self._child: Child | None = None
+        self.gone: list[Gone] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of the cohort that is there."""
+        return [self._child.pid] if self._child else []
+
+    def begin(self, seconds: float = 60.0) -> None:
+        """Start the next cohort; returns when it samples. Raises ChildFailed."""
+        self._child = Child("generator of hosts that vanish", python("experiments.emulation.generator"))
+        self._child.send(self._task(self._hosts))
+        self._child.receive(seconds)
+        self._child.send({"do": "start"})
+
+    def end(self, seconds: float = 60.0) -> None:
+        """Stop the cohort that is there once all that it made is smoothed, and do its books."""
+        if self._child is None:
+            return
+        self._child.send({"do": "stop"})
+        report = self._child.receive(seconds)
+        accounts = of_hosts(self._books(), self._hosts)
+        made = report["counts"]["samples"]
+        accounted = sum(account.before + account.applied + account.lost for account in accounts)
+        lost = sum(account.lost for account in accounts)
+        self.gone.append(Gone(self._hosts, made, report["drained"], time.monotonic(), lost, made - accounted))
+        self.close()
+        self._hosts = range(self._hosts.stop, self._hosts.stop + len(self._hosts))
+
+    def check(self) -> None:
+        """Raises ChildFailed when the cohort's process has ended."""
+        if self._child:
+            self._child.check()
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._child:
+            self._child.stop()
+            self._child = None
+
+
+def of_hosts(accounts: list[Account], hosts: range) -> list[Account]:
+    """The accounts of some emulated hosts."""
+    numbers = {host_id(host_name(index)) for index in hosts}
+    return [account for account in accounts if account.host in numbers]
+
+
+def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float) -> tuple[int, list[str]]:
+    """How many keys and fields of vanished hosts should have expired by now, and those that have not."""
+    due, found = 0, []
+    names = _all_keys(cluster)
+    for cohort in gone:
+        age = time.monotonic() - cohort.at - _LATENESS
+        for index in cohort.hosts:
+            number = host_id(host_name(index))
+            tag = layout.tag_of(number)
+            text = f"{number:016x}"
+            if age > expire:
+                due += 1
+                found += [key for key in names if text in key and not key.startswith("status:")]
+                members = cluster.call(keys.applied(tag), "HKEYS", keys.applied(tag))
+                found += [f"{keys.applied(tag)} {member.decode()}" for member in members if text.encode() in member]
+            if age > STATUS_SECONDS and keys.status(tag, number) in names:
+                found.append(keys.status(tag, number))
+    return due, sorted(found)
+
+
+def count_keys(cluster: Cluster) -> int:
+    """Keys of all shards (DBSIZE)."""
+    total = 0
+    for address in cluster.masters():
+        connection = cluster.connect(address)
+        try:
+            total += int(connection.call("DBSIZE"))
+        finally:
+            connection.close()
+    return total
+
+
+def _all_keys(cluster: Cluster) -> frozenset[str]:
+    found: set[str] = set()
+    for address in cluster.masters():
+        connection = cluster.connect(address)
+        try:
+            cursor = b"0"
+            while True:
+                cursor, names = connection.call("SCAN", cursor, "COUNT", 1000)
+                found.update(name.decode("utf-8", "replace") for name in names)
+                if cursor == b"0":
+                    break
+        finally:
+            connection.close()
+    return frozenset(found)

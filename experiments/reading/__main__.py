@@ -1,0 +1,165 @@
+"""``python -m experiments.reading``: how long a scheduler waits for a whole snapshot, or for the list of hot hosts."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import ShardpulseError, UnavailableError
+from acquisition.snapshot import SnapshotReader
+from experiments.emulation.host_figures import SET_ID
+from experiments.harness import outcome, pipeline, usage
+from experiments.harness.control import Child, python
+from experiments.harness.options import Options
+from experiments.reading.client import HOT_LIST, QUESTIONS, SNAPSHOT
+
+_WARM_UP = 45.0  #: the windows of the rules must be full
+_ANSWER_SECONDS = 30.0
+_DRAIN_SECONDS = 60
+_LEAN_FROM = 1000  #: hosts, from which on the emulated ones are lean
+_MOST_P99 = {SNAPSHOT: 5.0, HOT_LIST: 100.0}  #: milliseconds, at 100 and at 10,000 hosts
+_HOT_EVERY = 20
+
+_DESCRIPTION = """\
+Time the readings of one Python client, a process of its own, while the whole pipeline runs: emulated
+hosts with their VMs at 1 Hz and the figures of the hosts themselves, real shards, the real filter.
+`snapshot` is everything, coherent and decoded; `hot` the list of hot hosts, one in twenty. With --still
+the data center stands still after it has been filled, and the client's clock with it: what the reading costs
+where the client does not share two cores with the whole pipeline and its emulated hosts."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.reading --question snapshot --hosts 100
+  python -m experiments.reading --question hot --hosts 10000 --rate 0.2 --still
+  python -m experiments.reading --question hot --hosts 10000 --rate 0.2 --json --save reading-hot
+      a million VMs, sampled every five seconds; their hosts every second
+
+exit codes: 0 the target is met (p99 of a snapshot of 100 hosts: 5 ms, of a hot list of 10,000: 100 ms), 1 it is not,
+2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
+
+
+def main(argv: list[str]) -> int:
+    """Measure, print, and say whether the target is met."""
+    given = _parse(argv)
+    try:
+        figures = [measure(given) for _ in range(given.repeats)]
+    except ShardpulseError as error:
+        print(f"reading: {error}", file=sys.stderr)
+        return error.exit_code
+    median = sorted(figures, key=lambda each: each["milliseconds"]["p99"])[len(figures) // 2]
+    failures = _failures(given, median)
+    document = outcome.document("reading", argv, failures, {"median": median, "runs": figures})
+    return outcome.conclude(document, given, _format)
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    options = Options(
+        hosts=given.hosts,
+        entities=given.entities,
+        metrics=given.metrics,
+        rate=given.rate,
+        lean=given.hosts >= _LEAN_FROM,
+        retention_seconds=1.0,
+        position_interval=10.0,
+        watched=1,
+    )
+    with tempfile.TemporaryDirectory(prefix="shardpulse-reading-") as name, contextlib.ExitStack() as stack:
+        parts = stack.enter_context(pipeline.running(options, Path(name)))
+        addresses = [str(address) for address in parts.shards.addresses]
+        hosts, client = (
+            Child(role, python(f"experiments.{module}"))
+            for role, module in (("host figures", "host_figures"), ("client", "reading_client"))
+        )
+        stack.callback(hosts.stop)
+        stack.callback(client.stop)
+        hot = max(1, given.hosts // _HOT_EVERY)
+        hosts.send({"shards": addresses, "hosts": given.hosts, "hot": hot, "seed": options.seed})
+        hosts.receive(_ANSWER_SECONDS)
+        parts.start()
+        parts.run(given.warm_up)
+        client.send({"shards": addresses, "question": given.question, "seed": options.seed})
+        client.receive(_ANSWER_SECONDS)
+        return _readings(parts, hosts, client, given)
+
+
+def _readings(parts: pipeline.Pipeline, hosts: Child, client: Child, given: argparse.Namespace) -> dict[str, Any]:
+    order: dict[str, Any] = {"do": "read", "seconds": given.seconds, "pause": given.pause}
+    if given.still:
+        hosts.send({"do": "stop"})
+        hosts.receive(_ANSWER_SECONDS)
+        parts.finish()
+        order["now"] = _newest_tick(parts) + 1.6
+    roles = {**parts.roles, "client": [client.pid], "host figures": [hosts.pid]}
+    client.send({**order, "seconds": 2.0})  # connections and names
+    client.receive(_ANSWER_SECONDS)
+    before, began = usage.read(roles), parts.mark() if not given.still else None
+    client.send(order)
+    found = client.receive(given.seconds + _ANSWER_SECONDS)
+    cores = usage.cores(before, usage.read(roles))
+    if began is not None:
+        after = parts.mark()
+        smoothed = (after.shards.applied - began.shards.applied) / (after.usage.at - began.usage.at)
+        found["samples_smoothed_per_second"] = round(smoothed)
+    if given.question == HOT_LIST and given.still:
+        client.send({"do": "compare", "now": order["now"]})
+        found |= client.receive(_ANSWER_SECONDS)
+    return {**found, "cores": {role: round(value, 3) for role, value in cores.items()}}
+
+
+def _newest_tick(parts: pipeline.Pipeline) -> int:
+    """The newest tick of the hosts' own figures that is in the shards."""
+    reader = SnapshotReader(parts.cluster)
+    for _ in range(_DRAIN_SECONDS):
+        time.sleep(1.0)
+        found = {block.tick for block in reader.latest(lambda _, number: number == SET_ID).blocks}
+        if len(found) == 1:
+            return found.pop()
+    raise UnavailableError(f"the filter has not smoothed all hosts {_DRAIN_SECONDS} s after they stopped")
+
+
+def _failures(given: argparse.Namespace, median: dict[str, Any]) -> list[str]:
+    failures = []
+    most = _MOST_P99[given.question]
+    if median["milliseconds"]["p99"] > most:
+        failures.append(f"p99 {median['milliseconds']['p99']} ms, at most {most:g} are asked for")
+    if not median.get("equal", True):
+        failures.append("the hot list is not what judging every host says")
+    return failures
+
+
+def _format(document: dict[str, Any]) -> str:
+    rows = [document["command"]]
+    for run in document["runs"]:
+        told = ", ".join(f"{key} {run[key]}" for key in run if isinstance(run[key], int))
+        wall, cpu = run["milliseconds"], run["cpu_milliseconds"]
+        cores = ", ".join(f"{role} {value:.2f}" for role, value in run["cores"].items())
+        rows.append(
+            f"  p50 {wall['p50']} ms   p99 {wall['p99']} ms   CPU p50 {cpu['p50']} ms   {told}   cores: {cores}"
+        )
+    rows += [f"FAILED: {failure}" for failure in document["failures"]]
+    return "\n".join(rows)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    made = outcome.parser("reading", _DESCRIPTION, _EXAMPLES)
+    made.add_argument("--question", choices=QUESTIONS, default=SNAPSHOT, help="what is asked (default snapshot)")
+    made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
+    made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
+    made.add_argument("--metrics", type=int, default=15, metavar="N", help="metrics of each row (default 15)")
+    made.add_argument("--rate", type=float, default=1.0, metavar="HZ", help="frames of a host's VMs (default 1)")
+    made.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of readings (default 60)")
+    made.add_argument("--pause", type=float, default=0.1, metavar="S", help="between two on average (default 0.1)")
+    made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first (default 45)")
+    made.add_argument("--repeats", type=int, default=1, metavar="N", help="runs; the median counts (default 1)")
+    made.add_argument("--still", action="store_true", help="after the data center has come to a standstill")
+    return made.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""``python -m experiments.scale``: the table of figures, row by row, made of runs of ``experiments.ingest``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from acquisition.errors import ShardpulseError, UsageError
+from experiments.harness import machine, outcome
+from experiments.scale import cost, frames, limit, million, sharding
+from experiments.scale.plot import draw
+from experiments.scale.runs import Plan, Row, Target
+
+#: name -> what measures it; the long ones last
+ROWS: dict[str, Callable[[Plan], Row]] = {
+    "cost": cost.row,
+    "shards": sharding.row,
+    "small": frames.small,
+    "filter": frames.filter_core,
+    "limit": limit.row,
+    "million": million.one,
+    "million-whole": million.one_whole,
+    "two-million": million.two,
+    "two-million-dense": million.two_dense,
+}
+
+_DESCRIPTION = """\
+Measure how the pipeline scales, each row as medians of repeated runs of experiments.ingest on fresh shards:
+  cost          CPU per million samples from 10^4 to 3 x 10^7 samples/s, by role (also as a plot)
+  shards        samples/s of two shards to those of one where shards are the bottleneck, by their CPU time
+  small         frames/s of host-only probes, 1 x 15, in the closed loop
+  filter        frames/s of 100 x 15 per core of the filter, by its CPU time
+  limit         CPU of a shard per frame, end to end, to that of a bare XADD of the same size
+  million       10,000 hosts x 101 x 15 at 1 Hz: 15.15 million samples/s
+  million-whole the same with the product's writer and outbox in every emulated host
+  two-million   20,000 hosts: 30.3 million samples/s
+  two-million-dense   10,000 hosts x 202 x 15: the same
+Every run verifies itself as experiments.ingest does: nothing lost, nothing twice, values as the scalar
+model has them."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.scale --json --save scale               everything: about half an hour on a quiet machine
+  python -m experiments.scale --rows limit,filter --repeats 5
+  python -m experiments.scale --quick                            a few small runs that show that it works
+
+exit codes: 0 all targets met and all runs valid, 1 not so (--quick: 1 only when a run failed),
+2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
+
+
+def main(argv: list[str]) -> int:
+    """Measure, print, save; 0 when the targets are met."""
+    try:
+        given, names, plan = parse(argv)
+        rows = {name: ROWS[name](plan) for name in names}
+    except ShardpulseError as error:
+        print(f"scale: {error}", file=sys.stderr)
+        return error.exit_code
+    document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
+    if given.save and "cost" in rows:
+        draw(rows["cost"].figures, outcome.RESULTS / f"{given.save}-cost.png")
+    return outcome.conclude(document, given, text)
+
+
+def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Plan]:
+    """The options, the rows in their order, and the plan. Raises UsageError."""
+    parser = outcome.parser("scale", _DESCRIPTION, _EXAMPLES, "NAME.json and NAME-cost.png")
+    add = parser.add_argument
+    add("--rows", default=",".join(ROWS), metavar="NAME,...", help="which rows (default: all)")
+    add("--seconds", type=float, metavar="S", help="window of every run (default: 15, of the million rows 300)")
+    add("--repeats", type=int, default=3, metavar="N", help="runs per point; medians count (default 3)")
+    add("--quick", action="store_true", help="small loads, 3 s, once: figures without meaning")
+    given = parser.parse_args(argv)
+    names = [name for name in given.rows.split(",") if name]
+    unknown = [name for name in names if name not in ROWS]
+    if unknown or not names:
+        raise UsageError(f"--rows {given.rows!r}: there are {', '.join(ROWS)}")
+    if given.repeats < 1 or (given.seconds is not None and given.seconds <= 0):
+        raise UsageError("--repeats and --seconds must be positive")
+    if given.quick:
+        seconds = given.seconds or 3.0
+        return given, names, Plan(seconds, seconds, 1, True)
+    return given, names, Plan(given.seconds or 15.0, given.seconds or 300.0, given.repeats, False)
+
+
+def summary(rows: dict[str, Row], plan: Plan) -> dict[str, Any]:
+    """The document: targets of all rows, whether they are met, and every row's figures."""
+    targets = [target for row in rows.values() for target in row.targets]
+    failures = [failure for row in rows.values() for failure in row.failures]
+    missed = [] if plan.quick else [_missed(target) for target in targets if not target.met()]
+    return {
+        "passed": not failures and not missed,
+        "seconds": plan.seconds,
+        "repeats": plan.repeats,
+        "quick": plan.quick,
+        "targets": [target._asdict() | {"met": target.met()} for target in targets],
+        "failures": failures,
+        "missed": missed,
+        "rows": {name: row.figures for name, row in rows.items()},
+        "machine": machine.describe(),
+    }
+
+
+def _missed(target: Target) -> str:
+    return f"{target.what}: {target.measured:g} is not {'at least' if target.at_least else 'at most'} {target.bound:g}"
+
+
+def text(document: dict[str, Any]) -> str:
+    """The document for people."""
+    lines = [document["command"], f"commit {document['commit'] or 'unknown'}, {document['date']}", ""]
+    for target in document["targets"]:
+        sign = ">=" if target["at_least"] else "<="
+        verdict = "" if document["quick"] else "met" if target["met"] else "NOT MET"
+        lines.append(f"{target['what']:66} {target['measured']:>12,.6g}  {sign} {target['bound']:,g}  {verdict}")
+    for point in document["rows"].get("cost", {}).get("points", []):
+        shown = ", ".join(f"{role} {seconds:.4f}" for role, seconds in point["cpu_seconds_per_million"].items())
+        lines.append(f"  {point['samples_per_second']:>12,} samples/s: CPU seconds per million samples: {shown}")
+    if "shards" in document["rows"]:
+        lines.append(f"  closed loop, two shards to one: {document['rows']['shards']['closed_loop_ratio']}")
+    return "\n".join([*lines, *(f"FAILED: {failure}" for failure in document["failures"])])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

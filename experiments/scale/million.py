@@ -1,0 +1,77 @@
+"""Rows of a million and two million VMs: 10,000 and 20,000 hosts x (1 + 100) entities x 15 metrics at 1 Hz."""
+
+from __future__ import annotations
+
+from experiments.harness.options import Options
+from experiments.scale.runs import RETENTION, Plan, Row, Target, cost, measure
+
+_FIGURES = (
+    "seconds", "samples_offered_per_second", "samples_smoothed_per_second", "backlog_samples", "samples_made",
+    "samples_lost", "missed_ticks", "freshness_ms", "cpu_cores", "memory_bytes", "snapshot_seconds",
+)  # fmt: skip
+_MOST_CORES = 1.0
+_WARM_UP = 20.0
+#: With so many probes each asks for its positions less often than by default, and the freshness reader looks rarely.
+_POSITION_SECONDS, _POLL_MS, _WATCHED = 10.0, 10.0, 16
+_MOST_MS, _STRETCH_MS = 250.0, 1000.0
+
+
+def one(plan: Plan) -> Row:
+    """15.15 million samples/s, 10,000 connections; lean hosts leave the two cores to the pipeline."""
+    return _row("a million VMs", 100 if plan.quick else 10_000, plan, _MOST_MS, _MOST_CORES)
+
+
+def one_whole(plan: Plan) -> Row:
+    """The same with the product's writer and outbox in every emulated host."""
+    hosts = 100 if plan.quick else 10_000
+    return _row("a million VMs, whole writers", hosts, plan, _MOST_MS, _MOST_CORES, lean=False)
+
+
+def two(plan: Plan) -> Row:
+    """30.3 million samples/s, 20,000 connections."""
+    return _row("two million VMs", 200 if plan.quick else 20_000, plan, _STRETCH_MS, None)
+
+
+def two_dense(plan: Plan) -> Row:
+    """30.3 million samples/s as well, of hosts with twice as many VMs: 10,000 connections.
+
+    Two filter workers, so that one computes while the other waits for a shard to take a commit.
+    """
+    hosts = 100 if plan.quick else 10_000
+    return _row("two million VMs, 201 a host", hosts, plan, _STRETCH_MS, None, entities=202, filters=2)
+
+
+def _row(
+    label: str,
+    hosts: int,
+    plan: Plan,
+    milliseconds: float,
+    cores: float | None,
+    lean: bool = True,
+    entities: int = 101,
+    filters: int = 1,
+) -> Row:
+    options = Options(
+        hosts=hosts,
+        entities=entities,
+        metrics=15,
+        seconds=plan.long_seconds,
+        warmup=1.0 if plan.quick else _WARM_UP,
+        retention_seconds=RETENTION,
+        drain_seconds=120.0,
+        position_interval=_POSITION_SECONDS,
+        poll_ms=_POLL_MS,
+        watched=_WATCHED,
+        lean=lean,
+        filters=filters,
+    )
+    figures, failures = measure(label, options, 1)
+    used = figures["cpu_cores"]["shards"] + figures["cpu_cores"]["filter"]
+    targets = [
+        Target(f"{label}: samples lost", figures["samples_lost"], 0.0, False),
+        Target(f"{label}: freshness p99, ms", figures["freshness_ms"]["p99"] or 0.0, milliseconds, False),
+    ]
+    if cores is not None:
+        targets.append(Target(f"{label}: cores of shards and filters", round(used, 3), cores, False))
+    found = {name: figures[name] for name in _FIGURES} | {"cpu_seconds_per_million": cost(figures)}
+    return Row(targets, found, failures)

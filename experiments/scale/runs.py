@@ -1,0 +1,77 @@
+"""Repeated runs of the ingest benchmark with their medians, and the figures that more than one row needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from experiments import ingest
+from experiments.harness.options import Options
+from experiments.harness.quantiles import medians
+
+PIPELINE = ("generator", "shards", "filter")  #: the roles that carry samples; the freshness reader only measures
+
+#: Raw frames are kept so long, and a run is warm when that time is over: before, a shard's memory grows with every
+#: frame, and the kernel's clearing of fresh pages is a third of the shard's CPU time.
+RETENTION = 1.0
+WARM_UP = 5.0
+
+_MOST_TOLD = 3  #: of a run's failures; ingest tells all
+
+
+class Plan(NamedTuple):
+    """How much is measured: seconds of a window, repeats, and whether only a small part is (``quick``)."""
+
+    seconds: float
+    long_seconds: float
+    repeats: int
+    quick: bool
+
+
+class Target(NamedTuple):
+    """One line of the table: ``met`` is None for a quick run, whose figures say nothing."""
+
+    what: str
+    measured: float
+    bound: float
+    at_least: bool
+
+    def met(self) -> bool:
+        """Whether the measured figure keeps the bound."""
+        return self.measured >= self.bound if self.at_least else self.measured <= self.bound
+
+
+class Row(NamedTuple):
+    """What a row of the table found: its targets, its figures, and why a run in it does not count."""
+
+    targets: list[Target]
+    figures: dict[str, Any]
+    failures: list[str]
+
+
+def measure(label: str, options: Options, repeats: int) -> tuple[dict[str, Any], list[str]]:
+    """Medians of the figures of ``repeats`` runs, and the failures of all."""
+    runs = []
+    for number in range(repeats):
+        runs.append(ingest.measure(options))
+        tell(label, number, runs[-1])
+    failures = [f"{label}: {failure}" for run in runs for failure in run["failures"][:_MOST_TOLD]]
+    return medians([run["figures"] for run in runs]), failures
+
+
+def tell(label: str, number: int, run: dict[str, Any]) -> None:
+    """Progress for people, on stderr."""
+    figures = run["figures"]
+    cost = sum(figures["cpu_seconds_per_million_samples"][role] for role in PIPELINE)
+    print(
+        f"{label}, run {number + 1}: {figures['samples_smoothed_per_second']:,} samples/s, {cost:.4f} CPU s per million"
+        + (f", FAILED: {run['failures'][0]}" if run["failures"] else ""),
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def cost(figures: dict[str, Any]) -> dict[str, float]:
+    """CPU seconds per million samples by role, and of all that carry samples."""
+    found: dict[str, float] = {role: figures["cpu_seconds_per_million_samples"][role] for role in PIPELINE}
+    return found | {"all": round(sum(found.values()), 5)}
