@@ -11,7 +11,7 @@ Frames of the other kinds have zero entities and metrics. A table frame (KIND_TA
 (``acquisition.wire.table``). A void frame (KIND_VOID) stands in the place of one that was given up: its
 payload says why, in ASCII, and its ``made`` includes the samples of that one, which are lost. An end
 frame (KIND_END) says that the probe stopped in order. The CRC-32 covers everything after itself. Readers accept
-VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/test_frame.py``
+VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/wire/test_frame.py``
 holds golden bytes and a round-trip property.
 """
 

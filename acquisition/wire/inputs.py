@@ -14,7 +14,7 @@ Layout (``inputs:{tag}:HOST:SET:SLOT``), little-endian, for C columns and E enti
     names       C names, each ended by a newline
 
 Version 1 knew no plateau; where version 2 says its length, version 1 has zeros, so that both are read alike.
-``tests/acquisition/test_inputs_wire.py`` holds golden bytes and round trips.
+``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
    A frame of 100 entities x 15 metrics and its state are 24 kB that no cache holds when there are ten thousand
    hosts. The arrays of numpy are read and written some twenty times in a step, this loop reads and
    writes each once (docs/decisions/0018). filters.kernels.numpy_step stays the definition: the same
-   operations on float32 in the same order, tested equal (tests/filters/test_native.py). */
+   operations on float32 in the same order, tested equal (tests/filters/kernels/test_native.py). */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from writer_bench import Pipeline
 
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
+from tests.support.writer_bench import Pipeline
 
 MakePipeline = Callable[..., Pipeline]
 

@@ -25,8 +25,8 @@ from acquisition.link.resp import Address
 from acquisition.model.identity import host_id
 from acquisition.shards import machine
 from acquisition.wire import keys
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DEMO = str(ROOT / "deploy" / "demo")
 SCRIPT = str(ROOT / "deploy" / "demo.py")
 PATIENCE = 40.0

@@ -10,7 +10,6 @@ import pytest
 from demo_history import History
 from demo_view import HOST_METRICS, Books, ShardLine, busiest_processes, plain_lines, render
 from rich.console import Console, RenderableType
-from scene import Scene, entities, record
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
@@ -21,6 +20,7 @@ from acquisition.snapshot.rows import Row
 from acquisition.wire.position import Position
 from filters.text.quantities import exact, printable, quantity, seconds
 from filters.text.sparkline import bars
+from tests.support.scene import Scene, entities, record
 
 NOW = 1_000_000.75
 TICK = 999_999

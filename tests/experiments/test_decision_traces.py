@@ -2,7 +2,6 @@
 
 import os
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from experiments.decisions.recorder import digest, record
 from experiments.decisions.recording import Recording
 from experiments.decisions.synthetic import Size
 from experiments.decisions.truth import overloads
+from tests.support import FIXTURES
 
-FIXTURE = Path(__file__).resolve().parents[1] / "fixtures" / "planetlab" / "20110303"
+FIXTURE = FIXTURES / "planetlab" / "20110303"
 SIZE = Size(6, 4, 1500)
 
 

@@ -1,7 +1,6 @@
 """A short run of everything: the pipeline of the experiment works from load to report."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,9 @@ from experiments.decisions.recording import Recording
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.truth import judge
 from experiments.decisions.watch import RAW, named
+from tests.support import FIXTURES
 
-FIXTURE = Path(__file__).resolve().parents[1] / "fixtures" / "planetlab" / "20110303"
+FIXTURE = FIXTURES / "planetlab" / "20110303"
 
 
 @pytest.fixture

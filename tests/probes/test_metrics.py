@@ -1,10 +1,10 @@
 import math
-from pathlib import Path
 
 from probes import metrics
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, RESOURCE_SETS, VMS, VMSTAT_METRICS, WITHIN_MEMORY
+from tests.support import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = ROOT / "docs" / "metrics.md"
 _FLOAT32_MAX = 3.4e38
 
 

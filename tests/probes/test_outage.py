@@ -24,8 +24,8 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 INTERVAL = 0.1
 HOST = "outage"
 NUMBER = host_id(HOST)

@@ -33,8 +33,8 @@ from probes.module import Module
 from probes.reading import Reading
 from probes.sources.procfs_host import HostSource
 from probes.sources.tool_child import find_tool
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 PATIENT = 20.0
 COMMAND = [sys.executable, "-m", "probes.probe_command"]
 

@@ -17,8 +17,9 @@ from probes.host_facts import HostFacts
 from probes.metrics import VMS
 from probes.qemu import Guest, parse, taps
 from probes.sources.procfs_vms import VmSource
+from tests.support import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "proc"
+CAPTURES = FIXTURES / "proc"
 UUID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
@@ -71,7 +72,7 @@ def test_no_command_line_is_too_odd(words: list[str]) -> None:
 def guest_proc(tmp_path: Path) -> Path:
     """/proc with one qemu process that holds the tap vnet7."""
     proc = tmp_path / "proc"
-    shutil.copytree(FIXTURES / "before", proc)
+    shutil.copytree(CAPTURES / "before", proc)
     base = proc / "4711"
     stat = base / "stat"
     stat.write_text(stat.read_text().replace("a (b) c", "qemu-system-x86"))
@@ -96,7 +97,7 @@ def test_a_guest_sees_its_tap_from_the_other_side(tmp_path: Path) -> None:
     facts = HostFacts("host-a", str(proc))
     source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
     source.sample(1000.0, 10.0)
-    (proc / "net" / "dev").write_bytes((FIXTURES / "after" / "net" / "dev").read_bytes())
+    (proc / "net" / "dev").write_bytes((CAPTURES / "after" / "net" / "dev").read_bytes())
     reading = source.sample(1002.0, 12.0)
     [entity] = reading.entities
     assert (entity.kind, entity.stable, entity.name) == ("vm", UUID, "web")
@@ -124,7 +125,7 @@ def test_a_guest_without_a_tap_has_no_traffic(tmp_path: Path) -> None:
 
 
 def test_no_guests_no_rows(tmp_path: Path) -> None:
-    facts = HostFacts("host-a", str(shutil.copytree(FIXTURES / "before", tmp_path / "proc")))
+    facts = HostFacts("host-a", str(shutil.copytree(CAPTURES / "before", tmp_path / "proc")))
     source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
     assert source.sample(1.0, 1.0).entities == []
     source.close()

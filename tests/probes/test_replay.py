@@ -11,8 +11,8 @@ from acquisition.errors import EXIT_DATA, NoInputError
 from probes import replay_command
 from probes.replay import lines_of
 from probes.sources.tool_output import MAX_LINE
+from tests.support import FIXTURES
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 KEYS = ["line", "time", "entity", "metrics", "invalid"]
 
 

@@ -4,7 +4,6 @@ import math
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from probes import replay_command
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+from tests.support import FIXTURES
 
 
 def push(shards: Shards, tool: str, path: str, *options: str) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from exposition_blocks import block, host_entity, process, snapshot
 from test_exposition_inputs import table
 from test_exposition_pipeline import account, health
 
@@ -15,8 +13,9 @@ from acquisition.status.shards import ShardHealth
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown
 from filters.exposition.inputs import FIGURES
+from tests.support import ROOT
+from tests.support.exposition_blocks import block, host_entity, process, snapshot
 
-ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/prometheus.md").read_text()
 
 

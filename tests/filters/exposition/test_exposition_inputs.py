@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from exposition_blocks import block, host_entity, process, snapshot
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model import codes
@@ -16,6 +15,7 @@ from acquisition.wire import inputs as wire
 from filters.exposition import Options, render
 from filters.exposition.inputs import FIGURES
 from probes.metrics import HOST, PROCESSES
+from tests.support.exposition_blocks import block, host_entity, process, snapshot
 
 DERIVED = ("cpu_busy_ratio",)
 CPU = "shardpulse_processes_cpu"

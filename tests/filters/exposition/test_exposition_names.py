@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from exposition_blocks import block, host_entity, process, snapshot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics import parser as openmetrics
@@ -17,6 +16,7 @@ from filters.exposition.inputs import FIGURES as BY_PLANE
 from filters.exposition.inputs import LIMIT
 from filters.exposition.naming import FIGURES, OWN_WORDS, family_name, inputs_name, label_name
 from filters.exposition.syntax import encodable
+from tests.support.exposition_blocks import block, host_entity, process, snapshot
 
 _HOSTILE = [
     '"',

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from exposition_blocks import NOW, block, host_entity, process, snapshot
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model.identity import entity_id, host_id
@@ -18,6 +17,7 @@ from acquisition.status.shards import ShardHealth
 from acquisition.wire.table import Entity
 from filters.exposition import Options, render
 from probes.metrics import VMS
+from tests.support.exposition_blocks import NOW, block, host_entity, process, snapshot
 
 SET = resource_set_id("host")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scene
-from exposition_blocks import NOW, block, host_entity, process, snapshot
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
 
@@ -17,6 +15,8 @@ from acquisition.snapshot.names import Names
 from acquisition.wire.table import Table
 from filters.exposition import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from probes.metrics import HOST, PROCESSES, VMS
+from tests.support import scene
+from tests.support.exposition_blocks import NOW, block, host_entity, process, snapshot
 
 NAN = float("nan")
 CPU = "shardpulse_processes_cpu_ratio"

@@ -12,7 +12,8 @@ from typing import Any
 
 from grafana_foundation_sdk.cog import encoder, plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from prometheus_server import ROOT
+
+from tests.support import ROOT
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/shardpulse.json").read_text())
 #: Of annotations by Prometheus: Grafana reads them, its schema leaves them to the data source.

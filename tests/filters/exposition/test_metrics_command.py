@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
-from scene import Scene
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_USAGE
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
+from tests.support.scene import Scene
 
 Capture = pytest.CaptureFixture[str]
 

@@ -16,8 +16,6 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
-from exposition_blocks import block, host_entity, process, snapshot
-from prometheus_server import ROOT, Prometheus, answering, eventually, missing, prometheus, shardpulse, tool
 from test_exposition_inputs import table
 
 from acquisition.shards.launch import start_shards
@@ -25,6 +23,17 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import LATE
 from filters.exposition import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
+from tests.support import ROOT
+from tests.support.exposition_blocks import block, host_entity, process, snapshot
+from tests.support.prometheus_server import (
+    Prometheus,
+    answering,
+    eventually,
+    missing,
+    prometheus,
+    shardpulse,
+    tool,
+)
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"PROMETHEUS IS NOT TESTED HERE: {missing()}")
 

@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from page_scene import HOSTILE, Data
 
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from experiments.page_frames.chromium import Page, chromium
+from tests.support import ROOT
+from tests.support.page_scene import HOSTILE, Data
 
-from data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
-from serving import Serving  # isort: skip
+from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
+from tests.support.serving import Serving  # isort: skip
 
-PAGE = Path(__file__).resolve().parents[3] / "filters" / "page"
+PAGE = ROOT / "filters" / "page"
 LIVE = "document.body.dataset.connection === 'live'"
 OPTION = "document.getElementById('heat-focus').textContent"
 TEXT = "document.getElementById('{}').textContent"

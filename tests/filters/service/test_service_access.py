@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
-from serving import Serving
 
 from acquisition.config.serve import Serve
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
 from acquisition.shards.launch import Shards
 from filters.service.access import access, check, is_loopback
 from filters.service.problem import Problem
+from tests.support.serving import Serving
 
 TOKEN = "correct-horse-battery-staple"
 

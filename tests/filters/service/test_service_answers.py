@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from serving import HOSTS, SILENT, Events, Feeding, Serving
 
 from acquisition.link.cluster import write_layout
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.serving import HOSTS, SILENT, Events, Feeding, Serving
 
 PROBLEM = "application/problem+json"
 

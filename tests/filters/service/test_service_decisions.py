@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import Reply, Serving
-
-sys.path.append(str(Path(__file__).parents[1]))  # the helpers of the tests of the filter
-
-from data_center import Guest, Machine
 
 from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
@@ -22,6 +16,8 @@ from acquisition.shards.launch import Shards
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support.data_center import Guest, Machine
+from tests.support.serving import Reply, Serving
 
 TICKS = 45
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import PATIENCE, Events, Feeding, Serving
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
@@ -20,8 +19,10 @@ from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.runtime.garbage import TickSweeper
 from filters.service.edition import Edition, Newest
+from tests.support import ROOT
+from tests.support.serving import PATIENCE, Events, Feeding, Serving
 
-PROGRAM = Path(__file__).with_name("counting_garbage.py")
+PROGRAM = ROOT / "tests" / "support" / "counting_garbage.py"
 #: Of a count: the collector's own frame of mind, and the first use of a module.
 _A_FEW = 40
 
@@ -30,7 +31,7 @@ _A_FEW = 40
 def service(shards: Shards, tmp_path: Path) -> Iterator[Serving]:
     cluster = shards.connect()
     write_layout(cluster, DEFAULT_PARTITIONS)
-    root = str(Path(__file__).parents[3])
+    root = str(ROOT)
     with Feeding(cluster), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", root)
         with Serving(tmp_path, shards.addresses, program=(str(PROGRAM),)) as serving:

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scene import METRICS, Scene, record
-from serving import Serving
 
 from acquisition.config.loader import load
 from acquisition.link.cluster import Cluster, write_layout
@@ -29,6 +27,8 @@ from filters.service.edition import Edition, Newest
 from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.problem import Problem
+from tests.support.scene import METRICS, Scene, record
+from tests.support.serving import Serving
 
 PROBLEM = "application/problem+json"
 DECISIONS = """

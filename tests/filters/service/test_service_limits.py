@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scene import Scene
-from serving import HOSTS, PATIENCE, Events, Feeding, Serving
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.scene import Scene
+from tests.support.serving import HOSTS, PATIENCE, Events, Feeding, Serving
 
 LIMITS = """
 stale_seconds = 2.0

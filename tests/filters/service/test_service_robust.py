@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from urllib.parse import quote_from_bytes
 
 import pytest
-from scene import Scene
-from serving import Events, Serving
 from test_service_limits import eventually, resident
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.scene import Scene
+from tests.support.serving import Events, Serving
 
 HOSTS = 200
 IDLE = 3000

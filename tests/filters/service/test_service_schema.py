@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import Feeding, Serving
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.serving import Feeding, Serving
 
 #: More was run by hand: 30 examples, and the phase "stateful".
 EXAMPLES = os.environ.get("SHARDPULSE_SCHEMA_EXAMPLES", "4")

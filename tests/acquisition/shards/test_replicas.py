@@ -1,0 +1,85 @@
+"""Replicas of local shards: they take over before a dead master is started again, which then follows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from acquisition.config.settings import Shards as Settings
+from acquisition.errors import ConfigError
+from acquisition.shards import growth_command, local_growth
+from acquisition.shards import status as shard_status
+from acquisition.shards.launch import Shards
+from tests.support.growth_load import command, loaded
+
+StartCluster = Callable[..., Shards]
+QUICK = {"cluster-node-timeout": "1500"}
+
+
+def test_a_dead_master_comes_back_as_the_replica_of_its_replica(start_cluster: StartCluster) -> None:
+    count = 3  # they elect the new master; of fewer the replica is told to: see the test of the command
+    shards = start_cluster(count, replicas=1, directives=QUICK)
+    rows = shard_status.read(shards.shards)
+    assert [row.role for row in rows] == ["master"] * count + ["replica"] * count
+    assert [row.replica_of for row in rows[count:]] == [row.address for row in rows[:count]]
+    assert all(row.in_sync for row in rows[count:])
+    assert all(row.core != rows[count + i].core for i, row in enumerate(rows[:count]) if os.cpu_count() != 1)
+    with loaded(shards.addresses) as load:
+        hit = next(host for host in load.hosts if load.writers[host]._sender.address == shards.addresses[0])
+        before = load.position(hit)
+        assert before is not None
+        os.kill(shards.pids[0], signal.SIGKILL)
+        while shards.shards[0].alive:
+            time.sleep(0.01)
+        shards.revive()  # at once: it must not be there before its replica has taken over
+        rows = shard_status.read(shards.shards)
+        assert (rows[0].role, rows[0].replica_of, rows[0].in_sync) == ("replica", rows[count].address, True)
+        assert (rows[count].role, rows[count].slots) == ("master", 16384 // count)
+        load.wait(lambda: load.position(hit) is not None)
+        after = load.position(hit)
+        assert after is not None
+        assert (after.epoch, after.frames >= before.frames - 20) == (before.epoch, True)  # not from the start
+        load.assert_whole()
+
+
+def test_growth_keeps_the_number_of_replicas(start_cluster: StartCluster) -> None:
+    shards = start_cluster(1, replicas=1, directives=QUICK)
+    with loaded(shards.addresses, hosts=8) as load:
+        local_growth.add(shards, lambda _: None, directives=QUICK)
+        rows = shard_status.read(shards.shards)
+        assert sorted((row.role, row.slots, row.replicas) for row in rows if row.role == "master") == [
+            ("master", 8192, 1),
+            ("master", 8192, 1),
+        ]
+        load.cluster.refresh()  # the shards that it was told of will both be gone
+        local_growth.remove(shards, "shard-0", lambda _: None)
+        rows = shard_status.read(shards.shards)
+        assert [(row.role, row.slots) for row in rows] == [("master", 16384), ("replica", 0)]
+        load.assert_whole()
+
+
+def test_more_replicas_wanted_than_there_are() -> None:
+    with pytest.raises(ConfigError, match="would never take a frame"):
+        growth_command.directives(Settings(min_replicas_to_write=2, replicas=1))
+    assert growth_command.directives(Settings(min_replicas_to_write=1, replicas=1)) == {"min-replicas-to-write": "1"}
+
+
+def test_the_command_starts_replicas_and_what_has_died(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    try:
+        up = subprocess.run(command(place, "up", "--count", "1", "--replicas", "1", "--json"), capture_output=True)
+        rows = json.loads(up.stdout)["shards"]
+        assert [row["role"] for row in rows] == ["master", "replica"]
+        os.kill(rows[0]["pid"], signal.SIGKILL)
+        again = subprocess.run(command(place, "up"), capture_output=True, text=True, check=True)
+        assert f"started {rows[0]['address']} again" in again.stderr
+        assert f"replica of {rows[1]['address']}, in sync" in again.stdout
+    finally:
+        subprocess.run(command(place, "down"), capture_output=True, check=True)

@@ -1,0 +1,381 @@
+"""Where a VM is: the rule by itself, what it reads from blocks, and the cache that finds who is reported twice."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquisition.errors import TemporaryError
+from acquisition.model import codes
+from acquisition.model.identity import entity_id, host_id
+from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
+from acquisition.snapshot import Snapshot, judgement, placement
+from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
+from acquisition.snapshot.claims import Claim, ClaimIndex, Meter, claim_of, claims_of
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.names import Names
+from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, UNSEEN, Placements, settle
+from acquisition.snapshot.shard_reading import Member, Place
+from acquisition.wire import smoothed
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity, Table
+from tests.support.scene import record
+
+NOTHING = Meter()
+NEVER = Meter(0.0, 0.0)  # stands still, and has done so ever since
+WORKS = Meter(0.7, 0.6)
+STOOD_STILL = Meter(0.0, 0.6)  # it has worked, but not in this tick
+
+
+def claim(host: str, born: float | None, guest: Meter = NOTHING, **changes: object) -> Claim:
+    fields = {
+        "host_id": host_id(host), "host": host, "entity_id": entity_id("vm", "u", f"{host}{born}"),
+        "host_state": CURRENT, "age_seconds": 1.0, "born": born, "certain": True,
+        "unheard": changes.get("host_state") == DOWN, "guest": guest,
+        "cpu": NOTHING, "kvm": True, "accounted": True, "incoming": False,
+    }  # fmt: skip
+    return Claim(**(fields | changes))  # type: ignore[arg-type]
+
+
+def where(*claims: Claim) -> tuple[str, str, tuple[str, ...]]:
+    placed = settle("u", claims)
+    return placed.host, placed.state, placed.other_hosts
+
+
+def incoming(host: str, born: float | None, guest: Meter = NEVER, **changes: object) -> Claim:
+    return claim(host, born, guest, incoming=True, **changes)
+
+
+# ---------------------------------------------------------------- the rule: one migration after another
+
+
+def test_the_source_keeps_the_vm_until_it_stands_still_and_the_destination_runs() -> None:
+    assert where(claim("a", 0, WORKS)) == ("a", RUNNING, ())
+    assert where(claim("a", 0, WORKS), incoming("b", 100)) == ("a", MIGRATING, ("b",))
+    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100)) == ("a", MIGRATING, ("b",))  # idle, or paused
+    assert where(claim("a", 0, WORKS), incoming("b", 100, WORKS)) == ("a", MIGRATING, ("b",))  # it changes over
+    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100, WORKS)) == ("b", MIGRATING, ("a",))
+    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100, STOOD_STILL)) == ("b", MIGRATING, ("a",))
+    assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+
+
+def test_a_process_that_has_not_run_what_it_was_started_to_receive_does_not_make_the_vm_idle() -> None:
+    assert where(incoming("b", 100)) == ("b", ARRIVING, ())
+    assert where(incoming("b", 100, NOTHING)) == ("b", ARRIVING, ())
+    assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+    assert where(claim("b", 100, NEVER)) == ("b", RUNNING, ())  # it boots
+    assert where(incoming("b", 100, kvm=False)) == ("b", RUNNING, ())
+
+
+def test_where_no_guest_time_is_counted_a_process_that_works_has_arrived() -> None:
+    assert where(incoming("b", 100, accounted=False)) == ("b", ARRIVING, ())
+    assert where(incoming("b", 100, accounted=False, cpu=Meter(0.0, 0.3))) == ("b", RUNNING, ())
+    assert where(incoming("b", 100, cpu=Meter(0.5, 0.3))) == ("b", ARRIVING, ())  # what it receives takes CPU
+    pair = claim("a", 0, NEVER, cpu=STOOD_STILL), incoming("b", 100, NEVER, cpu=WORKS)
+    assert where(*pair) == ("b", MIGRATING, ("a",))
+
+
+def test_an_aborted_migration_reverts() -> None:
+    assert where(claim("a", 0, WORKS), incoming("b", 100, STOOD_STILL)) == ("a", MIGRATING, ("b",))
+    assert where(claim("a", 0, STOOD_STILL)) == ("a", RUNNING, ())
+
+
+def test_source_and_destination_are_named_whoever_has_the_vm() -> None:
+    for guest in (NEVER, WORKS):
+        placed = settle("u", [incoming("b", 100, guest), claim("a", 0, STOOD_STILL)])
+        assert (placed.source, placed.destination) == ("a", "b")
+        assert placed.other_host == {"a": "b", "b": "a"}[placed.host]
+    alone = settle("u", [claim("a", 0)])
+    assert (alone.source, alone.destination, alone.other_host) == (None, None, None)
+
+
+def test_a_source_that_is_late_or_down_keeps_a_vm_that_runs_nowhere_else() -> None:
+    before = Meter(None, 0.6)  # of its newest record
+    for state in (LATE, DOWN):
+        source = claim("a", 0, before, host_state=state, age_seconds=12.0)
+        placed = settle("u", [source, incoming("b", 100)])
+        assert (placed.host, placed.state, placed.host_state, placed.age_seconds) == ("a", MIGRATING, state, 12.0)
+        assert where(source) == ("a", UNSEEN, ())
+        unknown = source._replace(guest=NOTHING)
+        assert where(unknown, incoming("b", 100)) == ("a", MIGRATING, ("b",))
+
+
+def test_a_vm_started_again_after_its_host_went_down_is_where_it_runs_and_does_not_migrate() -> None:
+    lost = claim("a", 0, Meter(None, 0.6), host_state=DOWN)
+    assert where(lost, claim("b", 100, NEVER)) == ("a", MIGRATING, ("b",))  # it boots, and has run nothing yet
+    assert where(lost, claim("b", 100, WORKS)) == ("b", RUNNING, ())
+    assert where(lost, claim("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+
+
+def test_a_destination_that_went_late_keeps_what_it_had_taken_over() -> None:
+    taken = incoming("b", 100, Meter(None, 0.1), host_state=LATE)
+    assert where(claim("a", 0, STOOD_STILL), taken) == ("b", MIGRATING, ("a",))
+    assert where(claim("a", 0, WORKS), taken) == ("a", MIGRATING, ("b",))  # it came back
+    assert where(claim("a", 0, STOOD_STILL), taken._replace(host_state=DOWN, unheard=True)) == ("a", RUNNING, ())
+
+
+def test_what_only_a_table_names_counts_as_long_as_nothing_else_has_run() -> None:
+    stale = claim("a", None, NOTHING, host_state=LATE, certain=False)
+    assert where(stale, incoming("b", 100)) == ("a", MIGRATING, ("b",))
+    assert where(stale, claim("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+
+
+def test_a_third_process_follows_the_second() -> None:
+    paused = claim("a", 0, STOOD_STILL)
+    assert where(paused, incoming("b", 100, WORKS), incoming("c", 200)) == ("b", MIGRATING, ("a", "c"))
+    assert where(paused, incoming("b", 100, STOOD_STILL), incoming("c", 200, WORKS)) == ("c", MIGRATING, ("a", "b"))
+
+
+def test_a_migration_within_one_host() -> None:
+    placed = settle("u", [claim("a", 0, STOOD_STILL), incoming("a", 100, WORKS)])
+    assert (placed.host, placed.other_hosts) == ("a", ("a",))
+    assert placed.entity_id == entity_id("vm", "u", "a100")
+
+
+def test_a_suspended_vm_is_where_its_oldest_process_is() -> None:
+    assert where(claim("a", 0, NEVER), incoming("b", 100, NOTHING)) == ("a", MIGRATING, ("b",))
+    assert where(incoming("b", 100, NEVER), claim("a", 0, NEVER)) == ("a", MIGRATING, ("b",))
+
+
+@pytest.mark.parametrize(
+    ("older", "younger", "place"),
+    [
+        (WORKS, NEVER, "a"),
+        (WORKS, WORKS, "a"),  # receiving a guest takes CPU as well
+        (STOOD_STILL, NEVER, "a"),
+        (NEVER, NEVER, "a"),
+        (STOOD_STILL, WORKS, "b"),
+        (STOOD_STILL, Meter(0.0, 0.7), "b"),
+        (STOOD_STILL, Meter(0.0, 0.5), "a"),
+        (NOTHING, WORKS, "a"),  # nothing is known of it
+        (STOOD_STILL, NOTHING, "a"),
+    ],
+)
+def test_without_guest_time_cpu_time_decides(older: Meter, younger: Meter, place: str) -> None:
+    first = claim("a", 0, NEVER, kvm=False, cpu=older)
+    second = claim("b", 100, NEVER, kvm=False, cpu=younger)
+    assert settle("u", [second, first]).host == place
+    assert settle("u", [second, first]).state == MIGRATING
+    down = first._replace(host_state=DOWN, unheard=True, cpu=Meter(None, 0.6))
+    assert settle("u", [second, down]).host == ("b" if younger is WORKS else "a")
+
+
+def test_without_any_age_the_one_that_has_worked_is_the_older() -> None:
+    assert where(claim("b", None, NEVER, kvm=False, cpu=NEVER), claim("a", None, kvm=False, cpu=WORKS))[0] == "a"
+    assert where(claim("a", None, NEVER, kvm=False, cpu=NEVER), claim("b", None, kvm=False, cpu=WORKS))[0] == "b"
+
+
+METERS = st.builds(Meter, st.none() | st.floats(0, 4), st.none() | st.floats(0, 4))
+CLAIMS = st.lists(
+    st.builds(
+        claim,
+        st.sampled_from("abc"),
+        st.none() | st.floats(-1e9, 1e9),
+        METERS,
+        host_state=st.sampled_from(STATES),
+        certain=st.booleans(),
+        cpu=METERS,
+        kvm=st.booleans(),
+        accounted=st.booleans(),
+        incoming=st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda each: (each.host_id, each.entity_id),
+)
+
+
+@given(CLAIMS, st.randoms())
+def test_there_is_one_place_whatever_is_claimed(claims: list[Claim], random: object) -> None:
+    placed = settle("u", claims)
+    shuffled = list(claims)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert settle("u", shuffled) == placed
+    (own,) = (each for each in claims if (each.host_id, each.entity_id) == (placed.host_id, placed.entity_id))
+    assert (placed.host, placed.host_state, placed.age_seconds) == (own.host, own.host_state, own.age_seconds)
+    assert placed.state in placement.STATES
+    assert (placed.state == MIGRATING) == bool(placed.other_hosts)
+    assert set(placed.claims) == set(claims)
+
+
+@given(CLAIMS)
+def test_a_process_that_never_ran_the_guest_takes_it_from_none_that_has(claims: list[Claim]) -> None:
+    if any(each.guest.ever for each in claims):
+        assert next(each for each in claims if each.entity_id == settle("u", claims).entity_id).guest.ever
+    running = [each for each in claims if each.guest.now]
+    if running:
+        assert settle("u", claims).entity_id in {each.entity_id for each in running}
+
+
+# ---------------------------------------------------------------- what blocks say
+
+METRICS = (
+    Metric("cpu_guest_ratio", "cores", "counter", 0.0, INFINITY, ""),
+    Metric("cpu_ratio", "cores", "counter", 0.0, INFINITY, ""),
+)
+TICK = 1_000_000
+NOW = TICK + 1.6
+DUE = Due(NOW, 0.5, 3)
+
+
+def vm(uuid: str, epoch: str, kind: str = "vm", **labels: str) -> Entity:
+    return Entity(entity_id(kind, uuid, epoch), kind, uuid, epoch, f"guest {uuid}", labels)
+
+
+def block_of(
+    host: str,
+    entities: list[Entity],
+    mean: float = 0.5,
+    *,
+    tick: int = TICK,
+    wall: float | None = None,
+    filtered: float | None = None,
+    exceptions: list[tuple[int, int, float]] | None = None,
+    resource_set: str = "vms",
+    metrics: tuple[Metric, ...] = METRICS,
+) -> Block:
+    number, set_number = host_id(host), resource_set_id(resource_set)
+    wall = tick + 0.5 if wall is None else wall
+    data = record(
+        number, set_number, [each.id for each in entities], np.full((len(entities), len(metrics)), mean), tick,
+        schema=schema_hash(metrics), wall=wall, filtered=TICK + 0.7 if filtered is None else filtered,
+        exceptions=exceptions or (),
+    )  # fmt: skip
+    block = judgement.begin(Member("", number, set_number, ""), Place(Position(5, tick, tick, wall, 1.0), None))
+    judgement.judge_coherent(block, data, TICK, DUE)
+    if not block.has_values:
+        head = smoothed.unpack_head(data)
+        block.take_rows(head, data[smoothed.HEADER_SIZE : head.planes_at])
+        judgement.remember(block, data)
+    block.use_names(Names(Table(host, resource_set, 1.0, "test", True, metrics, tuple(entities))), None)
+    judgement.set_ages([block], NOW, 10.0)
+    return block
+
+
+def test_a_claim_from_a_block() -> None:
+    other = vm("v", "1")
+    found = claim_of(
+        block_of("a", [other, vm("u", "1", started="100.5", accelerator="kvm", incoming="yes")], wall=TICK + 0.5), 1
+    )
+    assert (found.host, found.host_state, found.kvm, found.incoming, found.certain) == ("a", CURRENT, True, True, True)
+    # monotonic is the wall clock in these records: the process started 100.5 s after that began
+    assert found.born == pytest.approx(TICK + 0.7 - (TICK + 0.5 - 100.5))
+    assert (found.guest, found.cpu, found.accounted) == (Meter(1.5, 0.5), Meter(1.5, 0.5), True)
+    plain = claim_of(block_of("a", [other]), 0)
+    assert (plain.born, plain.kvm, plain.incoming) == (None, False, False)
+
+
+def test_only_valid_samples_of_this_tick_are_of_now() -> None:
+    entities = [vm("u", "1")]
+    assert claim_of(block_of("a", entities, exceptions=[(0, codes.STUCK, 3.0)]), 0).guest == Meter(None, 0.5)
+    assert claim_of(block_of("a", entities, exceptions=[(0, codes.OUTLIER_FLAG, 0.0)]), 0).guest == Meter(1.5, 0.5)
+    assert claim_of(block_of("a", entities, math.nan), 0).guest == NOTHING
+    late = block_of("a", entities, tick=TICK - 1)
+    assert (late.state, late.has_values, claim_of(late, 0).guest) == (LATE, False, Meter(None, 0.5))
+
+
+def test_metrics_that_are_not_there() -> None:
+    block = block_of("a", [vm("u", "1")], metrics=METRICS[1:])
+    assert (claim_of(block, 0).guest, claim_of(block, 0).cpu) == (NOTHING, Meter(1.5, 0.5))
+    assert not claim_of(block, 0).accounted
+
+
+@pytest.mark.parametrize("started", ["", "soon", "nan", "inf", "1e999"])
+def test_a_start_that_is_none(started: str) -> None:
+    assert claim_of(block_of("a", [vm("u", "1", started=started)]), 0).born is None
+
+
+@given(step=st.floats(-1e6, 1e6), other=st.floats(-1e6, 1e6))
+def test_no_wall_clock_of_a_host_decides(step: float, other: float) -> None:
+    """The record of the tick is taken or not by its number; within it the wall clock of the host says nothing."""
+    entities = {host: [vm("u", host, started=started)] for host, started in (("a", "5"), ("b", "4"))}
+    blocks = [block_of(host, entities[host]) for host in "ab"]
+    stepped = [block_of(host, entities[host]) for host in "ab"]
+    for block, seconds in zip(stepped, (step, other), strict=True):
+        assert block.head is not None
+        block.wall += seconds
+        block.head = block.head._replace(wall=block.head.wall + seconds)
+    before, after = (Placements.of(each).contested["u"] for each in (blocks, stepped))
+    assert (before.host, before.state, before.claims) == (after.host, after.state, after.claims)
+
+
+def test_a_block_of_which_only_the_names_are_known() -> None:
+    number, set_number = host_id("a"), resource_set_id("vms")
+    block = judgement.begin(
+        Member("", number, set_number, ""), Place(Position(5, 1, TICK, TICK, 1.0), TemporaryError("shard 0 is away"))
+    )
+    block.use_names(Names(Table("a", "vms", 1.0, "test", True, METRICS, (vm("u", "1", started="3"),))), None)
+    found = claim_of(block, 0)
+    assert (found.certain, found.born, found.guest, found.host_state) == (False, None, NOTHING, LATE)
+
+
+def test_shadows_are_those_that_are_not_their_place() -> None:
+    source, target = vm("u", "1", started="1000"), vm("u", "2", started="999990", accelerator="kvm", incoming="yes")
+    single, process = vm("w", "1"), vm("p", "1", kind="process")
+    blocks = [
+        block_of("a", [source, single], 0.5),
+        block_of("b", [target], math.nan),
+        block_of("b", [process], resource_set="processes"),
+        block_of("a", [process], resource_set="processes"),
+    ]
+    placements = Placements.of(blocks)
+    assert set(placements.contested) == {"u"}
+    assert placements.shadows == {(host_id("b"), target.id)}
+    assert placements.is_shadow(host_id("b"), target.id)
+    assert not placements.is_shadow(host_id("a"), source.id)
+    assert [placements.is_migrating(uuid) for uuid in ("u", "w", "nobody")] == [True, False, False]
+    places = {vm: (each.host, each.state) for vm, each in placements.all.items()}
+    assert places == {"u": ("a", MIGRATING), "w": ("a", RUNNING)}
+    rows = Snapshot("coherent", NOW, blocks, []).rows(metric="cpu_ratio")
+    assert [(row.host, row.stable, row.placement) for row in rows] == [
+        ("a", "p", ""), ("a", "u", "migrating"), ("a", "w", ""), ("b", "p", ""), ("b", "u", "shadow"),
+    ]  # fmt: skip
+
+
+def test_one_machine_that_reports_under_two_names() -> None:
+    """The same process, so the same entity: a shadow is a row of a host, not an entity."""
+    entity = vm("u", "boot:1:2", started="5")
+    placements = Placements.of([block_of("new-name", [entity]), block_of("old-name", [entity], tick=TICK - 60)])
+    placed = placements.contested["u"]
+    assert placements.shadows == {(host_id(placed.other_host or ""), entity.id)}
+
+
+WORLD = st.dictionaries(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from(["vms", "processes"])),
+    st.lists(
+        st.tuples(st.sampled_from("uvwx"), st.sampled_from("12"), st.sampled_from(["vm", "vm", "process"])), min_size=1
+    ),
+    max_size=6,
+)
+
+
+@given(st.lists(WORLD, max_size=6))
+def test_the_cache_finds_what_a_look_at_everything_finds(
+    worlds: list[dict[tuple[str, str], list[tuple[str, ...]]]],
+) -> None:
+    index = ClaimIndex()
+    for world in worlds:
+        blocks = [
+            block_of(host, [vm(uuid, epoch, kind) for uuid, epoch, kind in rows], resource_set=name)
+            for (host, name), rows in world.items()
+        ]
+        found = index.contested(blocks)
+        reported = [entity.stable for block in blocks for entity in block.entities if entity.kind == "vm"]
+        assert set(found) == {uuid for uuid in reported if reported.count(uuid) > 1}
+        for uuid, where_from in found.items():
+            assert len(claims_of(uuid, where_from)) == reported.count(uuid)
+
+
+def test_a_narrow_reading_leaves_the_cache_alone() -> None:
+    a, b = block_of("a", [vm("u", "1")]), block_of("b", [vm("u", "2")])
+    keys = [(block.host_id, block.set_id) for block in (a, b)]
+    index = ClaimIndex()
+    assert set(index.contested([a, b], keys)) == {"u"}
+    assert index.contested([a], keys) == {}
+    assert set(index.contested([a, b], keys)) == {"u"}
+    assert index.contested([a], keys[:1]) == {}
+    assert index.contested([], []) == {}

@@ -1,0 +1,48 @@
+"""Position records: golden bytes, round trip, and bytes that are none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquisition.errors import FrameError
+from acquisition.wire import position
+from acquisition.wire.position import MOST_GAPS, WANT_TABLE, Position
+from tests.support import FIXTURES
+
+OLDER = FIXTURES / "frames" / "position-1.bin"
+GOLDEN = FIXTURES / "frames" / "position.bin"
+POSITION = Position(2**60, 12, -3, 1_700_000_000.5, 0.5, WANT_TABLE, 1, 2, 3, 4, 5, 6, 7, 8, 7, -4, 3)
+
+
+def test_golden_bytes() -> None:
+    assert position.encode(POSITION) == GOLDEN.read_bytes()
+    assert position.decode(GOLDEN.read_bytes()) == POSITION
+
+
+def test_records_of_the_version_before_are_read() -> None:
+    """Their filter knew the probe's count only as the sum of its own."""
+    assert position.decode(OLDER.read_bytes()) == POSITION._replace(made=1 + 2 + 4, lost_tick=0, gaps=0)
+
+
+u64 = st.integers(0, 2**64 - 1)
+
+
+@given(
+    st.builds(
+        Position, u64, u64, st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False), st.floats(width=32, allow_nan=False),
+        st.integers(0, 255), u64, u64, u64, u64, u64, u64, u64, u64, u64, st.integers(-(2**63), 2**63 - 1),
+        st.integers(0, MOST_GAPS),
+    )
+)  # fmt: skip
+def test_round_trip(content: Position) -> None:
+    assert position.decode(position.encode(content)) == content
+
+
+@pytest.mark.parametrize("data", [b"", b"\1", bytes(position.POSITION.size), position.encode(POSITION) + b"\0"])
+def test_bytes_that_are_no_position(data: bytes) -> None:
+    with pytest.raises(FrameError) as caught:
+        position.decode(data)
+    assert caught.value.reason == "payload"

@@ -1,0 +1,94 @@
+"""Tables: round trip, merging, and payloads that are none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquisition.errors import FrameError
+from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric, schema_hash
+from acquisition.wire import table
+from acquisition.wire.table import Entity, Table
+from tests.support import FIXTURES
+
+GOLDEN = FIXTURES / "frames" / "table-payload.json"
+
+METRICS = (
+    Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "share of the time"),
+    Metric("block_in_bytes_per_second", "bytes/s", COUNTER, 0.0, INFINITY, ""),
+)
+TABLE = Table(
+    "alpha", "processes", 2.0, "pidstat", True, METRICS,
+    (
+        Entity(2**64 - 1, "process", "4711", "boot:99", "post\u00fcfer \"x\""),
+        Entity(5, "vm", "uuid", "4712", "guest", {"uuid": "1-2"}),
+    ),
+)  # fmt: skip
+
+
+def test_golden_bytes() -> None:
+    assert table.encode(TABLE) == GOLDEN.read_bytes()
+    assert table.decode(GOLDEN.read_bytes()) == TABLE
+
+
+text = st.text(max_size=20)
+entities = st.builds(Entity, st.integers(0, 2**64 - 1), text, text, text, text, st.dictionaries(text, text, max_size=3))
+bounds = st.floats(allow_nan=False)
+metrics = st.builds(Metric, text, text, text, bounds.map(lambda x: -abs(x)), bounds.map(abs), text)
+tables = st.builds(
+    Table, text, text, st.floats(0.01, 1e6), text, st.booleans(),
+    st.lists(metrics, max_size=4).map(tuple), st.lists(entities, max_size=5).map(tuple),
+)  # fmt: skip
+
+
+@given(tables)
+def test_round_trip(content: Table) -> None:
+    assert table.decode(table.encode(content)) == content
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_in_order(data: bytes) -> None:
+    with pytest.raises(FrameError) as caught:
+        table.decode(data)
+    assert caught.value.reason == "payload"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        table.encode(TABLE)[:-1],
+        table.encode(TABLE).replace(b'"metrics":[[', b'"metrics":[["surplus",'),
+        table.encode(TABLE).replace(b"ffffffffffffffff", b"no number"),
+        table.encode(TABLE).replace(b'{"uuid":"1-2"}', b"17"),
+        table.encode(TABLE).replace(b'"interval":2.0', b'"interval":[]'),
+    ],
+)
+def test_payload_that_is_no_table(payload: bytes) -> None:
+    with pytest.raises(FrameError, match="no table"):
+        table.decode(payload)
+
+
+def test_complete_table_replaces_what_was_known() -> None:
+    new = TABLE._replace(entities=(Entity(9, "process", "1", "b", "init"),))
+    assert table.merge(TABLE, new) == new
+    assert table.merge(None, TABLE) == TABLE
+
+
+def test_incomplete_table_adds_and_renames() -> None:
+    added = Entity(9, "process", "1", "b", "init")
+    renamed = TABLE.entities[1]._replace(name="renamed")
+    merged = table.merge(TABLE, TABLE._replace(complete=False, entities=(added, renamed)))
+    assert merged.entities == (TABLE.entities[0], renamed, added)
+
+
+def test_lone_surrogates_in_names_are_no_error() -> None:
+    """JSON can carry them (``"\\ud800"``), UTF-8 cannot: a column of such a name has a hash like any other."""
+    payload = table.encode(Table("h", "s", 1.0, "", True, (Metric("\ud800", "\udcff", GAUGE, 0.0, 1.0, ""),), ()))
+    assert schema_hash(table.decode(payload).metrics) != schema_hash(())

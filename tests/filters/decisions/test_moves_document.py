@@ -1,0 +1,52 @@
+"""What docs/moves.md says works as it stands there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from acquisition.config import loader
+from acquisition.config.settings import Settings, Shards
+from acquisition.link.cluster import Cluster
+from acquisition.shards import launch
+from filters.decisions import overload_detection, vm_placement, vm_selection
+from filters.decisions.constraints import labels
+from filters.decisions.method import method_of
+from tests.support import ROOT
+from tests.support.data_center import AHEAD, Guest, Machine, run, smoothing
+
+DOCUMENT = (ROOT / "docs/moves.md").read_text()
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_every_rule_selection_placement_and_label_is_named() -> None:
+    known = (labels.CORDONED, labels.PINNED, labels.GROUP, labels.GROUPS, labels.ANTI_AFFINITY)
+    for name in overload_detection.REGISTRY:
+        assert f"| `{name}` |" in DOCUMENT
+    for name in (*vm_selection.REGISTRY, *vm_placement.REGISTRY):
+        assert f"`{name}`" in DOCUMENT
+    for name in known:
+        assert re.search(rf"\b{name} = ", block("toml"))
+
+
+def test_the_configuration_reads() -> None:
+    settings = loader.parse(block("toml")).decisions
+    assert method_of(settings).parameters.k == 4  # type: ignore[attr-defined]
+
+
+def test_the_example_runs(
+    shards: launch.Shards, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guests = [Guest("small", 2.4, 2), Guest("large", 5.2, 16)]
+    with smoothing(cluster) as worker:
+        run(worker, [Machine(cluster, "hot", guests), Machine(cluster, "calm")], ahead=AHEAD)
+    configured = Settings(shards=Shards(addresses=[str(address) for address in shards.addresses]))
+    monkeypatch.setattr(loader, "load", lambda: configured)
+    exec(compile(block("python"), "docs/moves.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("small hot calm cpu_busy_ratio mean 0.95 is above")

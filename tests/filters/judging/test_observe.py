@@ -1,0 +1,296 @@
+"""From frames through the real filter to a picture, hot hosts and moves; and the command that shows them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from acquisition.cli import main as shardpulse
+from acquisition.config.decisions import Decisions, Policy
+from acquisition.config.inputs import Inputs
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model import codes
+from acquisition.shards.launch import Shards
+from acquisition.snapshot import Snapshot, SnapshotReader
+from filters.decisions.deciding import Decided, decide
+from filters.decisions.method import method_of
+from filters.decisions.migrations import STARTED, Report
+from filters.decisions.overload_detection import REGISTRY
+from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
+from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
+from filters.judging import migration_store
+from filters.judging.observe import observe
+from filters.judging.sources import inputs_of
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
+from tests.support.data_center import AHEAD, GIB, HOST_METRICS, TICKS, Guest, Machine, run, smooth, smoothing
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def worker(cluster: Cluster) -> Iterator[Worker]:
+    with smoothing(cluster) as worker:
+        yield worker
+
+
+def read(shards: Shards, tick: int) -> tuple[SnapshotReader, Snapshot]:
+    reader = SnapshotReader(shards.connect(), clock=lambda: tick + 1.6)
+    return reader, reader.coherent()
+
+
+def see(shards: Shards, tick: int, settings: Decisions | None = None, rule: str = "threshold") -> Picture:
+    reader, snapshot = read(shards, tick)
+    with reader:
+        return observe(snapshot, settings or Decisions(), inputs_of(reader, snapshot, REGISTRY[rule]))
+
+
+def host_of(seen: Picture, name: str) -> Host:
+    return next(host for host in seen.hosts if host.name == name)
+
+
+def small(cluster: Cluster) -> list[Machine]:
+    """hot: 7.6 of 8 cores; calm: 2 cores."""
+    return [
+        Machine(cluster, "hot", [Guest("a", 2.0, 4), Guest("b", 2.4, 2), Guest("c", 3.2, 16)]),
+        Machine(cluster, "calm", [Guest("d", 2.0, 8, {"anti_affinity": "db"})]),
+    ]
+
+
+def test_recent_values_are_of_the_tick_and_not_of_before_a_restart(
+    shards: Shards, cluster: Cluster, worker: Worker
+) -> None:
+    machines = small(cluster)
+    tick = run(worker, machines, ahead=-10)
+    cpu = host_of(see(shards, tick - 2, rule="sandpiper"), "hot").readings[CPU]
+    assert (len(cpu.recent), cpu.recent_steps[-1] - cpu.recent_steps[0]) == (TICKS - 2, TICKS - 3)  # two are newer
+    machines[0].restart(tick + 1.2)
+    for late in range(tick + 1, tick + 11):
+        for machine in machines:
+            machine.send(late + 0.5)
+    smooth(worker, machines, tick + 10)
+    seen = see(shards, tick + 10, rule="sandpiper")
+    assert [len(host_of(seen, name).readings[CPU].recent) for name in ("hot", "calm")] == [10, TICKS + 10]
+    verdict = REGISTRY["sandpiper"].judge(host_of(seen, "hot"), REGISTRY["sandpiper"].defaults)
+    assert verdict.outcome == ABSTAINS
+    assert "WARMING: 10 of 30" in verdict.reason
+
+
+def test_a_clock_that_was_set_makes_no_vm_young_or_old(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    hot, calm = small(cluster)
+    hot.clock_ahead = 3600.0  # it began an hour ahead, and was set right after forty ticks
+    last = int(time.time())
+    for machine in (hot, calm):
+        machine.send_tables(last - 48.5)
+        for tick in range(last - 49, last + 1):
+            hot.clock_ahead = 3600.0 if tick < last - 9 else 0.0
+            machine.send(tick + 0.5)
+    smooth(worker, [hot, calm], last)
+    vms = host_of(see(shards, last), "hot").vms
+    assert [vm.observed_seconds for vm in vms] == [30.0] * 3  # its window is full, which takes so long
+
+
+def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    tick = run(worker, small(cluster))
+    seen = see(shards, tick)
+    assert seen.tick == tick
+    hot = host_of(seen, "hot")
+    age = hot.age_seconds
+    assert hot.state == "current"
+    assert age == pytest.approx(1.1, abs=0.6)  # sampled half a second ahead of the clock of the filter, or not
+    cpu = hot.readings[CPU]
+    assert (cpu.mean, cpu.last) == (pytest.approx(0.95), pytest.approx(0.95))
+    assert (cpu.validity, cpu.stale_seconds, cpu.age_seconds) == ("VALID", 0.0, age)
+    assert hot.readings[MEMORY].mean == pytest.approx(11 / 64)
+    assert hot.readings[NETWORK].mean == pytest.approx(2e6 / 1.25e9)
+    assert cpu.inputs is not None
+    assert not cpu.inputs.warming
+    assert cpu.inputs.above == cpu.inputs.counted == Inputs().counted
+    assert (cpu.inputs.plateau, cpu.inputs.lowest) == (Inputs().plateau, pytest.approx(0.95))
+    assert [vm.name for vm in hot.vms] == ["a", "b", "c"]
+    vm = hot.vms[0]
+    assert (vm.id, vm.host, vm.kind) == ("uuid-a", hot.id, "vm")
+    assert vm.observed_seconds == pytest.approx(TICKS - 1, abs=0.1)
+    assert vm.readings["cpu_ratio"].mean == pytest.approx(2.0)
+    assert vm.readings[CPU].mean == pytest.approx(0.25)  # of the 8 cores of its host
+    assert vm.readings[MEMORY].mean == pytest.approx(2 / 64)
+    assert vm.readings["memory_assigned_bytes"].mean == pytest.approx(4 * GIB)
+    assert host_of(seen, "calm").vms[0].labels["anti_affinity"] == "db"
+
+
+def test_ratios_are_made_of_the_averages_where_the_filter_keeps_no_inputs(shards: Shards, cluster: Cluster) -> None:
+    worker = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0, retention_seconds=300.0))
+    tick = run(worker, small(cluster))
+    worker.close()
+    hot = host_of(see(shards, tick), "hot")
+    assert hot.readings[CPU].mean == pytest.approx(0.95)
+    assert hot.readings[MEMORY].mean == pytest.approx(11 / 64)
+    assert hot.readings[NETWORK].mean == pytest.approx(2e6 / 1.25e9)
+    assert hot.readings[CPU].inputs is None
+    assert set(hot.readings) >= {CPU, MEMORY, NETWORK, *(metric.name for metric in HOST_METRICS)}
+    assert hot.vms[0].observed_seconds is None
+
+
+def test_what_is_invalid_says_so(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    machine = Machine(cluster, "h")
+    machine.codes = np.zeros((1, len(HOST_METRICS)), np.uint8)
+    machine.codes[0, 1] = codes.TIMEOUT
+    tick = run(worker, [machine])
+    readings = host_of(see(shards, tick), "h").readings
+    assert (readings[CPU].validity, readings[CPU].stale_seconds, readings[CPU].mean) == ("TIMEOUT", None, None)
+    assert readings[MEMORY].validity == "VALID"
+
+
+def test_a_late_host_has_no_figures_and_is_not_idle(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    machines = small(cluster)
+    tick = run(worker, machines)
+    machines[1].send(tick + 1.5)
+    smooth(worker, machines[1:], tick + 1)
+    seen = see(shards, tick + 1)
+    late = host_of(seen, "hot")
+    assert late.state == "late"
+    assert late.readings[CPU].mean is None
+    method = method_of(Decisions())
+    assert decide(seen, method, None).heat.verdicts[late.id].outcome == ABSTAINS
+
+
+def test_labels_of_the_configuration_win(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    tick = run(worker, small(cluster))
+    settings = Decisions(
+        hosts={"ca*": {"cordoned": True, "rack": "1"}}, vms={"*": {"group": "gold"}, "uuid-d": {"anti_affinity": ""}}
+    )
+    calm = host_of(see(shards, tick, settings), "calm")
+    assert calm.labels == {"cordoned": "true", "rack": "1"}
+    assert calm.vms[0].labels["group"] == "gold"
+    assert calm.vms[0].labels["anti_affinity"] == ""
+
+
+def test_processes_are_moved_only_where_the_configuration_says_so(
+    shards: Shards, cluster: Cluster, worker: Worker
+) -> None:
+    tick = run(worker, [Machine(cluster, "h", [Guest("qemu", 7.0, 4)], kind="process")])
+    assert len(host_of(see(shards, tick), "h").vms) == 0
+    (vm,) = host_of(see(shards, tick, Decisions(entities="processes")), "h").vms
+    assert (vm.id, vm.name, vm.kind) == ("h:1", "qemu", "process")
+
+
+def test_a_vm_on_two_hosts_is_one_and_is_migrating(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    running, incoming = Guest("a", 2.0, 4), Guest("a", 0.0, 4, {"incoming": "tcp:0:49152", "started": "500"})
+    machines = [Machine(cluster, "from", [running]), Machine(cluster, "to", [incoming])]
+    tick = run(worker, machines)
+    seen = see(shards, tick)
+    (vm,) = host_of(seen, "from").vms
+    assert vm.migrating
+    assert len(host_of(seen, "to").vms) == 0
+    assert [each.vm for each in seen.transits] == ["uuid-a"]
+    assert seen.transits[0][1:] == (machines[0].id, machines[1].id)
+
+
+@pytest.mark.parametrize("rule", REGISTRY)
+def test_every_rule_judges_what_the_filter_keeps(rule: str, shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    tick = run(worker, small(cluster), ticks=45)
+    seen = see(shards, tick, rule=rule)
+    verdicts = decide(seen, method_of(Decisions(), rule), None).heat.verdicts
+    calm = verdicts[host_of(seen, "calm").id]
+    assert calm.outcome == NOT_HOT, calm
+    expected = {"threshold": HOT, "sandpiper": HOT, "neat_regression": HOT}  # a constant has no spread and no rise
+    assert verdicts[host_of(seen, "hot").id].outcome == expected.get(rule, NOT_HOT)
+
+
+def decided(shards: Shards, cluster: Cluster, tick: int) -> Decided:
+    method = method_of(Decisions())
+    return decide(see(shards, tick), method, migration_store.read(cluster, method.policy))
+
+
+def test_moves_end_to_end(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    machines = small(cluster)
+    tick = run(worker, machines)
+    plan = decided(shards, cluster, tick).plan
+    assert plan is not None
+    (move,) = plan.moves
+    assert (move.vm.name, move.source.name, move.destination.name) == ("b", "hot", "calm")
+    migration_store.report(cluster, Report("uuid-b", machines[0].id, machines[1].id, STARTED), Policy())
+    plan = decided(shards, cluster, tick).plan
+    assert plan is not None
+    assert not plan.moves
+    assert [each.reason for each in plan.refusals] == ["1 migration from or to it is in progress or proposed"]
+
+
+def query(shards: Shards, *arguments: str) -> int:
+    return shardpulse(["query", *arguments, "--shards", ",".join(map(str, shards.addresses))])
+
+
+def test_the_command_explains(shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture) -> None:
+    run(worker, small(cluster), ahead=AHEAD)
+    assert query(shards, "hot", "--grace", "0") == 0
+    text = capsys.readouterr().out
+    assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
+    assert "2 hosts: 1 hot, 0 unknown" in text
+    assert "HOT      hot · age " in text
+    assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
+    assert "calm" not in text
+
+    assert query(shards, "moves", "--grace", "0") == 0
+    text = capsys.readouterr().out
+    assert "1. b (uuid-b): hot -> calm" in text
+    assert "least memory_assigned_bytes (2048 MiB)" in text
+    assert "memory_assigned_bytes = 2.00 GiB · VALID · age " in text
+    assert "the host with the least free CPU that can take it, with a headroom of 0.15" in text
+
+    assert query(shards, "hot", "--all", "--json", "--grace", "0", "--rule", "neat_regression") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["rule"]["name"] == "neat_regression"
+    assert [each["host"] for each in document["hot"]] == ["hot"]
+    assert [each["host"] for each in document["not_hot"]] == ["calm"]
+    assert {"name", "value", "unit", "validity", "age_seconds", "stale_seconds"} == set(
+        document["hot"][0]["figures"][0]
+    )
+
+    assert query(shards, "moves", "--json", "--grace", "0", "--selection", "most_cpu") == 0
+    document = json.loads(capsys.readouterr().out)
+    (move,) = document["moves"]
+    assert (move["vm"]["name"], move["source"]["host"], move["destination"]["host"]) == ("c", "hot", "calm")
+    assert set(move["why"]) == {"host", "vm", "destination"}
+
+
+def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
+    shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture
+) -> None:
+    machine = Machine(cluster, "h", [Guest("a", 2.0, 4)])
+    machine.sends_host = False
+    run(worker, [machine], ahead=AHEAD)
+    assert query(shards, "hot", "--grace", "0") == 0
+    text = capsys.readouterr().out
+    assert "1 hosts: 0 hot, 1 unknown" in text
+    assert f"ABSTAINS {machine.id} · late" in text
+    assert "it sends no figures of the host itself" in text
+
+
+def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture) -> None:
+    run(worker, small(cluster), ahead=AHEAD)
+    assert query(shards, "hot", "--json", "--watch", "0.01", "--count", "2", "--grace", "0") == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert " is above " in first["hot"][0]["reason"]
+    assert " is still above " in second["hot"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["hot", "--rule", "treshold"], 78, "unknown rule 'treshold'; did you mean threshold?"),
+        (["hot", "--parameter", "hgh=0.9"], 78, "decisions.parameters.threshold.hgh: unknown key; did you mean high?"),
+        (["hot", "--parameter", "high"], 2, "NAME=VALUE is meant"),
+        (["hot", "--parameter", "high=much"], 78, "expected `float`, got `str`"),
+        (["moves", "--placement", "x"], 78, "unknown placement 'x'; known are best_fit_decreasing, least_loaded"),
+        (["moves"], 75, "there are no samples yet"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    arguments: list[str], code: int, words: str, shards: Shards, cluster: Cluster, capsys: Capture
+) -> None:
+    assert query(shards, *arguments) == code
+    assert words in capsys.readouterr().err

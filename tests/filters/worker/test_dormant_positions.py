@@ -1,0 +1,110 @@
+"""Sets that fell silent: forgotten as hosts, remembered as counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.wire import keys, position
+from acquisition.wire.position import WANT_TABLE, Position
+from filters.worker.dormant_positions import Silent
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
+from filters.worker.worker import Worker
+from tests.support.feeder import Feeder
+
+OTHER = 7 + keys.DEFAULT_PARTITIONS  # a host of the same partition
+
+
+class Bench:
+    """A worker that forgets within a second, and a host that keeps it busy."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.other = Feeder(cluster, host=OTHER)
+        self.worker = self.start()
+
+    def start(self) -> Worker:
+        settings = FilterSettings(expire_seconds=1.0)
+        partition = keys.partition_of(OTHER, keys.DEFAULT_PARTITIONS)
+        return Worker(self.cluster, read_layout(self.cluster), settings, [partition], report=lambda _: None)
+
+    def restart(self) -> None:
+        self.worker.close()
+        self.worker = self.start()
+
+    def position(self, feeder: Feeder) -> Position | None:
+        key = keys.applied(feeder.tag)
+        data = self.cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
+        return None if data is None else position.decode(data)
+
+    def feed(self, feeder: Feeder, count: int) -> None:
+        for _ in range(count):
+            tick = feeder.sequence + 1
+            feeder.push(feeder.make(np.ones((2, 2)), float(tick)))
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 15.0
+        while not done():
+            assert time.monotonic() < deadline
+            self.worker.turn(0.02)
+
+    def apply(self, feeder: Feeder, count: int) -> Position:
+        self.feed(feeder, count)
+        self.until(lambda: (found := self.position(feeder)) is not None and found.sequence == feeder.sequence)
+        found = self.position(feeder)
+        assert found is not None
+        return found
+
+    def forget(self, feeder: Feeder) -> None:
+        def gone() -> bool:
+            self.feed(self.other, 1)
+            return self.position(feeder) is None
+
+        self.until(gone)
+
+
+@pytest.fixture
+def bench(cluster: Cluster) -> Iterator[Bench]:
+    made = Bench(cluster)
+    yield made
+    made.worker.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_host_that_comes_back_after_a_long_time_goes_on_counting(bench: Bench, restarted: bool) -> None:
+    feeder = Feeder(bench.cluster)
+    bench.apply(feeder, 3)
+    bench.forget(feeder)
+    if restarted:
+        bench.restart()
+    found = bench.apply(feeder, 2)
+    assert (found.applied, found.before, found.lost, found.gaps) == (20, 0, 0, 0)
+    assert found.flags & WANT_TABLE
+    assert not bench.cluster.call(keys.silent(feeder.tag), "EXISTS", keys.silent(feeder.tag))
+
+
+def test_power_cut_that_lasts_longer_than_hosts_are_remembered_is_a_gap(bench: Bench) -> None:
+    feeder = Feeder(bench.cluster)
+    bench.apply(feeder, 3)
+    bench.forget(feeder)
+    again = Feeder(bench.cluster, epoch=12)
+    found = bench.apply(again, 2)
+    assert (found.epoch, found.applied, found.gaps) == (12, 8, 1)
+
+
+def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent("0.1")
+    state = State("0.1", 7, 3, 3)
+    silent.load([state.member, b"nonsense"])
+    assert len(silent.recall(state)) == 1
+    assert state.track.epoch == 0
+    assert silent.keep(state) == []  # there is nothing to remember
+    state.track.epoch = 5
+    assert len(silent.keep(state)) == 2
+    monkeypatch.setattr("filters.worker.dormant_positions._MOST", 1)
+    assert silent.keep(State("0.1", 8, 3, 3)) == []

@@ -1,0 +1,206 @@
+"""``shardpulse filter`` as a process: signals, configuration, credentials, kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from acquisition.link.cluster import Cluster
+from acquisition.shards.launch import Shards
+from acquisition.wire import keys, position, smoothed
+from tests.support.feeder import Feeder
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(cluster: Cluster) -> Iterator[Start]:
+    """``start(*options)`` runs the command against the session's shards."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(*options: str) -> subprocess.Popen[str]:
+        shards = ",".join(str(address) for address in cluster.masters())
+        command = [sys.executable, "-m", "acquisition", "filter", "--shards", shards, *options]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return running[-1]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def applied(cluster: Cluster, feeder: Feeder, sequence: int) -> None:
+    """Wait until the filter has applied a frame."""
+    key = keys.applied(feeder.tag)
+    deadline = time.monotonic() + 15.0
+    while time.monotonic() < deadline:
+        data = cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
+        if data is not None and position.decode(data).sequence >= sequence:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"frame {sequence} was not applied in time")
+
+
+def feed(feeder: Feeder, first: int, last: int) -> None:
+    for tick in range(first, last + 1):
+        feeder.push(feeder.make(np.full((2, 2), float(tick)), float(tick)))
+
+
+def mean_at(cluster: Cluster, feeder: Feeder, tick: int) -> float:
+    key = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS)
+    return float(smoothed.decode(cluster.call(key, "GET", key)).planes["mean"][0, 0])
+
+
+def line_with(process: subprocess.Popen[str], words: str) -> str:
+    """The first line of stderr that has ``words``."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return line
+    pytest.fail(f"the filter never said {words!r}")
+
+
+def test_smooths_until_told_to_stop_and_counts(cluster: Cluster, start: Start) -> None:
+    process = start("--json")
+    feeder = Feeder(cluster)
+    feed(feeder, 1, 5)
+    applied(cluster, feeder, 5)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert json.loads(out)["samples"] == 20
+
+
+def test_kill_9_and_a_new_start_change_nothing(cluster: Cluster, start: Start) -> None:
+    whole, parts = Feeder(cluster, host=7), Feeder(cluster, host=8)
+    first = start()
+    feed(whole, 1, 8)
+    feed(parts, 1, 4)
+    applied(cluster, whole, 8)
+    applied(cluster, parts, 4)
+    first.kill()
+    first.wait()
+    feed(parts, 5, 8)
+    start()
+    applied(cluster, parts, 8)
+    assert mean_at(cluster, parts, 8) == mean_at(cluster, whole, 8)
+
+
+def test_hang_up_with_a_bad_file_leaves_the_old_configuration(cluster: Cluster, start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "shardpulse.toml"
+    config.write_text("[filter]\ntau_seconds = 1000.0\n")
+    process = start("--config", str(config))
+    feeder = Feeder(cluster)
+    feed(feeder, 1, 1)
+    applied(cluster, feeder, 1)
+    config.write_text("[filter]\ntau_secs = 1.0\n")
+    process.send_signal(signal.SIGHUP)
+    said = line_with(process, "the old configuration stays")
+    assert "tau_secs" in said
+    feeder.push(feeder.make(np.full((2, 2), 101.0), 2.0))
+    applied(cluster, feeder, 2)
+    assert mean_at(cluster, feeder, 2) == pytest.approx(1.0 + 100.0 * (1.0 - np.exp(-1.0 / 1000.0)), rel=1e-5)
+
+
+def test_hang_up_with_a_good_file_changes_the_time_constant(cluster: Cluster, start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "shardpulse.toml"
+    config.write_text("[filter]\ntau_seconds = 1000.0\n")
+    process = start("--config", str(config))
+    feeder = Feeder(cluster)
+    feed(feeder, 1, 1)
+    applied(cluster, feeder, 1)
+    config.write_text("[filter]\ntau_seconds = 1.0\n")
+    process.send_signal(signal.SIGHUP)
+    line_with(process, "configuration read again")
+    feeder.push(feeder.make(np.full((2, 2), 101.0), 2.0))
+    applied(cluster, feeder, 2)
+    assert mean_at(cluster, feeder, 2) == pytest.approx(1.0 + 100.0 * (1.0 - np.exp(-1.0)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("[filter]\nkernels = ['median']\n", 78, "median"),
+        ("[filter]\ntau_seconds = -1\n", 78, "tau_seconds"),
+        ("[filter.tau]\nno_such_metric = 3.0\n", 78, "no_such_metric"),
+        ("", 66, "empty"),
+    ],
+)
+def test_a_wrong_configuration_is_told(start: Start, tmp_path: Path, text: str, code: int, words: str) -> None:
+    config = tmp_path / "shardpulse.toml"
+    config.write_text(text)
+    process = start("--config", str(config))
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert words in error
+
+
+def test_no_shards_is_told(start: Start) -> None:
+    process = start("--shards", "127.0.0.1:1", "--wait", "0.2")
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 69
+    assert "127.0.0.1:1" in error
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stops_in_order_while_it_waits_for_shards(start: Start, number: int) -> None:
+    process = start("--shards", "127.0.0.1:1", "--wait", "60")
+    time.sleep(1.5)  # it says nothing while it waits: there is nothing to see
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--wait", "--seconds"])
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "soon"])
+def test_times_that_are_none_are_refused(start: Start, option: str, value: str) -> None:
+    process = start(f"{option}={value}")
+    process.communicate(timeout=10)
+    assert process.returncode == 2
+
+
+def test_hang_up_with_other_shards_moves_there(
+    cluster: Cluster, start_cluster: Callable[..., Shards], tmp_path: Path
+) -> None:
+    def write(found: Cluster) -> None:
+        text = ", ".join(f'"{address}"' for address in found.masters())
+        config.write_text(f"[shards]\naddresses = [{text}]\n")
+
+    config = tmp_path / "shardpulse.toml"
+    write(cluster)
+    command = [sys.executable, "-m", "acquisition", "filter", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        here = Feeder(cluster)
+        feed(here, 1, 1)
+        applied(cluster, here, 1)
+        elsewhere = start_cluster(1).connect()
+        write(elsewhere)
+        process.send_signal(signal.SIGHUP)
+        line_with(process, "configuration read again")
+        there = Feeder(elsewhere)
+        feed(there, 1, 2)
+        applied(elsewhere, there, 2)
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+        elsewhere.close()
+
+
+def test_shards_that_refuse_are_told(start_cluster: Callable[..., Shards], start: Start) -> None:
+    running = start_cluster(1)
+    admin = running.connect().connect(running.addresses[0])
+    admin.call("CONFIG", "SET", "requirepass", "secret")
+    process = start("--shards", str(running.addresses[0]), "--wait", "0.2")
+    _, error = process.communicate(timeout=20)
+    admin.close()
+    assert process.returncode == 77
+    assert "password_file" in error

@@ -1,0 +1,306 @@
+"""Decision inputs through real shards: what readers get, what a worker that takes over goes on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model import codes
+from acquisition.model.metric import Metric, resource_set_id, schema_hash
+from acquisition.snapshot import SnapshotReader
+from acquisition.wire import frame, keys, position, recent
+from acquisition.wire import inputs as wire
+from acquisition.wire.frame import Frame
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
+from tests.support.feeder import Feeder
+from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
+
+WINDOW, COUNTED = 6, 3
+INPUTS = Bench(WINDOW, COUNTED).inputs
+
+
+def table(feeder: Feeder, payload: bytes) -> bytes:
+    """A table frame with the next number."""
+    feeder.sequence += 1
+    return frame.encode(
+        Frame(
+            frame.KIND_TABLE, 0, feeder.host, feeder.resource_set, 0, 0, 1.0, feeder.epoch, feeder.sequence, 1,
+            feeder.made, 0, 0.0, 0.0, payload=payload,
+        )
+    )  # fmt: skip
+
+
+def members(tick: int) -> list[int]:
+    """Entities come, go, come back and change places."""
+    return [[1, 2, 3], [1, 2, 3], [3, 1, 2, 4], [1, 2, 4], [2, 1, 3, 4]][tick // 4 % 5]
+
+
+def samples(tick: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(tick)
+    rows = len(members(tick))
+    values = rng.random((rows, len(METRICS))).astype(np.float32)
+    marks = np.where(rng.random(values.shape) < 0.2, codes.RANGE, 0).astype(np.uint8)
+    return values, marks
+
+
+class Plant:
+    """Workers that are turned by hand, one at a time; every frame is fed to an uninterrupted bench as well."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.feeder = Feeder(cluster, resource_set=VMS)
+        self.bench = Bench(WINDOW, COUNTED)
+        self.said: list[str] = []
+        self.worker = self.start()
+        self.feeder.push(table(self.feeder, names()))
+
+    def start(self) -> Worker:
+        settings = FilterSettings(inputs=INPUTS)
+        self.worker = Worker(self.cluster, read_layout(self.cluster), settings, report=self.said.append)
+        return self.worker
+
+    def replace(self) -> None:
+        self.worker.close()
+        self.start()
+
+    def tick(self, tick: int, missing: int = 0) -> None:
+        values, marks = samples(tick)
+        self.feeder.push(self.feeder.make(values, float(tick), codes=marks, ids=members(tick), schema=SCHEMA))
+        self.bench.feed(self.bench.item(self.feeder.host, float(tick), members(tick), values, marks, missing=missing))
+
+    def settle(self) -> None:
+        """Until everything that was pushed is applied."""
+        self.until(lambda: self.applied() == self.feeder.sequence)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 10.0
+        while not done():
+            assert time.monotonic() < deadline, self.said
+            self.worker.turn(0.05)
+
+    def applied(self) -> int:
+        key = keys.applied(self.feeder.tag)
+        data = self.cluster.call(key, "HGET", key, keys.member(self.feeder.host, VMS))
+        return 0 if data is None else position.decode(data).sequence
+
+    def key(self, tick: int) -> str:
+        return keys.inputs(self.feeder.tag, self.feeder.host, VMS, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS)
+
+    @property
+    def recent(self) -> str:
+        return keys.recent(self.feeder.tag, self.feeder.host, VMS)
+
+    def record(self, tick: int) -> wire.InputsRecord:
+        key = self.key(tick)
+        return wire.decode(self.cluster.call(key, "GET", key))
+
+    def assert_equals_bench(self, tick: int) -> None:
+        found, state = self.record(tick), self.bench.states[self.feeder.host].inputs
+        assert state is not None
+        assert found.head.tick == 1_000_000 + tick
+        assert found.ids.tobytes() == state.ids
+        assert found.seen.tolist() == state.seen.tolist()
+        assert found.since.tolist() == state.since.tolist()
+        np.testing.assert_array_equal(found.planes, state.planes)
+
+
+@pytest.fixture
+def plant(cluster: Cluster) -> Iterator[Plant]:
+    plant = Plant(cluster)
+    yield plant
+    plant.worker.close()
+
+
+def test_a_worker_that_takes_over_goes_on_bit_by_bit(plant: Plant) -> None:
+    for tick in range(1, 40):
+        plant.tick(tick)
+        if tick % 5 == 0:
+            plant.settle()
+            plant.replace()
+    plant.settle()
+    plant.assert_equals_bench(39)
+    assert plant.said == []
+
+
+def test_a_full_shard_gets_the_inputs_by_its_script(plant: Plant) -> None:
+    plant.settle()
+    for channel in plant.worker._channels.values():
+        channel._full_until = float("inf")
+    for tick in range(1, 14):
+        plant.tick(tick)
+        if tick % 4 == 0:
+            plant.settle()
+    plant.settle()
+    plant.assert_equals_bench(13)
+    plant.replace()
+    plant.tick(14)
+    plant.settle()
+    plant.assert_equals_bench(14)
+    assert plant.said == []
+
+
+def test_a_gap_before_a_takeover_leaves_no_old_values_in_the_windows(plant: Plant) -> None:
+    for tick in (1, 2, 3, 4, 5, 6, 7):
+        plant.tick(tick)
+    plant.tick(11, missing=3)
+    plant.settle()
+    plant.replace()
+    for tick in (12, 13):
+        plant.tick(tick)
+    plant.settle()
+    plant.assert_equals_bench(13)
+
+
+def test_readers_get_the_figures_and_the_recent_values_of_a_tick(plant: Plant) -> None:
+    for tick in range(1, 31):
+        plant.tick(tick)
+    plant.settle()
+    reader = SnapshotReader(plant.cluster)
+    snapshot = reader.latest()
+    owner = (plant.feeder.host, VMS)
+    found = reader.inputs(snapshot)[owner]
+    assert found.metrics == ("cpu_ratio", "cpu_other_ratio")
+    row = found.row_of(4)
+    assert row is not None
+    got, expected = found.inputs(row, "cpu_ratio"), plant.bench.expected(plant.feeder.host, 4, 1)
+    assert got is not None
+    assert (got.window, got.counted, got.threshold) == (WINDOW, COUNTED, 0.5)
+    assert (got.valid, got.counted_valid, got.above) == (expected["valid"], expected["counted"], expected["above"])
+    for name in ("median", "mad", "q1", "q3", "cusum"):
+        assert getattr(got, name) == pytest.approx(expected[name], rel=1e-4, abs=1e-5)
+    assert got.time_above_seconds == pytest.approx(expected["time_above"])
+    assert got.warming == (expected["seen"] < WINDOW)
+    assert found.inputs(row, "first") is None
+    series = reader.recent([owner])[owner].series(3, "cpu_other_ratio")
+    present = [tick for tick in range(1, 31) if 3 in members(tick)]
+    assert [one.tick - 1_000_000 for one in series] == present
+    for one, tick in zip(series, present, strict=True):
+        values, marks = samples(tick)
+        at = members(tick).index(3)
+        assert one.raw == pytest.approx(float(values[at, 3]))
+        assert one.code == marks[at, 3]
+
+
+def test_only_the_last_120_ticks_stay_readable(plant: Plant) -> None:
+    for tick in range(1, 131):
+        plant.tick(tick)
+    plant.settle()
+    reader, owner = SnapshotReader(plant.cluster), (plant.feeder.host, VMS)
+    table = reader.recent([owner])[owner]
+    assert [one.tick - 1_000_000 for one in table.series(1, "cpu_ratio")] == list(range(11, 131))
+    fields = plant.cluster.call(plant.recent, "HKEYS", plant.recent)
+    assert sum(recent.layout_of(field) is not None for field in fields) <= 120 // 4 + 2
+    assert 0 < plant.cluster.call(plant.recent, "TTL", plant.recent) <= 751
+    assert 0 < plant.cluster.call(plant.key(130), "TTL", plant.key(130)) <= 600
+
+
+@pytest.mark.parametrize("loss", ["record", "garbage", "recent", "foreign"])
+def test_what_is_lost_starts_anew_and_says_since_when(plant: Plant, loss: str) -> None:
+    for tick in range(1, 13):
+        plant.tick(tick)
+    plant.settle()
+    plant.worker.close()
+    if loss == "record":
+        plant.cluster.call(plant.key(12), "DEL", plant.key(12))
+    elif loss == "garbage":
+        plant.cluster.call(plant.key(12), "SET", plant.key(12), b"SPIN" + bytes(40))
+    else:
+        plant.cluster.call(plant.recent, "DEL", plant.recent)
+    if loss == "foreign":
+        plant.cluster.call(plant.recent, "RPUSH", plant.recent, "somebody's")
+    plant.start()
+    plant.tick(13)
+    plant.settle()
+    found = plant.record(13)
+    windows_lost = loss in ("recent", "foreign")
+    assert found.plane("valid").max() <= 1
+    assert (found.seen == 1).all() == (not windows_lost)  # of windows whose values were lost, the age is still known
+    assert (found.since == 1_000_013.0).all() == (not windows_lost)
+    assert (loss == "garbage") == any("damaged" in text for text in plant.said)
+    plant.tick(14)
+    plant.settle()
+    reader, owner = SnapshotReader(plant.cluster), (plant.feeder.host, VMS)
+    assert len(reader.recent([owner])[owner]) == 2
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2000), st.integers(0, 255), st.booleans())
+def test_whatever_lies_in_the_shard_the_worker_goes_on(plant: Plant, at: int, value: int, in_row: bool) -> None:
+    first = int(plant.bench.states[7].inputs.monotonic) + 1 if plant.bench.states else 1
+    for tick in (first, first + 1):
+        plant.tick(tick)
+    plant.settle()
+    plant.worker.close()
+    if in_row:
+        field = plant.record(first + 1).head.step % 120
+        data = plant.cluster.call(plant.recent, "HGET", plant.recent, field)
+        plant.cluster.call(plant.recent, "HSET", plant.recent, field, spoilt(data, at, value))
+    else:
+        data = plant.cluster.call(plant.key(first + 1), "GET", plant.key(first + 1))
+        plant.cluster.call(plant.key(first + 1), "SET", plant.key(first + 1), spoilt(data, at, value))
+    plant.start()
+    plant.tick(first + 2)
+    plant.settle()
+    assert plant.record(first + 2).plane("valid").max() <= WINDOW
+
+
+def spoilt(data: bytes, at: int, value: int) -> bytes:
+    at %= len(data)
+    return data[:at] + bytes((value,)) * 8 + data[at + 8 :]
+
+
+def test_other_columns_begin_with_their_table(plant: Plant) -> None:
+    for tick in range(1, 5):
+        plant.tick(tick)
+    feeder = plant.feeder
+    columns = (Metric("cpu_ratio", "cores", "counter", 0.0, 8.0, ""),)
+    values = np.full((1, 1), 0.7)
+    # before its table has come, nobody knows what a column means
+    feeder.push(feeder.make(values, 5.0, ids=[1], schema=schema_hash(columns)))
+    plant.settle()
+    feeder.push(table(feeder, names(columns)))
+    feeder.push(feeder.make(values, 6.0, ids=[1], schema=schema_hash(columns)))
+    plant.settle()
+    assert plant.record(6).names == ("cpu_ratio",)
+    assert plant.record(6).seen.tolist() == [1]
+    assert plant.cluster.call(plant.key(5), "GET", plant.key(5)) is None or plant.record(5).head.tick != 1_000_005
+
+
+def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
+    columns = tuple(Metric(name, "ratio", "counter", 0.0, 1.0, "") for name in ("cpu_iowait_ratio", "cpu_idle_ratio"))
+    feeder = Feeder(cluster, resource_set=resource_set_id("host"))
+    settings = FilterSettings(inputs=InputsSettings(counted=5))
+    worker = Worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
+    feeder.push(table(feeder, names(columns, "host")))
+    for tick in range(1, 7):
+        marks = [[0, codes.STUCK if tick == 6 else 0]]
+        values = np.array([[0.0, 0.045 + tick / 100]])
+        feeder.push(feeder.make(values, float(tick), ids=[1], codes=marks, schema=schema_hash(columns)))
+    reader, owner = SnapshotReader(cluster), (feeder.host, feeder.resource_set)
+    deadline = time.monotonic() + 10.0
+    while True:
+        worker.turn(0.05)
+        table_of = reader.inputs(reader.latest()).get(owner)
+        if table_of is not None and table_of.record.head.tick == 1_000_006:
+            break
+        assert time.monotonic() < deadline
+    assert table_of.metrics == ("cpu_busy_ratio",)
+    found, reading = table_of.inputs(0, "cpu_busy_ratio"), table_of.derived(0, "cpu_busy_ratio")
+    assert found is not None
+    assert reading is not None
+    assert (found.valid, found.counted, found.counted_valid, found.above, found.warming) == (5, 5, 4, 4, True)
+    assert found.median == pytest.approx(0.925)
+    assert (found.plateau, found.lowest, found.highest) == (4, pytest.approx(0.905), pytest.approx(0.935))
+    assert (reading.code, reading.stale_seconds) == (codes.STUCK, 1.0)
+    assert reading.mean is not None
+    assert 0.9 < reading.mean < 0.94
+    assert reading.last == pytest.approx(0.895)
+    worker.close()

@@ -1,0 +1,5 @@
+from tests.support.check_cases import run_fixture
+
+
+def test_fixture() -> None:
+    assert run_fixture("reset") > 0

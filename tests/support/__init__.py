@@ -1,0 +1,8 @@
+"""What tests share: scenes, feeders, real servers, and where the checkout and the fixtures lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"

@@ -1,0 +1,61 @@
+"""Runs the fixtures of the checks: cases of readings with the codes that are expected."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from acquisition.model import codes
+from acquisition.model.metric import ResourceSet
+from acquisition.wire.table import Entity
+from probes.checks import REGISTRY
+from probes.metrics import RESOURCE_SETS
+from probes.reading import Reading
+from tests.support import FIXTURES
+
+CAPTURES = FIXTURES / "checks"
+
+
+def code_names(reading: Reading) -> list[str]:
+    return [codes.name_of(code) for code in reading.codes]
+
+
+def as_float(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def columns(case: dict[str, Any]) -> ResourceSet:
+    known = {metric.name: metric for metric in RESOURCE_SETS[case["set"]].metrics}
+    return ResourceSet(case["set"], tuple(known[name] for name in case["metrics"]))
+
+
+def make_reading(case: dict[str, Any], reading: dict[str, Any]) -> Reading:
+    resource_set = columns(case)
+    rows = reading["rows"]
+    return Reading(
+        resource_set,
+        [Entity(row["entity"], "process", str(row["entity"]), "", "") for row in rows],
+        [as_float(value) for row in rows for value in row["values"]],
+        bytearray(codes.NAMES.index(name) for row in rows for name in row.get("codes", ["VALID"] * len(row["values"]))),
+        reading["wall"],
+        reading["monotonic"],
+        reading["dt"],
+        reading["cores"],
+        reading["memory_bytes"],
+    )
+
+
+def run_fixture(name: str) -> int:
+    """Run every case of a check alone; the number of samples that it marked."""
+    marked = 0
+    for case in json.loads((CAPTURES / f"{name}.json").read_text()):
+        check = REGISTRY[name](columns(case), case["settings"])
+        for number, described in enumerate(case["readings"]):
+            reading = make_reading(case, described)
+            before, values = bytes(reading.codes), list(reading.values)
+            check(reading)
+            expected = [code for row in described["rows"] for code in row["expected"]]
+            assert code_names(reading) == expected, f"{case['name']}, reading {number}"
+            assert str(reading.values) == str(values), "a check never changes a value"
+            marked += sum(a != b for a, b in zip(before, reading.codes, strict=True))
+    return marked

@@ -1,0 +1,121 @@
+"""Decision inputs without shards: states that are fed frames, beside a scalar history of each of their series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from acquisition.model import codes
+from acquisition.model.metric import Metric, resource_set_id, schema_hash
+from acquisition.wire import frame, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.inputs import PLANES
+from experiments.harness import scalar_model
+from experiments.harness.scalar_model import Observation
+from filters import kernels
+from filters.kernels.numpy_step import LARGEST
+from filters.worker.batching import Item, Smoother, batches
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.inputs.stage import InputsStage
+from filters.worker.inputs.state import InputsState
+from filters.worker.name_table import learn
+from filters.worker.partition import Partition
+from filters.worker.record import RecordEncoder
+from filters.worker.settings import FilterSettings
+from filters.worker.state import State
+from tests.support.scalar_inputs import Seen, figures
+
+METRICS = tuple(
+    Metric(name, "ratio", "gauge", 0.0, 1e19, "") for name in ("first", "cpu_ratio", "second", "cpu_other_ratio")
+)
+SCHEMA = schema_hash(METRICS)
+VMS = resource_set_id("vms")
+EXTREMES = ("lowest", "highest")
+
+
+def names(metrics: tuple[Metric, ...] = METRICS, resource_set: str = "vms") -> bytes:
+    return table.encode(table.Table("host", resource_set, 1.0, "procfs", True, metrics, ()))
+
+
+class Bench:
+    """``window`` and ``counted`` in ticks, ``plateau`` in valid values; columns 1 and 3 have inputs with threshold 0.5
+    and 0.25, slack 0.1 and 0."""
+
+    def __init__(
+        self, window: int = 5, counted: int = 3, plateau: int = 2, thresholds: Mapping[str, float] | None = None
+    ) -> None:
+        chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
+        self.inputs = InputsSettings(window, counted, plateau, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1})
+        self.settings = FilterSettings(inputs=self.inputs)
+        chosen = kernels.select(self.settings.kernels)
+        self.smoother = Smoother(chosen, RecordEncoder(chosen, 600), self.settings.tau_seconds)
+        self.stage = InputsStage(self.settings, self.smoother.kernels)
+        self.partition = Partition(0, "0", 1, self.settings)
+        self.states: dict[int, State] = {}
+        self.samples: dict[tuple[int, int, int], list[Observation]] = {}
+        self.histories: dict[tuple[int, int, int], list[Seen | None]] = {}
+        self.last_ids: dict[int, list[int]] = {}
+
+    def state(self, host: int) -> State:
+        if host not in self.states:
+            state = self.states[host] = State("0", host, VMS, 3)
+            state.names = learn(None, names())
+        return self.states[host]
+
+    def item(
+        self, host: int, at: float, ids: list[int], values: Any, marks: Any = None, *, epoch: int = 1, missing: int = 0
+    ) -> Item:
+        """A frame ``at`` seconds, ``missing`` ticks after the one before; remembers what it says of columns 1 and 3."""
+        matrix = np.asarray(values, "<f4")
+        flags = np.zeros(matrix.shape, np.uint8) if marks is None else np.asarray(marks, np.uint8)
+        before = self.last_ids.get(host, [])
+        for row, entity in enumerate(ids):
+            for column in (1, 3):
+                key = (host, entity, column)
+                if entity not in before:
+                    self.histories[key], self.samples[key] = [], []
+                history, seen = self.histories[key], self.samples[key]
+                mean = scalar_model.run(seen, 5.0).mean if seen else math.nan
+                value, code = float(matrix[row, column]), int(flags[row, column])
+                sample = Observation(at, value, code if abs(value) <= LARGEST else codes.RANGE)
+                elapsed = (at - seen[-1].monotonic) / (1 + missing) if seen else math.nan
+                history += [None] * missing if seen else []
+                seen.append(sample)
+                elapsed = 1.0 if math.isnan(elapsed) else elapsed  # an entity's first sample: frames are a second apart
+                history.append(Seen(sample.value, sample.code, mean, elapsed))
+        self.last_ids[host] = ids
+        return self.frame(host, at, ids, matrix, None if marks is None else flags, epoch=epoch)
+
+    def frame(
+        self, host: int, at: float, ids: list[int], values: Any, marks: Any, *, epoch: int = 1, schema: int = SCHEMA
+    ) -> Item:
+        """A frame that nobody remembers."""
+        matrix = np.asarray(values, "<f4")
+        made = Frame(
+            frame.KIND_SAMPLES, schema, host, VMS, *matrix.shape, 1.0, epoch, 1, 1, 0,
+            int(at) % (1 << 40), 1e6 + at, at,
+            np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if marks is None else marks.tobytes(),
+        )  # fmt: skip
+        return Item(self.partition, self.state(host), made)
+
+    def feed(self, *items: Item) -> None:
+        for batch in batches(list(items)):
+            self.smoother.smooth(batch)
+            self.stage.advance(batch)
+
+    def found(self, host: int, entity: int, column: int) -> dict[str, float]:
+        inputs = self.states[host].inputs
+        assert isinstance(inputs, InputsState)
+        row = np.frombuffer(inputs.ids, "<u8").tolist().index(entity)
+        kept = PLANES[: len(inputs.planes)]
+        got = {name: float(inputs.planes[i, {1: 0, 3: 1}[column], row]) for i, name in enumerate(kept)}
+        return got | {"seen": float(inputs.seen[row]), "since": float(inputs.since[row])}
+
+    def expected(self, host: int, entity: int, column: int) -> dict[str, float | None]:
+        parameters = {1: (0.5, 0.1), 3: (0.25, 0.0)}[column]
+        lengths = self.inputs.window, self.inputs.counted, self.inputs.plateau
+        found = figures(self.histories[host, entity, column], *lengths, *parameters)
+        return {name: value for name, value in found.items() if self.inputs.plateau or name not in EXTREMES}

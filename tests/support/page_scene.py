@@ -1,0 +1,50 @@
+"""What the page is shown with: machines, a real filter and a real service, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from acquisition.link.cluster import Cluster, read_layout
+from filters.worker.inputs.plan import InputsSettings
+from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
+from tests.support.data_center import Machine
+
+HOSTILE = "<img src=x onerror=document.title='broken'>\u202egnp"
+TICKS = 45
+
+
+class Data:
+    """Machines that send every second, and a filter worker that smooths it, in a thread; ``silent`` stops all."""
+
+    def __init__(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
+        settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
+        self._worker = Worker(cluster, read_layout(cluster), settings)
+        self.machines = list(machines)
+        self._stop = threading.Event()
+        self._next = int(time.time()) - TICKS
+        for machine in machines:
+            machine.send_tables(self._next + 0.5)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            while self._next + 0.5 <= time.time():
+                for machine in list(self.machines):
+                    machine.send(self._next + 0.5)
+                self._next += 1
+            self._worker.turn(0.05)
+        self._worker.close()
+
+    def __enter__(self) -> Data:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(5)

@@ -1,0 +1,165 @@
+"""A running ``shardpulse serve``, a client that hides nothing, and hosts whose records keep coming."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.link.cluster import Cluster
+from tests.support.scene import Scene
+
+HOSTS = ("web-1", "web-2")
+SILENT = "silent"
+PATIENCE = 10.0
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Feeding:
+    """Writes the records of ``HOSTS`` for every tick until it ends; ``SILENT`` has said something once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.scene = Scene(cluster)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.scene.host(SILENT, [int(time.time()) - 30])
+        self.feed()
+
+    def feed(self) -> None:
+        now = int(time.time())
+        for host in HOSTS:
+            self.scene.host(host, [now - 2, now - 1, now])
+            self.scene.host(host, [now - 2, now - 1, now], resource_set="host", names=[host])
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            self.feed()
+
+    def __enter__(self) -> Feeding:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(5)
+
+
+class Serving:
+    """A service in a process of its own, on a free port."""
+
+    def __init__(
+        self,
+        directory: Path,
+        addresses: Sequence[object],
+        serve: str = "",
+        scheme: str = "http",
+        program: Sequence[str] = ("-m", "acquisition"),
+    ) -> None:
+        config = directory / "shardpulse.toml"
+        listed = ", ".join(f'"{address}"' for address in addresses)
+        config.write_text(
+            f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n{serve}"
+        )
+        command = [sys.executable, *program, "serve", "--config", str(config)]
+        self.log = directory / "serve.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().split()[-1]
+        assert self.url.startswith(f"{scheme}://"), self.log.read_text()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def ask(
+        self, path: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> Reply:
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return Reply(answer.status, names, answer.read())
+        finally:
+            connection.close()
+
+    def raw(self, data: bytes, seconds: float = 3.0) -> bytes:
+        """What comes back for bytes that need not be HTTP, until the other side closes or says nothing more."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plug:
+            got = b""
+            try:
+                plug.sendall(data)
+                while part := plug.recv(65536):
+                    got += part
+            except (TimeoutError, ConnectionError):
+                pass
+            return got
+
+    def until(self, path: str, good: Callable[[Reply], bool], seconds: float = PATIENCE) -> Reply:
+        deadline = time.monotonic() + seconds
+        while not good(reply := self.ask(path)):
+            assert time.monotonic() < deadline, (reply, self.log.read_text())
+            time.sleep(0.05)
+        return reply
+
+    def ready(self) -> Serving:
+        self.until("/v1/hosts", lambda reply: reply.status == 200)
+        return self
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        return self.process.wait(PATIENCE)
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.end()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+class Events:
+    """A client of the stream."""
+
+    def __init__(self, serving: Serving, path: str = "/v1/stream", last: object = None) -> None:
+        self._connection = serving.connection()
+        self._connection.request("GET", path, headers={} if last is None else {"Last-Event-ID": str(last)})
+        self.answer = self._connection.getresponse()
+
+    def next(self) -> dict[str, str]:
+        """The next event as its fields; empty when the stream has ended."""
+        fields: dict[str, str] = {}
+        while line := self.answer.readline().decode():
+            name, _, value = line.rstrip("\n").partition(": ")
+            if not line.strip() and "event" in fields:
+                return fields
+            if name:
+                fields[name] = value
+        return {}
+
+    def close(self) -> None:
+        self.answer.close()
+        self._connection.close()
