@@ -115,8 +115,8 @@ def test_missing_tools_are_named(no_root, monkeypatch, capsys):
 
 def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
-    for name in ("deploy", "filters"):
-        (tmp_path / name).mkdir()
+    for name in ("deploy", "filters/kernels"):
+        (tmp_path / name).mkdir(parents=True)
     for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
         (tmp_path / name).write_text("")
     monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
@@ -130,8 +130,8 @@ def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, monke
 def test_a_stamp_makes_the_second_start_fast(environment, monkeypatch, tmp_path):
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
     monkeypatch.setattr(environment, "_require_redis", lambda venv: None)
-    for name in ("deploy", "filters"):
-        (tmp_path / name).mkdir()
+    for name in ("deploy", "filters/kernels"):
+        (tmp_path / name).mkdir(parents=True)
     for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
         (tmp_path / name).write_text("")
     installed = []
