@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from acquisition.snapshot.block import CURRENT, Block
-from acquisition.snapshot.claims import VM, Claim, ClaimIndex, claim_of, claims_of
+from acquisition.snapshot.vm_evidence import VM, EvidenceIndex, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire.table import Entity
 
 RUNNING = "running"  #: one process has it; it may be idle or paused
@@ -43,7 +43,7 @@ _STANDSTILL = 0.02
 
 
 class Placement(NamedTuple):
-    """Where a VM is: ``entity_id`` is the process that is its place and load, ``claims`` are all, oldest first.
+    """Where a VM is: ``entity_id`` is the process that is its place and load, ``evidence`` are all, oldest first.
 
     ``other_hosts`` are those of the other processes while it is MIGRATING, its own among them if it migrates
     within it. A process that is unheard of for longer than the limit (its host is down), or that only a table
@@ -58,7 +58,7 @@ class Placement(NamedTuple):
     host_state: str  #: current, late, down
     age_seconds: float  #: of what is known of it
     other_hosts: tuple[str, ...]
-    claims: tuple[Claim, ...]
+    evidence: tuple[VmEvidence, ...]
 
     @property
     def other_host(self) -> str | None:
@@ -68,19 +68,19 @@ class Placement(NamedTuple):
     @property
     def source(self) -> str | None:
         """The host that it comes from, while it migrates."""
-        return self.claims[0].host if self.state == MIGRATING else None
+        return self.evidence[0].host if self.state == MIGRATING else None
 
     @property
     def destination(self) -> str | None:
         """The host that it goes to, while it migrates."""
-        return self.claims[-1].host if self.state == MIGRATING else None
+        return self.evidence[-1].host if self.state == MIGRATING else None
 
 
-def settle(vm: str, claims: Iterable[Claim]) -> Placement:
-    """The one place of a VM. The order of ``claims`` does not matter; there must be one at least."""
-    known = sorted(claims, key=_seniority)
-    place = _by_guest_time(known) if any(claim.guest.ever for claim in known) else _by_cpu_time(known)
-    others = [claim for claim in known if claim is not place and (_is_there(claim) or not _is_there(place))]
+def settle(vm: str, evidence: Iterable[VmEvidence]) -> Placement:
+    """The one place of a VM. The order of ``evidence`` does not matter; there must be one at least."""
+    known = sorted(evidence, key=_seniority)
+    place = _by_guest_time(known) if any(process.guest.ever for process in known) else _by_cpu_time(known)
+    others = [process for process in known if process is not place and (_is_there(process) or not _is_there(place))]
     if others:
         state = MIGRATING
     elif place.host_state != CURRENT:
@@ -97,49 +97,49 @@ def settle(vm: str, claims: Iterable[Claim]) -> Placement:
         state,
         place.host_state,
         place.age_seconds,
-        tuple(claim.host for claim in others),
+        tuple(process.host for process in others),
         tuple(known),
     )
 
 
-def _is_there(claim: Claim) -> bool:
-    return claim.certain and not claim.unheard
+def _is_there(process: VmEvidence) -> bool:
+    return process.certain and not process.unheard
 
 
-def _waits(claim: Claim) -> bool:
+def _waits(process: VmEvidence) -> bool:
     """Whether a process still waits for the guest that it was started to receive."""
-    if claim.guest.ever or not (claim.incoming and claim.kvm):
+    if process.guest.ever or not (process.incoming and process.kvm):
         return False
-    return claim.accounted or (claim.cpu.mean or 0.0) < _STANDSTILL
+    return process.accounted or (process.cpu.mean or 0.0) < _STANDSTILL
 
 
-def _birth(claim: Claim) -> float:
-    return float("-inf") if claim.born is None else claim.born
+def _birth(process: VmEvidence) -> float:
+    return float("-inf") if process.born is None else process.born
 
 
-def _seniority(claim: Claim) -> tuple[float, float, float, int, int]:
+def _seniority(process: VmEvidence) -> tuple[float, float, float, int, int]:
     """Oldest first; what is not known to be young comes before, what has worked more before what has worked less."""
-    return _birth(claim), -(claim.guest.mean or 0.0), -(claim.cpu.mean or 0.0), claim.host_id, claim.entity_id
+    return _birth(process), -(process.guest.mean or 0.0), -(process.cpu.mean or 0.0), process.host_id, process.entity_id
 
 
-def _by_guest_time(claims: Sequence[Claim]) -> Claim:
-    running = [claim for claim in claims if (claim.guest.now or 0.0) > 0.0]
+def _by_guest_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
+    running = [process for process in evidence if (process.guest.now or 0.0) > 0.0]
     if running:
         return running[0]
-    ran = [claim for claim in claims if claim.guest.ever]
-    heard = [claim for claim in ran if not claim.unheard] or ran
-    return max(heard, key=lambda claim: (_birth(claim), claim.guest.mean or 0.0))
+    ran = [process for process in evidence if process.guest.ever]
+    heard = [process for process in ran if not process.unheard] or ran
+    return max(heard, key=lambda process: (_birth(process), process.guest.mean or 0.0))
 
 
-def _by_cpu_time(claims: Sequence[Claim]) -> Claim:
-    place = claims[0]
-    for younger in claims[1:]:
+def _by_cpu_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
+    place = evidence[0]
+    for younger in evidence[1:]:
         if _has_taken_over(place, younger):
             place = younger
     return place
 
 
-def _has_taken_over(older: Claim, younger: Claim) -> bool:
+def _has_taken_over(older: VmEvidence, younger: VmEvidence) -> bool:
     """While both stand still their averages fall alike: the larger one stays the larger."""
     if younger.cpu.now is None:
         return False
@@ -167,17 +167,17 @@ class Placements:
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> Placements:
         """The places by these blocks alone."""
-        found = ClaimIndex().contested(blocks)
-        return cls(blocks, {vm: settle(vm, claims_of(vm, where)) for vm, where in found.items()})
+        found = EvidenceIndex().contested(blocks)
+        return cls(blocks, {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in found.items()})
 
     @cached_property
     def shadows(self) -> frozenset[tuple[int, int]]:
         """(host id, entity id) of processes that are not the place of their VM."""
         return frozenset(
-            (claim.host_id, claim.entity_id)
+            (process.host_id, process.entity_id)
             for placement in self.contested.values()
-            for claim in placement.claims
-            if (claim.host_id, claim.entity_id) != (placement.host_id, placement.entity_id)
+            for process in placement.evidence
+            if (process.host_id, process.entity_id) != (placement.host_id, placement.entity_id)
         )
 
     def is_shadow(self, host_id: int, entity_id: int) -> bool:
@@ -185,7 +185,7 @@ class Placements:
         return (host_id, entity_id) in self.shadows
 
     def is_migrating(self, vm: str) -> bool:
-        """Whether several processes have a VM: a claim of a host that has gone down meanwhile does not count."""
+        """Whether several processes have a VM: a process of a host that has gone down meanwhile does not count."""
         return vm in self.contested and self.contested[vm].state == MIGRATING
 
     def mark(self, host_id: int, entity: Entity) -> str:
@@ -203,5 +203,5 @@ class Placements:
         for block in self._blocks:
             for row, entity in enumerate(block.entities):
                 if entity.kind == VM and entity.stable not in found:
-                    found[entity.stable] = settle(entity.stable, [claim_of(block, row)])
+                    found[entity.stable] = settle(entity.stable, [evidence_of(block, row)])
         return found

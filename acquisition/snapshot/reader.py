@@ -29,18 +29,18 @@ from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement
-from acquisition.snapshot.ahead import Ahead, Slotted
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.claims import ClaimIndex, claims_of
 from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
 from acquisition.snapshot.names import NOW, NamesCache
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.prefetch import Prefetch, Slotted
 from acquisition.snapshot.record_arrays import Bools
 from acquisition.snapshot.shard_reading import Member, Place, names_commands, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
+from acquisition.snapshot.vm_evidence import EvidenceIndex, all_evidence_of
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
@@ -77,8 +77,8 @@ class SnapshotReader:
         self._down_after = down_after_seconds
         self._clock = clock
         self._names = NamesCache()
-        self._claims = ClaimIndex()
-        self._ahead = Ahead()
+        self._evidence = EvidenceIndex()
+        self._prefetch = Prefetch()
         self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
@@ -151,7 +151,7 @@ class SnapshotReader:
         if set_id not in self._sets:
             self._sets[set_id] = SetReader(layout, set_id)
         asked = self._sets[set_id]
-        table, errors, replies = positions.table(self.cluster, asked.ahead(due))
+        table, errors, replies = positions.table(self.cluster, asked.prefetch(due))
         return Survey(asked.take(self.cluster, table, due, replies), errors)
 
     @collector.paused()
@@ -186,11 +186,11 @@ class SnapshotReader:
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         layout, positions = self._prepare()
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        ahead = self._ahead.commands(takes, due) if reading == COHERENT else []
+        early = self._prefetch.commands(takes, due) if reading == COHERENT else []
         renewed, self._outdated = self._outdated, []
-        found, errors, replies = positions.read(self.cluster, [*ahead, *names_commands(renewed)])
-        known = self._ahead.answers(replies[: len(ahead)]) if ahead else {}
-        errors += self._put_names(renewed, replies[len(ahead) :], due.now)
+        found, errors, replies = positions.read(self.cluster, [*early, *names_commands(renewed)])
+        known = self._prefetch.answers(replies[: len(early)]) if early else {}
+        errors += self._put_names(renewed, replies[len(early) :], due.now)
         return self._judge(reading, _begin(found), takes, due, errors, known)
 
     def _judge(
@@ -211,7 +211,7 @@ class SnapshotReader:
             newest = {interval: due.tick(interval) for interval in {block.interval for block, _, _ in wanted}}
             wanted = [(block, member, newest[block.interval]) for block, member, _ in wanted]
         if whole and reading == COHERENT:
-            self._ahead.remember(takes, [(member, block.interval) for block, member, _ in wanted])
+            self._prefetch.remember(takes, [(member, block.interval) for block, member, _ in wanted])
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
         now = self._clock()
@@ -276,7 +276,7 @@ class SnapshotReader:
     def _place(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> Placements:
         """Settle where the VMs are that several hosts report; the others are where they are."""
         present = [(member.host, member.resource_set) for member, _ in begun]
-        contested = self._claims.contested([block for _, block in taken], present)
+        contested = self._evidence.contested([block for _, block in taken], present)
         concerned = {key for where in contested.values() for key in where}
         silent = [
             (block, member)
@@ -286,7 +286,7 @@ class SnapshotReader:
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in silent]
         for (block, _), value in zip(silent, read_records(self.cluster, slots) if slots else (), strict=True):
             judgement.remember(block, value)
-        places = {vm: settle(vm, claims_of(vm, where)) for vm, where in contested.items()}
+        places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
         return Placements([block for _, block in taken], places)
 
 

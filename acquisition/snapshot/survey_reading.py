@@ -49,23 +49,23 @@ class SetReader:
         self._members: Sequence[Member] = ()
         self._intervals: npt.NDArray[np.float64] = np.empty(0)
         self._without: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._ahead = b""  #: the slots that were asked for ahead
+        self._early = b""  #: the slots that were asked for early
         self._commands: dict[bytes, list[Command]] = {}
 
-    def ahead(self, due: Due) -> list[Command]:
+    def prefetch(self, due: Due) -> list[Command]:
         """What ``take`` will ask for unless hosts have come or gone since: to be asked together with the positions
-        (as acquisition.snapshot.ahead does)."""
-        self._ahead = (_due(self._intervals, due)[1] % self._keep_ticks).tobytes()
-        return self._commands.get(self._ahead, [])
+        (as acquisition.snapshot.prefetch does)."""
+        self._early = (_due(self._intervals, due)[1] % self._keep_ticks).tobytes()
+        return self._commands.get(self._early, [])
 
     def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
-        """Read it, as far as the ``replies`` to what was asked ahead are not what is wanted. Raises ShardError when no
+        """Read it, as far as the ``replies`` to what was asked early are not what is wanted. Raises ShardError when no
         shard answers at all."""
         rows = np.flatnonzero(table.sets == self._set_id)
         self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
         intervals, due_ticks = _due(self._intervals, due)
         slots = due_ticks % self._keep_ticks
-        foreseen = len(replies) and self._members is table.members and self._ahead == slots.tobytes()
+        foreseen = len(replies) and self._members is table.members and self._early == slots.tobytes()
         commands = self._asking(table, rows, slots)
         if not foreseen:
             replies = cluster.gather(commands)

@@ -19,9 +19,9 @@ from starlette.routing import Route
 
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import HOT, NOT_HOT, Verdict
-from filters.service.documents.encoding import encode
-from filters.service.documents.heat import heat_document, roster_document
-from filters.service.documents.loads import Load
+from filters.documents.encoding import encode
+from filters.documents.heat import heat_document, roster_document
+from filters.documents.loads import Load
 from filters.service.page import page_routes
 from filters.service.stream import RETRY, event
 

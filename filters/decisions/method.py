@@ -14,8 +14,8 @@ from acquisition.errors import ConfigError
 from filters.decisions import overload_detection, vm_placement, vm_selection
 from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.policy import Policy
-from filters.decisions.vm_placement import Placement
-from filters.decisions.vm_selection import Selection
+from filters.decisions.vm_placement import VmPlacement
+from filters.decisions.vm_selection import VmSelection
 
 
 class Method(NamedTuple):
@@ -23,8 +23,8 @@ class Method(NamedTuple):
 
     rule: Rule
     parameters: Parameters
-    selection: Selection
-    placement: Placement
+    selection: VmSelection
+    placement: VmPlacement
     policy: Policy
 
 

@@ -16,13 +16,13 @@ from filters.decisions import capacity
 from filters.decisions.constraints import hosts as host_constraints
 from filters.decisions.constraints import projection
 from filters.decisions.constraints import vms as vm_constraints
-from filters.decisions.constraints.planning_state import Situation
+from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.heat import Heat, by_heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
 from filters.decisions.verdict import HOT, Figure, Verdict, measured
-from filters.decisions.vm_placement import Placement
+from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_selection.choice import Worth
 
 _EXAMPLES = 3  #: reasons that are told of a VM for which there is no host
@@ -67,23 +67,23 @@ class _Chosen(NamedTuple):
 
 def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float | None = None) -> Plan:
     """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's)."""
-    situation = _begin(picture, heat, method, migrations, picture.now if now is None else now)
-    ranked = _Destinations(situation, method.placement)
+    state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
+    ranked = _Destinations(state, method.placement)
     moves: list[Move] = []
     refusals: Refusals = {}
     open_hosts, waiting = by_heat(heat), list[_Chosen]()
     for _ in range(method.policy.tries_per_host):
-        waiting += [each for host in open_hosts for each in _choose(host, situation, method, refusals)]
+        waiting += [each for host in open_hosts for each in _choose(host, state, method, refusals)]
         waiting.sort(key=lambda each: method.placement.turn(each.vm))
         left, failed = method.policy.moves - len(moves), set[str]()
         for vm, worth in waiting[:left]:
-            destination = ranked.first(vm, situation, refusals)
+            destination = ranked.first(vm, state, refusals)
             if destination is None:
                 failed.add(vm.host)
                 continue
-            moves.append(_move(vm, worth, destination, situation, method))
-            situation = _after(vm, destination, situation)
-            ranked.update(situation.hosts[destination.id])
+            moves.append(_move(vm, worth, destination, state, method))
+            state = _after(vm, destination, state)
+            ranked.update(state.hosts[destination.id])
         waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
         open_hosts = [host for host in by_heat(heat) if host in failed]
         if not (open_hosts or waiting) or len(moves) >= method.policy.moves:
@@ -91,8 +91,8 @@ def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations
     return Plan(tuple(moves), tuple(refusals.values()))
 
 
-def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> Situation:
-    """The situation with all migrations in progress taken as done at their destinations, reported or seen."""
+def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:
+    """The state with all migrations in progress taken as done at their destinations, reported or seen."""
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
     leaving, unknown = set[tuple[str, str]](), dict[str, str]()
@@ -110,7 +110,7 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
             hosts[destination.id] = projection.with_vm(destination, vm)
         if vm is None or any(capacity.share(vm, destination, part) is None for part in method.policy.resources):
             unknown[destination.id] = vm.name if vm is not None else each.vm
-    return Situation(
+    return PlanningState(
         hosts, heat.verdicts, moving, frozenset(leaving), unknown, migrations.touched(), migrations,
         method.rule, method.parameters, method.policy, now,
     )  # fmt: skip
@@ -121,51 +121,51 @@ def _has(host: Host, vm: str) -> bool:
     return any(each.id == vm and each.host == host.id for each in host.vms)
 
 
-def _after(vm: Vm, destination: Host, situation: Situation) -> Situation:
-    """The situation with a proposal taken as done; the VM stays listed at its source, as it is until it has moved."""
-    source = situation.hosts[vm.host]
+def _after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
+    """The state with a proposal taken as done; the VM stays listed at its source, as it is until it has moved."""
+    source = state.hosts[vm.host]
     hosts = {
-        **situation.hosts,
+        **state.hosts,
         source.id: projection.without_vm(source, vm),
         destination.id: projection.with_vm(destination, vm),
     }
-    moving = dict(situation.moving)
+    moving = dict(state.moving)
     for host_id in (source.id, destination.id):
         moving[host_id] = moving.get(host_id, 0) + 1
-    return situation._replace(hosts=hosts, moving=moving)
+    return state._replace(hosts=hosts, moving=moving)
 
 
-def _choose(host_id: str, situation: Situation, method: Method, refusals: Refusals) -> list[_Chosen]:
+def _choose(host_id: str, state: PlanningState, method: Method, refusals: Refusals) -> list[_Chosen]:
     """VMs that a hot host should give away now; why not, into ``refusals``."""
-    host = situation.hosts[host_id]
-    held = host_constraints.is_moving(host, situation) or host_constraints.is_settling(host, situation)
-    ranked = [] if held else _ranked(host, situation, method, refusals)
+    host = state.hosts[host_id]
+    held = host_constraints.is_moving(host, state) or host_constraints.is_settling(host, state)
+    ranked = [] if held else _ranked(host, state, method, refusals)
     if not ranked:
         reason = held or ("none of its VMs may be moved" if host.vms else "it has no VMs")
         refusals.setdefault((host.id, ""), Refusal(host, None, reason))
-    left = situation.policy.moves_per_host - situation.moving.get(host.id, 0)
+    left = state.policy.moves_per_host - state.moving.get(host.id, 0)
     chosen: list[_Chosen] = []
     for vm in host.vms:
-        if (host.id, vm.id) in situation.leaving:
+        if (host.id, vm.id) in state.leaving:
             host = projection.without_vm(host, vm)
     for each in ranked:
         if len(chosen) >= left or method.rule.judge(host, method.parameters, True).outcome != HOT:
             break
         chosen.append(each)
         host = projection.without_vm(host, each.vm)
-    if ranked and not chosen and any(place == host_id for place, _ in situation.leaving):
+    if ranked and not chosen and any(place == host_id for place, _ in state.leaving):
         refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
     return chosen
 
 
-def _ranked(host: Host, situation: Situation, method: Method, refusals: Refusals) -> list[_Chosen]:
+def _ranked(host: Host, state: PlanningState, method: Method, refusals: Refusals) -> list[_Chosen]:
     """The VMs of a host that may be moved, the best first."""
     found: list[tuple[tuple[float, ...], str, _Chosen]] = []
     for vm in host.vms:
         if vm.host != host.id or (host.id, vm.id) in refusals:
             continue  # not here yet, or tried before
         worth = method.selection.worth(vm, host)
-        reason = vm_constraints.refusal(vm, situation) or ("" if worth.key is not None else worth.reason)
+        reason = vm_constraints.refusal(vm, state) or ("" if worth.key is not None else worth.reason)
         if reason or worth.key is None:
             refusals[host.id, vm.id] = Refusal(host, vm, reason)
         else:
@@ -176,13 +176,13 @@ def _ranked(host: Host, situation: Situation, method: Method, refusals: Refusals
 class _Destinations:
     """Hosts that take VMs at all, the cheapest first, kept in order while they fill."""
 
-    def __init__(self, situation: Situation, placement: Placement) -> None:
+    def __init__(self, state: PlanningState, placement: VmPlacement) -> None:
         self._cost = placement.cost
         self._costs: dict[str, float] = {}
         self._order: list[tuple[float, str]] = []
         self._refused: list[str] = []
-        for host in situation.hosts.values():
-            reason = host_constraints.host_refusal(host, situation)
+        for host in state.hosts.values():
+            reason = host_constraints.host_refusal(host, state)
             cost = None if reason else placement.cost(host)
             if cost is None:
                 self._refused.append(f"{host.name}: {reason or 'MISSING: what it has or uses'}")
@@ -191,19 +191,19 @@ class _Destinations:
                 self._order.append((cost, host.id))
         self._order.sort()
 
-    def first(self, vm: Vm, situation: Situation, refusals: Refusals) -> Host | None:
+    def first(self, vm: Vm, state: PlanningState, refusals: Refusals) -> Host | None:
         """The first host that takes ``vm``; where none does, the reasons of some go into ``refusals``."""
         reasons: list[str] = []
         for _, host_id in self._order:
-            host = situation.hosts[host_id]
-            reason = host_constraints.is_moving(host, situation) or host_constraints.pair_refusal(host, vm, situation)
+            host = state.hosts[host_id]
+            reason = host_constraints.is_moving(host, state) or host_constraints.pair_refusal(host, vm, state)
             if not reason:
                 return host
             if host_id != vm.host:
                 reasons.append(f"{host.name}: {reason}")
         reasons += self._refused
         shown = "; ".join(reasons[:_EXAMPLES]) + ("; …" if len(reasons) > _EXAMPLES else "")
-        source = situation.hosts[vm.host]
+        source = state.hosts[vm.host]
         refusals[source.id, vm.id] = Refusal(source, vm, f"no host can take it ({shown or 'there is no other'})")
         return None
 
@@ -216,7 +216,7 @@ class _Destinations:
         insort(self._order, (self._costs[host.id], host.id))
 
 
-def _move(vm: Vm, worth: Worth, destination: Host, situation: Situation, method: Method) -> Move:
+def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method: Method) -> Move:
     figures: list[Figure] = []
     after = projection.with_vm(destination, vm)
     for resource in method.policy.resources:
@@ -225,5 +225,5 @@ def _move(vm: Vm, worth: Worth, destination: Host, situation: Situation, method:
         figures.append(Figure(f"{resource} with the VM", capacity.used(after, resource), reading.unit))
     figures.append(Figure("headroom", method.policy.headroom, "ratio"))
     why = f"{method.placement.title}, with a headroom of {method.policy.headroom:g}"
-    source = situation.hosts[vm.host]
-    return Move(vm, source, destination, situation.verdicts[source.id], worth, why, tuple(figures))
+    source = state.hosts[vm.host]
+    return Move(vm, source, destination, state.verdicts[source.id], worth, why, tuple(figures))

@@ -57,7 +57,7 @@ class _Planes(NamedTuple):
     stale: list[list[float]]
 
 
-class View:
+class BlockReadings:
     """A block as the readings of its rows share it."""
 
     def __init__(self, block: Block, inputs: Inputs | None, columns: ColumnCache) -> None:
@@ -96,7 +96,7 @@ class RowReadings(Mapping[str, Reading]):
     ``derived`` makes what neither the smoothed state nor the filter's inputs have.
     """
 
-    def __init__(self, view: View, row: int, derived: Mapping[str, Derive]) -> None:
+    def __init__(self, view: BlockReadings, row: int, derived: Mapping[str, Derive]) -> None:
         self._view = view
         self._row = row
         self._derived = derived

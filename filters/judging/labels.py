@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from acquisition.config.decisions import Decisions
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.claims import VM
+from acquisition.snapshot.vm_evidence import VM
 from acquisition.wire.table import Entity
 from filters.judging.label_table import LabelTable
 from filters.judging.observe import HOST_SET

@@ -18,13 +18,13 @@ from typing import overload
 from acquisition.config.decisions import Decisions
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, Block
-from acquisition.snapshot.claims import VM, claim_of
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, Placement, settle
 from acquisition.snapshot.rows import finite
+from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.decisions import capacity, ratios
 from filters.decisions.picture import LATE, Host, Picture, Reading, Transit, Vm
-from filters.judging.block_readings import ColumnCache, Inputs, RowReadings, View
+from filters.judging.block_readings import BlockReadings, ColumnCache, Inputs, RowReadings
 from filters.judging.label_table import LabelTable
 
 HOST_SET = "host"
@@ -67,7 +67,7 @@ class _Observer:
         readings: Mapping[str, Reading] = {}
         sent: Mapping[str, str] = {}
         if block is not None and len(block.ids):
-            readings = RowReadings(View(block, self.inputs, self._columns), 0, ratios.HOST)
+            readings = RowReadings(BlockReadings(block, self.inputs, self._columns), 0, ratios.HOST)
             sent = block.entities[0].labels
         return Host(
             host_id,
@@ -84,7 +84,7 @@ class _Observer:
         """The VMs of a host."""
         derived = ratios.of_vm(host)
         for block in blocks:
-            view = View(block, self.inputs, self._columns)
+            view = BlockReadings(block, self.inputs, self._columns)
             for row, entity in enumerate(block.entities):
                 if self._counts(block, entity):
                     yield self._vm(view, row, entity, RowReadings(view, row, derived))
@@ -95,10 +95,10 @@ class _Observer:
             return self.processes and block.resource_set == _PROCESSES
         return not self.placements.is_shadow(block.host_id, entity.id)
 
-    def _vm(self, view: View, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
+    def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
         block = view.block
         arrives = (
-            bool(entity.labels.get("incoming")) and settle(entity.stable, [claim_of(block, row)]).state == ARRIVING
+            bool(entity.labels.get("incoming")) and settle(entity.stable, [evidence_of(block, row)]).state == ARRIVING
         )
         return Vm(
             entity.stable,
@@ -157,5 +157,5 @@ def _transits(placement: Placement) -> Iterator[Transit]:
     """From the host that bears the load to each other that reports the VM."""
     if placement.state != MIGRATING:  # it has been started again after its host went down
         return
-    for other in {claim.host_id for claim in placement.claims} - {placement.host_id}:
+    for other in {process.host_id for process in placement.evidence} - {placement.host_id}:
         yield Transit(placement.vm, f"{placement.host_id:016x}", f"{other:016x}")

@@ -19,7 +19,7 @@ _EMPTY: Message = {"type": "http.response.body", "body": b""}
 
 
 class Answer:
-    """One representation of one resource at one edition. Made once, immutable but for what it caches."""
+    """One representation of one resource at one tick. Made once, immutable but for what it caches."""
 
     __slots__ = ("_plain", "_squeezed", "body", "content_type", "etag", "not_modified")
 

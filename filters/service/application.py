@@ -1,4 +1,4 @@
-"""The ASGI application: requests in, answers of the newest edition out.
+"""The ASGI application: requests in, answers of the newest tick out.
 
 What was asked for before in this tick goes out as prepared bytes before any routing. Everything else is
 routed by starlette and built in a thread, once however many ask. Errors of every kind are problem documents.
@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from acquisition.config.serve import ServeLimits
 from filters.service import access, parameters
 from filters.service.answer import Answer, conditions, matches, send_answer
-from filters.service.edition import Edition, Newest
 from filters.service.parameters import LATEST, READING
 from filters.service.problem import CONTENT_TYPE, Problem, unavailable
 from filters.service.resource import Request, Resource
+from filters.service.tick_cache import Newest, TickCache
 
 #: Paths that show data; the others are the page's files, which show none until they are given the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
@@ -33,13 +33,13 @@ _BUILDERS = 2
 _MOST_WAITING = 64  #: answers that are being built or wait for it
 
 
-Build = Callable[[Edition], bytes]
+Build = Callable[[TickCache], bytes]
 
 
 class Desk:
     """Makes the answers that are not there yet: in threads, each once, never too many at a time."""
 
-    def __init__(self, newest: Newest, limits: ServeLimits, latest: Callable[[], Awaitable[Edition]]) -> None:
+    def __init__(self, newest: Newest, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
         self.newest = newest
         self.latest = latest
         self.limits = limits
@@ -51,19 +51,19 @@ class Desk:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def answer(
-        self, key: str, build: Callable[[Edition], bytes], content_type: bytes, edition: Edition
+        self, key: str, build: Callable[[TickCache], bytes], content_type: bytes, cache: TickCache
     ) -> Answer:
-        """The answer of an edition for a key. Raises Problem as ``build`` does, 503 when too many wait."""
-        known = edition.known(key)
+        """The answer of a tick for a key. Raises Problem as ``build`` does, 503 when too many wait."""
+        known = cache.known(key)
         if known is not None:
             return known
-        name = (edition.etag, key)
+        name = (cache.etag, key)
         future = self._under_way.get(name)
         if future is None:
             if len(self._under_way) >= _MOST_WAITING:
                 raise Problem(503, "busy", "too many answers are being made: try again", {b"retry-after": b"1"})
             loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(self._threads, edition.make, key, build, content_type)
+            future = loop.run_in_executor(self._threads, cache.make, key, build, content_type)
             self._under_way[name] = future
             future.add_done_callback(partial(self._done, name))
         return await asyncio.shield(future)
@@ -80,21 +80,21 @@ def endpoint(resource: Resource, desk: Desk) -> ASGIApp:
     async def handle(scope: Scope, _: Receive, send: Send) -> None:
         values = parameters.parse(scope["query_string"], resource.parameters, desk.limits.query_bytes)
         now = values.get(READING.name) == (LATEST,)
-        edition = await desk.latest() if now else desk.newest.edition()
+        cache = await desk.latest() if now else desk.newest.current()
         path = dict(scope["path_params"])
         none_match = conditions(scope)[0]
-        if none_match is not None and b"*" not in none_match and matches(none_match, edition.etag):
-            await send_answer(Answer(b"", edition.etag, resource.content_type), scope, send)  # it has it already: 304
+        if none_match is not None and b"*" not in none_match and matches(none_match, cache.etag):
+            await send_answer(Answer(b"", cache.etag, resource.content_type), scope, send)  # it has it already: 304
             return
         key = scope["path"] + (f"?{parameters.canonical(values)}" if values else "")
         build = partial(_build, resource, Request(path, values, desk.limits.answer_samples))
-        await send_answer(await desk.answer(key, build, resource.content_type, edition), scope, send)
+        await send_answer(await desk.answer(key, build, resource.content_type, cache), scope, send)
 
     return handle
 
 
-def _build(resource: Resource, request: Request, edition: Edition) -> bytes:
-    return resource.build(edition, request)
+def _build(resource: Resource, request: Request, cache: TickCache) -> bytes:
+    return resource.build(cache, request)
 
 
 def route(path: str, handle: ASGIApp, methods: Iterable[str], name: str) -> Route:
@@ -132,7 +132,7 @@ class Front:
             if not scope["query_string"] and scope["method"] == "GET":
                 last = self._newest.last
                 known = last.known(path) if last is not None else None
-                if known is not None and self._newest.edition() is last:
+                if known is not None and self._newest.current() is last:
                     await send_answer(known, scope, send)
                     return
         except Problem as problem:

@@ -1,4 +1,4 @@
-"""What the stream tells of an edition: a short one of every tick, and the answers of other resources by topic."""
+"""What the stream tells of a tick: a short one of every tick, and the answers of other resources by topic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from acquisition.snapshot.block import CURRENT, DOWN, LATE
 from filters.decisions.heat import by_heat
-from filters.service.documents.encoding import encode
-from filters.service.documents.hosts import by_host, state_of
-from filters.service.edition import Edition
+from filters.documents.encoding import encode
+from filters.documents.hosts import by_host, state_of
 from filters.service.stream import Events, event
+from filters.service.tick_cache import TickCache
 
 #: The topic of everyone who names none.
 TICK = "tick"
@@ -32,33 +32,33 @@ class TickDocument(Struct, frozen=True):
     errors: list[str]
 
 
-def tick_document(edition: Edition) -> TickDocument:
-    """The short document of an edition."""
-    decided = edition.decided
+def tick_document(cache: TickCache) -> TickDocument:
+    """The short document of a tick."""
+    decided = cache.decided
     if decided is not None:  # as the heat map has them: a host that sends no figures of its own is late
         states = [host.state for host in decided.picture.hosts]
     else:
-        states = [state_of(blocks) for blocks in by_host(edition.snapshot.blocks)]
+        states = [state_of(blocks) for blocks in by_host(cache.snapshot.blocks)]
     return TickDocument(
-        edition.number,
-        round(edition.snapshot.now, 6),
+        cache.number,
+        round(cache.snapshot.now, 6),
         len(states),
         states.count(CURRENT),
         states.count(LATE),
         states.count(DOWN),
         None if decided is None else len(by_heat(decided.heat)),
         None if decided is None or decided.plan is None else len(decided.plan.moves),
-        list(edition.snapshot.errors),
+        list(cache.snapshot.errors),
     )
 
 
-def events_of(edition: Edition, wanted: Collection[str], bodies: Mapping[str, Callable[[Edition], bytes]]) -> Events:
-    """The events of an edition: always its tick, and the ``wanted`` topics by what makes their bodies.
+def events_of(cache: TickCache, wanted: Collection[str], bodies: Mapping[str, Callable[[TickCache], bytes]]) -> Events:
+    """The events of a tick: always its short document, and the ``wanted`` topics by what makes their bodies.
 
-    All bear the number of the edition: Last-Event-ID means that everything of it was sent.
+    All bear the number of the tick: Last-Event-ID means that everything of it was sent.
     """
-    texts = {TICK: event(TICK, encode(tick_document(edition)), edition.number)}
+    texts = {TICK: event(TICK, encode(tick_document(cache)), cache.number)}
     for topic, make in bodies.items():
         if topic in wanted:
-            texts[topic] = event(topic, make(edition), edition.number)
-    return Events(edition.number, texts)
+            texts[topic] = event(topic, make(cache), cache.number)
+    return Events(cache.number, texts)

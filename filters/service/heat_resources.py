@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from acquisition.config.decisions import Decisions
 from filters.decisions.picture import Picture
+from filters.documents import heat
+from filters.documents.encoding import encode
+from filters.documents.loads import loads
 from filters.judging.observe import observe
-from filters.service.documents import heat
-from filters.service.documents.encoding import encode
-from filters.service.documents.loads import loads
-from filters.service.edition import Edition
 from filters.service.resource import Request, Resource
+from filters.service.tick_cache import TickCache
 
 
 def heat_resources(settings: Decisions) -> tuple[Resource, ...]:
     """Both; the heat is also a topic of the stream."""
 
-    def picture(edition: Edition) -> Picture:
+    def picture(cache: TickCache) -> Picture:
         """Names and states of hosts. Their readings belong to the thread that judges: nobody looks at them here."""
-        return edition.decided.picture if edition.decided is not None else observe(edition.snapshot, settings)
+        return cache.decided.picture if cache.decided is not None else observe(cache.snapshot, settings)
 
-    def roster(edition: Edition, _: Request) -> bytes:
-        return encode(heat.roster_document(edition.number, picture(edition)))
+    def roster(cache: TickCache, _: Request) -> bytes:
+        return encode(heat.roster_document(cache.number, picture(cache)))
 
-    def now(edition: Edition, _: Request) -> bytes:
-        verdicts = edition.decided.heat.verdicts if edition.decided is not None else {}
-        known = loads(edition.snapshot.blocks, edition.tables)
-        return encode(heat.heat_document(edition.number, picture(edition), verdicts, known))
+    def now(cache: TickCache, _: Request) -> bytes:
+        verdicts = cache.decided.heat.verdicts if cache.decided is not None else {}
+        known = loads(cache.snapshot.blocks, cache.tables)
+        return encode(heat.heat_document(cache.number, picture(cache), verdicts, known))
 
     return (
         Resource(

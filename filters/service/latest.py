@@ -16,9 +16,9 @@ from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError
 from acquisition.model import ticks
 from acquisition.snapshot import Snapshot, SnapshotReader
-from filters.service.edition import Edition, Newest
 from filters.service.problem import unavailable
-from filters.service.reading import takes_sets
+from filters.service.reading_thread import takes_sets
+from filters.service.tick_cache import Newest, TickCache
 
 _SHARED_SECONDS = 0.1  #: who asks so soon after another is answered with the same picture
 _REST = 2.0  #: the reader rests for so many times as long as a reading takes: a million VMs are no load on the shards
@@ -34,17 +34,17 @@ class LatestReading:
         self._instance = secrets.token_hex(4)
         self._thread = ThreadPoolExecutor(1, "latest")
         self._reader: SnapshotReader | None = None
-        self._last: Edition | None = None
+        self._last: TickCache | None = None
         self._fresh_until = 0.0
-        self._under_way: asyncio.Future[Edition] | None = None
+        self._under_way: asyncio.Future[TickCache] | None = None
 
     def close(self) -> None:
         """Read no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def edition(self) -> Edition:
+    async def current(self) -> TickCache:
         """The newest of every row. Raises Problem (503) while the shards cannot be read."""
-        self._newest.edition()  # during an outage nobody waits until one more connection has timed out
+        self._newest.current()  # during an outage nobody waits until one more connection has timed out
         if self._last is not None and time.monotonic() < self._fresh_until:
             return self._last
         if self._under_way is None or self._under_way.done():
@@ -54,7 +54,7 @@ class LatestReading:
         except ShardpulseError as error:
             raise unavailable(str(error), None) from error
 
-    def _read(self) -> Edition:
+    def _read(self) -> TickCache:
         began = time.monotonic()
         try:
             if self._reader is None:
@@ -67,7 +67,7 @@ class LatestReading:
                 self._reader = None
             raise
         number = ticks.tick_of(snapshot.now, self._settings.serve.interval_seconds)
-        found = Edition(number, f"{self._instance}-{version_of(snapshot)}", snapshot, tables=tables)
+        found = TickCache(number, f"{self._instance}-{version_of(snapshot)}", snapshot, tables=tables)
         parts = self._last.parts() if self._last is not None else []
         self._last = found
         now = time.monotonic()

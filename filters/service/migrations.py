@@ -22,13 +22,13 @@ from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster
 from filters.decisions.migrations import Log, Report
 from filters.decisions.policy import Policy
+from filters.documents.encoding import encode
 from filters.judging import migration_store
 from filters.service import parameters
 from filters.service.answer import JSON
 from filters.service.application import no_picture
-from filters.service.documents.encoding import encode
-from filters.service.edition import Edition, Newest
 from filters.service.problem import Problem, bad_request, not_found
+from filters.service.tick_cache import Newest, TickCache
 
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64
@@ -89,12 +89,12 @@ class MigrationsEndpoint:
         """One request. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
         limits = self._settings.serve.limits
         parameters.parse(scope["query_string"], (), limits.query_bytes)
-        edition = self._newest.edition()
+        cache = self._newest.current()
         if scope["method"] != "POST":
             await _reply(send, encode(document(await self._in_thread(self._read))))
             return
         said = _decode(await read_body(scope, receive, limits.body_bytes))
-        report = report_of(said, edition)
+        report = report_of(said, cache)
         log = await self._in_thread(lambda: self._report(report))
         found = next(each for each in document(log).migrations if each.vm == report.vm)
         await _reply(send, encode(found))
@@ -132,15 +132,15 @@ def document(log: Log) -> MigrationsDocument:
     return MigrationsDocument(round(log.now, 6), rows, list(log.problems))
 
 
-def report_of(said: MigrationReport, edition: Edition) -> Report:
+def report_of(said: MigrationReport, cache: TickCache) -> Report:
     """The report with the ids of its hosts, and a uuid as probes write it. Raises Problem (404)."""
     vm = said.vm.lower() if _UUID.fullmatch(said.vm) else said.vm
-    return Report(vm, host_id(edition, said.source), host_id(edition, said.destination), said.phase, said.reason)
+    return Report(vm, host_id(cache, said.source), host_id(cache, said.destination), said.phase, said.reason)
 
 
-def host_id(edition: Edition, name: str) -> str:
+def host_id(cache: TickCache, name: str) -> str:
     """The id of a host by its name or id. Raises Problem (404)."""
-    for block in edition.snapshot.blocks:
+    for block in cache.snapshot.blocks:
         if name in (block.host, f"{block.host_id:016x}"):
             return f"{block.host_id:016x}"
     raise not_found(f"there is no host {name!r}; GET /v1/hosts lists them", "host")

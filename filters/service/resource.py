@@ -12,20 +12,20 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from acquisition.snapshot.selection import Selection
+from filters.documents.chosen import Chosen
+from filters.documents.hosts import DERIVED, HOST_SET
 from filters.judging.label_selection import LabelSelection, Selector
 from filters.judging.labels import Labels
 from filters.service.answer import JSON
-from filters.service.documents.chosen import Chosen
-from filters.service.documents.hosts import DERIVED, HOST_SET
-from filters.service.edition import Edition
 from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter, Values, selection
 from filters.service.problem import Problem, not_found
+from filters.service.tick_cache import TickCache
 
 _SHOWN = 8
 
 
 class Request(NamedTuple):
-    """What is asked of an edition: parts of the path and checked parameters."""
+    """What is asked of a tick: parts of the path and checked parameters."""
 
     path: Mapping[str, str]
     values: Values
@@ -60,7 +60,7 @@ class Resource(NamedTuple):
     summary: str
     parameters: tuple[Parameter, ...]
     answer: Any
-    build: Callable[[Edition, Request], bytes]
+    build: Callable[[TickCache, Request], bytes]
     content_type: bytes = JSON
     in_path: Mapping[str, str] = {}
     prepared: bool = False
@@ -79,38 +79,38 @@ def bounded(samples: int, most: int) -> None:
         raise Problem(422, "answer-too-large", f"{detail}: select with host, set, entity, metric or state")
 
 
-def require(edition: Edition, request: Request) -> None:
+def require(cache: TickCache, request: Request) -> None:
     """Every pattern of hosts, sets and metrics must match something that is there. Raises Problem (404)."""
-    blocks = edition.snapshot.blocks
+    blocks = cache.snapshot.blocks
     values = request.values
     if "host" in values:
         _match("host", values["host"], (name for b in blocks for name in (b.host, f"{b.host_id:016x}")))
     if "set" in values:
         _match("set", values["set"], (name for b in blocks for name in (b.resource_set, f"{b.set_id:08x}")))
     if "metric" in values:
-        _match("metric", values["metric"], _metrics(edition))
+        _match("metric", values["metric"], _metrics(cache))
 
 
-def selected(edition: Edition, request: Request, labels: Labels) -> Chosen:
+def selected(cache: TickCache, request: Request, labels: Labels) -> Chosen:
     """What is asked for, after a check that every pattern and label selector fits something. Raises Problem (404)."""
-    require(edition, request)
+    require(cache, request)
     hosts, wanted, of_entities = None, request.host_labels, request.entity_labels
     if wanted:
-        known = labels.of_hosts(edition.snapshot)
+        known = labels.of_hosts(cache.snapshot)
         require_labels(LABEL, wanted, known.values())
         hosts = frozenset(number for number, found in known.items() if wanted.takes(found))
     top = int(request.values[TOP.name][0]) if TOP.name in request.values else 0
     if not of_entities:
         return Chosen(request.selection, hosts, top=top)
-    require_labels(ENTITY_LABEL, of_entities, entity_labels(edition, labels))
+    require_labels(ENTITY_LABEL, of_entities, entity_labels(cache, labels))
     return Chosen(request.selection, hosts, lambda entity: of_entities.takes(labels.of_entity(entity)), top)
 
 
-def entity_labels(edition: Edition, labels: Labels) -> Iterator[Mapping[str, str]]:
+def entity_labels(cache: TickCache, labels: Labels) -> Iterator[Mapping[str, str]]:
     """The labels of all processes and VMs."""
     return (
         labels.of_entity(entity)
-        for block in edition.snapshot.blocks
+        for block in cache.snapshot.blocks
         if block.resource_set != HOST_SET
         for entity in block.entities
     )
@@ -136,9 +136,9 @@ def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]])
     return f"no label {selector.name!r} has such a value; some that there are: {shown}"
 
 
-def _metrics(edition: Edition) -> Iterable[str]:
+def _metrics(cache: TickCache) -> Iterable[str]:
     """The names of all metrics; hosts share few schemas."""
-    schemas = {block.schema: block for block in edition.snapshot.blocks}
+    schemas = {block.schema: block for block in cache.snapshot.blocks}
     return [*(metric.name for block in schemas.values() for metric in block.metrics), *DERIVED]
 
 

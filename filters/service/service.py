@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from acquisition.config.settings import Settings
 from filters.decisions.method import method_of
+from filters.documents.encoding import encode
 from filters.exposition import CLASSIC, OPENMETRICS, Options
 from filters.judging.judge import Judging
 from filters.judging.labels import Labels
@@ -28,8 +29,6 @@ from filters.service.answer import Answer, send_answer
 from filters.service.application import Desk, application, endpoint, route
 from filters.service.condition import Condition
 from filters.service.decision_resources import decision_resources
-from filters.service.documents.encoding import encode
-from filters.service.edition import Edition, Newest
 from filters.service.events import TICK, events_of
 from filters.service.latest import LatestReading
 from filters.service.migrations import MigrationDocument, MigrationReport, MigrationsDocument, MigrationsEndpoint
@@ -37,12 +36,13 @@ from filters.service.openapi import Operation, document
 from filters.service.page import page_routes
 from filters.service.parameters import Parameter
 from filters.service.picture_resources import host_resources, picture_resources, recent_resources
-from filters.service.reading import Reading
+from filters.service.reading_thread import ReadingThread
 from filters.service.recents import Recents
 from filters.service.resource import Request, Resource
 from filters.service.status import METRICS_PARAMETERS, MetricsEndpoint, StatusEndpoint
 from filters.service.stream import Hub, event
 from filters.service.stream_endpoint import StreamEndpoint
+from filters.service.tick_cache import Newest, TickCache
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
@@ -73,12 +73,12 @@ class Service:
         self.newest = Newest(serve.stale_seconds)
         self.hub = Hub(limits.streams, limits.stream_queue)
         self.latest = LatestReading(settings, self.newest)
-        self.desk = Desk(self.newest, limits, self.latest.edition)
+        self.desk = Desk(self.newest, limits, self.latest.current)
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.migrations = MigrationsEndpoint(settings, self.method.policy, self.newest)
         self.judging = Judging(settings, self.method)
-        self.reading = Reading(settings, self.newest, self._publish, self._trouble, self.judging.judge)
+        self.reading = ReadingThread(settings, self.newest, self._publish, self._trouble, self.judging.judge)
         self.token = access.token  #: what clients must send; may be replaced at any time
         self._settings = settings
         self.recents = Recents(settings)
@@ -148,13 +148,13 @@ class Service:
         self.reading.stop()
         self.recents.close()
 
-    def _publish(self, edition: Edition) -> None:
-        """A new edition, in the reading thread: its prepared answers are made before anyone sees it."""
+    def _publish(self, cache: TickCache) -> None:
+        """A new tick, in the reading thread: its prepared answers are made before anyone sees it."""
         for resource in self._resources:
             if resource.prepared:
-                self._body(resource, edition)
-        self.newest.publish(edition)
-        self._in_loop(self.hub.tell, events_of(edition, self.hub.topics, self._bodies))
+                self._body(resource, cache)
+        self.newest.publish(cache)
+        self._in_loop(self.hub.tell, events_of(cache, self.hub.topics, self._bodies))
         self._tidy()
 
     def _trouble(self) -> None:
@@ -177,10 +177,10 @@ class Service:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, argument)
 
-    def _body(self, resource: Resource, edition: Edition) -> bytes:
+    def _body(self, resource: Resource, cache: TickCache) -> bytes:
         """The answer of a resource without any parameter, kept under its path."""
         request = Request({}, {}, self._settings.serve.limits.answer_samples)
-        return edition.make(resource.path, lambda one: resource.build(one, request), resource.content_type).body
+        return cache.make(resource.path, lambda one: resource.build(one, request), resource.content_type).body
 
 
 def _described(resource: Resource) -> Operation:

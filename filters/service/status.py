@@ -14,16 +14,16 @@ from acquisition.status.command import exit_code
 from acquisition.status.document import document
 from acquisition.status.health import DOWN, Health
 from filters import exposition
+from filters.documents.encoding import encode
 from filters.exposition import FIGURES, Options, Prepared, Syntax
 from filters.exposition.options import HOSTS, INPUTS
 from filters.service import parameters
 from filters.service.answer import Answer, send_answer
 from filters.service.application import Desk, no_picture
 from filters.service.condition import Condition, Look
-from filters.service.documents.encoding import encode
-from filters.service.edition import Edition, Newest
 from filters.service.parameters import Parameter, Values
 from filters.service.stream import Hub
+from filters.service.tick_cache import Newest, TickCache
 
 _VERDICTS = {EXIT_OK: "ok", EXIT_UNBALANCED: "unbalanced", EXIT_TEMPORARY: "empty"}
 _MOST_ACCOUNTS = 100
@@ -92,7 +92,7 @@ def _in_trouble(found: Health) -> list[Account]:
 
 
 class MetricsEndpoint:
-    """OpenMetrics or the classic text format of the newest edition and of the pipeline's condition."""
+    """OpenMetrics or the classic text format of the newest tick and of the pipeline's condition."""
 
     def __init__(self, desk: Desk, condition: Condition, options: Options, query_bytes: int) -> None:
         self._desk = desk
@@ -104,7 +104,7 @@ class MetricsEndpoint:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """One scrape. Raises Problem (400, 503)."""
         values = parameters.parse(scope["query_string"], METRICS_PARAMETERS, self._query_bytes)
-        edition = self._desk.newest.edition()
+        cache = self._desk.newest.current()
         accept = b",".join(value for name, value in scope["headers"] if name == b"accept").decode("latin-1")
         form = exposition.negotiate(accept or None)
         try:
@@ -113,7 +113,7 @@ class MetricsEndpoint:
             health = None
         build = partial(self._build, form, health, self._chosen(values))
         key = f"/metrics {form.content_type} {parameters.canonical(values)}"
-        answer = await self._desk.answer(key, build, form.content_type.encode(), edition)
+        answer = await self._desk.answer(key, build, form.content_type.encode(), cache)
         await send_answer(answer, scope, send)
 
     def _chosen(self, values: Values) -> Options:
@@ -122,5 +122,5 @@ class MetricsEndpoint:
         (inputs,) = values.get("inputs", (own.inputs,))
         return own._replace(entities=entities, figures=values.get("figure", own.figures), inputs=inputs)
 
-    def _build(self, form: Syntax, health: Health | None, options: Options, edition: Edition) -> bytes:
-        return exposition.render(edition.snapshot, health, options, form, self._prepared, edition.tables)
+    def _build(self, form: Syntax, health: Health | None, options: Options, cache: TickCache) -> bytes:
+        return exposition.render(cache.snapshot, health, options, form, self._prepared, cache.tables)

@@ -22,7 +22,7 @@ _KEPT_BYTES = 32 << 20
 
 
 class Events(NamedTuple):
-    """What is told of one edition: event text by topic, in the order in which it is sent."""
+    """What is told of one tick: event text by topic, in the order in which it is sent."""
 
     number: int
     by_topic: dict[str, bytes]
@@ -94,7 +94,7 @@ class Hub:
         return len(self._listeners) >= self._most
 
     def join(self, topics: Sequence[str], last: int | None) -> Listener:
-        """A new listener: it is told what it missed since edition ``last``, or the newest edition."""
+        """A new listener: it is told what it missed since tick ``last``, or the newest one."""
         listener = Listener(topics, self._queue)
         pieces = [RETRY]
         if last is None:
@@ -114,7 +114,7 @@ class Hub:
             self.slow += 1
 
     def tell(self, events: Events) -> None:
-        """Keep the events of an edition and queue them for everyone."""
+        """Keep the events of a tick and queue them for everyone."""
         self._kept.append(events)
         self._bytes += events.size
         while len(self._kept) > _KEPT_TICKS or (self._bytes > _KEPT_BYTES and len(self._kept) > 1):

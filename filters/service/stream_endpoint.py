@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from starlette.types import Receive, Scope, Send
 
 from filters.service import parameters
-from filters.service.edition import Newest
 from filters.service.parameters import Parameter
 from filters.service.problem import Problem, bad_request
 from filters.service.protocol import ABORT
 from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Hub, Listener, event
+from filters.service.tick_cache import Newest
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -103,7 +103,7 @@ def abort(scope: Scope) -> None:
 
 
 def last_event_id(scope: Scope) -> int | None:
-    """The edition that a client has seen last; None when it does not say."""
+    """The tick that a client has seen last; None when it does not say."""
     given = [value for name, value in scope["headers"] if name == b"last-event-id"]
     if not given or not given[0]:
         return None

@@ -2,7 +2,7 @@
 
 One way through the files: ``feed`` reads (I/O), ``listing`` says what rows are (``hosts`` and ``entities`` make
 them from a snapshot), ``history`` remembers for sparklines, ``view`` is what the person has chosen and
-``press`` how a key changes it, ``compose`` orders and ``screen`` renders what is visible, ``terminal`` is the
+``key_actions`` how a key changes it, ``compose`` orders and ``screen`` renders what is visible, ``terminal`` is the
 screen and the keyboard (I/O). ``plain`` and ``document`` are for pipes. Nothing between the two edges reads a
 clock, a shard or a file.
 """

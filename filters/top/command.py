@@ -33,6 +33,7 @@ from acquisition.link import endpoints
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from filters.top import order, plain
+from filters.top.contents import Observation, develop, shown
 from filters.top.document import document
 from filters.top.entities import sets_of
 from filters.top.feed import Feed, pace_of, until_next
@@ -41,7 +42,6 @@ from filters.top.listing import HOSTS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.loop import Session
 from filters.top.order import Rows, visible_rows
-from filters.top.picture import Observation, develop, shown
 from filters.top.reading import Source, Wanted
 from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import Level, View, level_of_host, level_of_set

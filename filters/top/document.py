@@ -19,9 +19,9 @@ from typing import Any
 
 from acquisition.model import codes
 from acquisition.snapshot.block import STATES
+from filters.top.contents import Observation
 from filters.top.listing import METRICS, Listing
 from filters.top.order import Rows
-from filters.top.picture import Observation
 
 
 def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str, Any]:

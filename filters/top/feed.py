@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import Snapshot
-from filters.top.picture import Observation
+from filters.top.contents import Observation
 from filters.top.reading import Source, Wanted
 
 _LATENESS = 0.02  #: seconds after the grace time of a tick is over, for what is being written

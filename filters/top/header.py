@@ -11,27 +11,27 @@ from acquisition.snapshot.block import STATES
 from acquisition.status.shards import REPLICA, ShardHealth
 from filters.query.output import STATE_STYLES
 from filters.text.quantities import printable, quantity, seconds
+from filters.top.contents import Contents, Opened, place_of
 from filters.top.history import empty
 from filters.top.listing import HOSTS, STATE_CURRENT, Listing
-from filters.top.picture import Opened, Picture, place_of
 from filters.top.view import HELP, SHARDS, View
 
 _TITLES = {HELP: "help", SHARDS: "shards and books"}
 _FULL = 0.9
 
 
-def of_level(picture: Picture, view: View, clock: str, still: float | None) -> list[Text]:
+def of_level(contents: Contents, view: View, clock: str, still: float | None) -> list[Text]:
     """Two or three lines; ``still`` is for how many seconds the picture has not changed, None while it does."""
     level = view.level
     first = Text.assemble(("shardpulse top", "bold cyan"), f" {clock}  ")
     if level.kind == HOSTS:
-        lines = [first.append_text(_counts(picture.hosts)), _load(picture)]
+        lines = [first.append_text(_counts(contents.hosts)), _load(contents)]
     elif level.kind in _TITLES:
         lines = [first.append(_TITLES[level.kind], "bold")]
     else:
-        opened = picture.below.get(place_of(level), Opened(None, empty(), ""))
-        lines = [first.append_text(_place(opened)), _common(picture, opened.listing, level.host)]
-    notes = _notes(picture, view, still)
+        opened = contents.below.get(place_of(level), Opened(None, empty(), ""))
+        lines = [first.append_text(_place(opened)), _common(contents, opened.listing, level.host)]
+    notes = _notes(contents, view, still)
     return [*lines, notes] if notes.plain else lines
 
 
@@ -46,12 +46,12 @@ def _counts(hosts: Listing) -> Text:
     return text.append(f"  tick {int(current.max())}" if len(current) else "")
 
 
-def _load(picture: Picture) -> Text:
-    known = picture.hosts.mean[np.isfinite(picture.hosts.mean)]
+def _load(contents: Contents) -> Text:
+    known = contents.hosts.mean[np.isfinite(contents.hosts.mean)]
     figures = f"cpu median {np.median(known):.3f}, highest {known.max():.3f}" if len(known) else "cpu missing"
     text = Text(f"{figures}  ")
-    text.append(f"samples lost {picture.lost:,}", "bold red" if picture.lost else "")
-    return text.append("  ").append_text(_shards(picture.observation.shards))
+    text.append(f"samples lost {contents.lost:,}", "bold red" if contents.lost else "")
+    return text.append("  ").append_text(_shards(contents.observation.shards))
 
 
 def _shards(shards: Sequence[ShardHealth]) -> Text:
@@ -72,18 +72,18 @@ def _place(opened: Opened) -> Text:
     return text.append(f"  {rows} rows" if rows else "")
 
 
-def _common(picture: Picture, listing: Listing | None, host: int) -> Text:
+def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
     """What the rows share, and the host's own CPU."""
     text = Text()
     if listing is not None and listing.heading:
         state, *rest = listing.heading
         text.append(state, STATE_STYLES.get(state, "yellow"))
         text.append("".join(f" · {part}" for part in rest))
-    at = np.flatnonzero(picture.hosts.ids == host)
-    if len(at) and picture.hosts.state[at[0]] == STATE_CURRENT:
+    at = np.flatnonzero(contents.hosts.ids == host)
+    if len(at) and contents.hosts.state[at[0]] == STATE_CURRENT:
         i = int(at[0])
-        mean = quantity(float(picture.hosts.mean[i]), "ratio")
-        memory = quantity(float(picture.hosts.memory[i]), "ratio")
+        mean = quantity(float(contents.hosts.mean[i]), "ratio")
+        memory = quantity(float(contents.hosts.memory[i]), "ratio")
         text.append(f"  host cpu {_or_missing(mean)}, memory {_or_missing(memory)}")
     return text
 
@@ -92,9 +92,9 @@ def _or_missing(figure: str) -> str:
     return "missing" if figure == "-" else figure
 
 
-def _notes(picture: Picture, view: View, still: float | None) -> Text:
+def _notes(contents: Contents, view: View, still: float | None) -> Text:
     """What must not be overlooked, the worst first: it cannot be read, it is paused, it is not all."""
-    observation, parts = picture.observation, Text()
+    observation, parts = contents.observation, Text()
     if observation.error:
         parts.append(f"CANNOT BE READ for {seconds(still or 0.0)}: {printable(observation.error)}  ", "bold red")
     if view.paused:

@@ -6,7 +6,7 @@ import textwrap
 
 from rich.text import Text
 
-from filters.top.press import KEYS
+from filters.top.key_actions import KEYS
 
 _COLUMNS = (
     ("CPU", "smoothed use: of a host 1 - idle - iowait, a part of all its cores; of a VM or process in cores. "

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from acquisition.errors import EXIT_OK, ShardpulseError
 from filters.runtime.garbage import Sweeper
+from filters.top.contents import Contents, develop, enter, place_of, settled, shown
 from filters.top.feed import Feed
+from filters.top.key_actions import apply_key
 from filters.top.keys import decode
 from filters.top.look import Look
-from filters.top.picture import Picture, develop, enter, place_of, settled, shown
-from filters.top.press import press
 from filters.top.reading import Wanted
 from filters.top.screen import Frame, Screen, render
 from filters.top.terminal import STOPS, Signals, Terminal
@@ -25,7 +25,7 @@ _ESCAPE_SECONDS = 0.1  #: how long the rest of a control sequence may take; an E
 
 
 class Session:
-    """The state between two events. ``view`` and ``picture`` are values; this holds the newest of them."""
+    """The state between two events. ``view`` and ``contents`` are values; this holds the newest of them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Session:
         self._feed, self._terminal, self._signals = feed, terminal, signals
         self._look, self._set_names = look, set_names
         self.view = view
-        self._picture: Picture | None = None
+        self._contents: Contents | None = None
         self._page = Page()
         self._read_at = 0.0
         self._typed = b""
@@ -72,7 +72,7 @@ class Session:
 
     def _still(self) -> float | None:
         """For how long the picture has stood still, if it does."""
-        if self._picture is None or not (self.view.paused or self._picture.observation.error):
+        if self._contents is None or not (self.view.paused or self._contents.observation.error):
             return None
         return time.monotonic() - self._read_at
 
@@ -87,38 +87,38 @@ class Session:
             self._terminal.draw(screen.lines)
 
     def _compose(self) -> Screen | None:
-        """What is to be shown of the picture and the view as they are now; None while there is no picture."""
-        if self._picture is None:
+        """What is to be shown of the contents and the view as they are now; None while there is no contents."""
+        if self._contents is None:
             return None
-        self._picture = enter(self._picture, self.view)
-        self.view = settled(self.view, self._picture)
-        self._picture = enter(self._picture, self.view)
+        self._contents = enter(self._contents, self.view)
+        self.view = settled(self.view, self._contents)
+        self._contents = enter(self._contents, self.view)
         size, clock = self._terminal.size(), time.strftime("%H:%M:%S")
         frame = Frame(size.columns, size.lines, self._look, clock, self._still(), self._set_names)
-        screen = render(self._picture, self.view, frame)
+        screen = render(self._contents, self.view, frame)
         self.view, self._page = screen.view, screen.page
         return screen
 
     def _observe(self) -> None:
         outcome = self._feed.take()
-        if isinstance(outcome, ShardpulseError) and self._picture is not None:
-            failed = self._picture.observation._replace(error=str(outcome))
-            self._picture = self._picture._replace(observation=failed)
+        if isinstance(outcome, ShardpulseError) and self._contents is not None:
+            failed = self._contents.observation._replace(error=str(outcome))
+            self._contents = self._contents._replace(observation=failed)
         elif isinstance(outcome, Exception):
             raise outcome
-        elif outcome is not None and self._picture is not None and self._frozen():
-            self._picture = self._picture._replace(observation=self._picture.observation._replace(error=""))
+        elif outcome is not None and self._contents is not None and self._frozen():
+            self._contents = self._contents._replace(observation=self._contents.observation._replace(error=""))
         elif outcome is not None:
-            self._picture = develop(self._picture, outcome, self.view)
+            self._contents = develop(self._contents, outcome, self.view)
             self._read_at = time.monotonic()
 
     def _frozen(self) -> bool:
         """Paused, with what is to be shown at hand."""
-        if not self.view.paused or self._picture is None:
+        if not self.view.paused or self._contents is None:
             return False
         if self.view.level.kind == SHARDS:
-            return self._picture.observation.health is not None
-        return not self.view.level.host or shown(self._picture, self.view.level)[0] is not None
+            return self._contents.observation.health is not None
+        return not self.view.level.host or shown(self._contents, self.view.level)[0] is not None
 
     def _type(self) -> None:
         data = self._terminal.read()
@@ -136,7 +136,7 @@ class Session:
             if key == "redraw":
                 self._terminal.forget()
             if not self.view.done:
-                self.view = press(self.view, key, self._page)
+                self.view = apply_key(self.view, key, self._page)
 
     def _obey(self, numbers: set[int]) -> None:
         if numbers & set(STOPS):

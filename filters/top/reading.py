@@ -20,8 +20,8 @@ from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.inputs import Owner, RecentTable
 from acquisition.status import health, shards
 from acquisition.status.shards import ShardHealth
+from filters.top.contents import Observation, Place
 from filters.top.hosts import HOST_SET
-from filters.top.picture import Observation, Place
 
 _HOST_SET_ID = resource_set_id(HOST_SET)
 _SMALL = 600  #: resource sets of all hosts that are read whole: some 30 ms with a hundred rows each

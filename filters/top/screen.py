@@ -1,6 +1,6 @@
-"""The screen as lines: what is visible of a picture, and nothing else, is rendered.
+"""The screen as lines: what is visible of a contents, and nothing else, is rendered.
 
-``render`` is pure: (picture, view, frame) -> lines of at most so many columns. Styles say nothing that words
+``render`` is pure: (contents, view, frame) -> lines of at most so many columns. Styles say nothing that words
 do not say as well, so that it can be read without colours.
 """
 
@@ -17,12 +17,12 @@ from filters.query.output import STATE_STYLES
 from filters.text.quantities import seconds
 from filters.top import header
 from filters.top.cells import Column, Row, laid_out
+from filters.top.contents import Contents, shown
 from filters.top.help_screen import help_lines
 from filters.top.history import History
 from filters.top.listing import STATE_CURRENT, Listing
 from filters.top.look import Look
 from filters.top.order import Rows, visible_rows
-from filters.top.picture import Picture, shown
 from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
 
 _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q quit"
@@ -50,28 +50,28 @@ class Screen(NamedTuple):
     view: View
 
 
-def render(picture: Picture, view: View, frame: Frame) -> Screen:
+def render(contents: Contents, view: View, frame: Frame) -> Screen:
     """The screen of a view."""
     level = view.level
     if level.kind in (HELP, SHARDS):
-        return _text_screen(picture, view, frame)
-    listing, past = shown(picture, level)
-    head = _head(picture, view, frame)
+        return _text_screen(contents, view, frame)
+    listing, past = shown(contents, level)
+    head = _head(contents, view, frame)
     height = max(1, frame.height - len(head) - _REST)
     if listing is None:
         lines = [*head, Text(), Text("  reading …", "dim")]
-        return _filled(lines, Page((), height, picture.sets), view, frame)
+        return _filled(lines, Page((), height, contents.sets), view, frame)
     rows = visible_rows(listing, level.sort, level.backwards, level.pattern)
-    page = Page(tuple(listing.ids[rows].tolist()), height, picture.sets)
+    page = Page(tuple(listing.ids[rows].tolist()), height, contents.sets)
     level = scrolled(level, page) if page.ids else level
     view = view._replace(path=(*view.path[:-1], level))
     lines = [*head, *_table(listing, past, rows, level, page, frame)]
     return _filled(lines, page, view, frame)
 
 
-def _head(picture: Picture, view: View, frame: Frame) -> list[Text]:
+def _head(contents: Contents, view: View, frame: Frame) -> list[Text]:
     """The lines above; on a low screen rows come first."""
-    lines = header.of_level(picture, view, frame.clock, frame.still)
+    lines = header.of_level(contents, view, frame.clock, frame.still)
     return lines[: max(0, frame.height - _REST - _FEWEST)]
 
 
@@ -130,18 +130,18 @@ def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]
     text.append(look.fitted(f"{state}, {age}: {listing.reasons[at]}", room), style)
 
 
-def _text_screen(picture: Picture, view: View, frame: Frame) -> Screen:
+def _text_screen(contents: Contents, view: View, frame: Frame) -> Screen:
     """Help, or shards and books in the words of ``shardpulse status``."""
-    head = _head(picture, view, frame)
-    body = help_lines() if view.level.kind == HELP else _status_lines(picture, frame)
-    page = Page((), max(1, frame.height - len(head) - 1), picture.sets, len(body))
+    head = _head(contents, view, frame)
+    body = help_lines() if view.level.kind == HELP else _status_lines(contents, frame)
+    page = Page((), max(1, frame.height - len(head) - 1), contents.sets, len(body))
     level = scrolled(view.level, page)
     view = view._replace(path=(*view.path[:-1], level))
     return _filled([*head, *body[level.first : level.first + page.height]], page, view, frame)
 
 
-def _status_lines(picture: Picture, frame: Frame) -> list[Text]:
-    health = picture.observation.health
+def _status_lines(contents: Contents, frame: Frame) -> list[Text]:
+    health = contents.observation.health
     if health is None:
         return [Text(), Text("  reading …", "dim")]
     return list(status_text.lines(health, frame.set_names, 1000))

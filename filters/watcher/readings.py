@@ -14,8 +14,8 @@ from acquisition.model import codes
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.claims import VM, claim_of
 from acquisition.snapshot.placement import ARRIVING, settle
+from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
 
@@ -86,7 +86,7 @@ class Readings:
         if place is None:
             raise NoValue(f"no VM with the uuid {uuid} is monitored")
         if place.entity.labels.get("incoming"):
-            state = settle(place.entity.stable, [claim_of(place.block, place.row)]).state
+            state = settle(place.entity.stable, [evidence_of(place.block, place.row)]).state
             if state == ARRIVING:
                 raise NoValue(f"VM {uuid} is arriving on host {place.block.host}, which has not run it yet")
         return place

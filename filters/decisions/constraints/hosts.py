@@ -9,79 +9,79 @@ from collections.abc import Callable
 
 from filters.decisions import capacity
 from filters.decisions.constraints import labels, projection
-from filters.decisions.constraints.planning_state import Situation
+from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 from filters.decisions.verdict import ABSTAINS, HOT
 
-HostConstraint = Callable[[Host, Situation], str | None]
-PairConstraint = Callable[[Host, Vm, Situation], str | None]
+HostConstraint = Callable[[Host, PlanningState], str | None]
+PairConstraint = Callable[[Host, Vm, PlanningState], str | None]
 
 
-def host_refusal(host: Host, situation: Situation) -> str | None:
+def host_refusal(host: Host, state: PlanningState) -> str | None:
     """The first reason why a host takes no VM at all, ``is_moving`` aside."""
-    return next((reason for each in OF_HOSTS if (reason := each(host, situation))), None)
+    return next((reason for each in OF_HOSTS if (reason := each(host, state))), None)
 
 
-def pair_refusal(host: Host, vm: Vm, situation: Situation) -> str | None:
+def pair_refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """The first reason why a host does not take this VM, ``host_refusal`` aside."""
-    return next((reason for each in OF_PAIRS if (reason := each(host, vm, situation))), None)
+    return next((reason for each in OF_PAIRS if (reason := each(host, vm, state))), None)
 
 
-def is_stale(host: Host, _situation: Situation) -> str | None:
+def is_stale(host: Host, _state: PlanningState) -> str | None:
     """A host that has not arrived is not idle."""
     return None if host.state == CURRENT else f"it is {host.state}"
 
 
-def is_cordoned(host: Host, _situation: Situation) -> str | None:
+def is_cordoned(host: Host, _state: PlanningState) -> str | None:
     """Its label says that it takes nothing."""
     return "it is cordoned" if labels.is_set(host.labels, labels.CORDONED) else None
 
 
-def is_hot(host: Host, situation: Situation) -> str | None:
+def is_hot(host: Host, state: PlanningState) -> str | None:
     """It is hot, or the rule cannot tell."""
-    verdict = situation.verdicts[host.id]
+    verdict = state.verdicts[host.id]
     if verdict.outcome == HOT:
         return f"it is hot: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome == ABSTAINS else None
 
 
-def is_moving(host: Host, situation: Situation) -> str | None:
+def is_moving(host: Host, state: PlanningState) -> str | None:
     """As many VMs as may leave and reach it at a time do already."""
-    moving = situation.moving.get(host.id, 0)
-    limit = situation.policy.moves_per_host
+    moving = state.moving.get(host.id, 0)
+    limit = state.policy.moves_per_host
     what = "1 migration from or to it is" if moving == 1 else f"{moving} migrations from or to it are"
     return f"{what} in progress or proposed" if moving >= limit else None
 
 
-def is_settling(host: Host, situation: Situation) -> str | None:
+def is_settling(host: Host, state: PlanningState) -> str | None:
     """A VM left or reached it a short while ago, and its windows hold the load of before."""
-    ended = situation.touched.get(host.id)
+    ended = state.touched.get(host.id)
     if ended is None:
         return None
-    since = max(0.0, situation.now - ended)
-    if since >= situation.policy.settle_seconds:
+    since = max(0.0, state.now - ended)
+    if since >= state.policy.settle_seconds:
         return None
-    return f"a migration from or to it ended {since:.0f} s ago, it settles for {situation.policy.settle_seconds:g} s"
+    return f"a migration from or to it ended {since:.0f} s ago, it settles for {state.policy.settle_seconds:g} s"
 
 
-def is_uncertain(host: Host, situation: Situation) -> str | None:
+def is_uncertain(host: Host, state: PlanningState) -> str | None:
     """A VM is on its way there, and nobody knows how much room it takes."""
-    vm = situation.unknown.get(host.id)
+    vm = state.unknown.get(host.id)
     return f"MISSING: the load of {vm}, which is on its way to it" if vm is not None else None
 
 
-def is_source(host: Host, vm: Vm, _situation: Situation) -> str | None:
+def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
     """The VM is there already."""
     return "the VM runs there" if vm.host == host.id else None
 
 
-def is_other_group(host: Host, vm: Vm, _situation: Situation) -> str | None:
+def is_other_group(host: Host, vm: Vm, _state: PlanningState) -> str | None:
     """The VM's group is not among those of the host."""
     group = vm.labels.get(labels.GROUP, "").strip()
     return f"it is not of group {group}" if group and group not in labels.names(host.labels, labels.GROUPS) else None
 
 
-def has_rival(host: Host, vm: Vm, _situation: Situation) -> str | None:
+def has_rival(host: Host, vm: Vm, _state: PlanningState) -> str | None:
     """A VM that must not share a host with this one is there, or on its way there."""
     key = vm.labels.get(labels.ANTI_AFFINITY, "")
     if not key:
@@ -91,10 +91,10 @@ def has_rival(host: Host, vm: Vm, _situation: Situation) -> str | None:
     return f"{rival.name} of anti-affinity {key} is there" if rival is not None else None
 
 
-def lacks_room(host: Host, vm: Vm, situation: Situation) -> str | None:
+def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """With the VM there would be less than the headroom left of some resource."""
-    limit = 1.0 - situation.policy.headroom
-    for resource in situation.policy.resources:
+    limit = 1.0 - state.policy.headroom
+    for resource in state.policy.resources:
         part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
         if part is None or now is None:
             return f"MISSING: {resource} of the host or of the VM"
@@ -103,12 +103,12 @@ def lacks_room(host: Host, vm: Vm, situation: Situation) -> str | None:
     return None
 
 
-def would_be_hot(host: Host, vm: Vm, situation: Situation) -> str | None:
+def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """The rule would call the host hot with the VM, or could not tell."""
-    missing = [each for each in situation.parameters.watched if _is_unknown(vm, host, each)]
+    missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
         return f"MISSING: {missing[0]} of the VM, which the rule looks at"
-    verdict = situation.rule.judge(projection.loaded(host, vm), situation.parameters, False)
+    verdict = state.rule.judge(projection.loaded(host, vm), state.parameters, False)
     if verdict.outcome == HOT:
         return f"it would become hot: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome == ABSTAINS else None

@@ -12,7 +12,7 @@ from filters.decisions.policy import Policy
 from filters.decisions.verdict import Verdict
 
 
-class Situation(NamedTuple):
+class PlanningState(NamedTuple):
     """``hosts`` are as projected: with the load of VMs that are on their way to them, or have been
     proposed to be. ``moving`` counts migrations in progress and proposals per host id, ``leaving`` are
     (host id, VM id) of those in progress, ``unknown`` the hosts that a VM is on its way to whose load nobody

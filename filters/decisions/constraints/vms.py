@@ -6,40 +6,40 @@ from collections.abc import Callable
 
 from filters.decisions import capacity
 from filters.decisions.constraints import labels, projection
-from filters.decisions.constraints.planning_state import Situation
+from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 
-Constraint = Callable[[Vm, Situation], str | None]
+Constraint = Callable[[Vm, PlanningState], str | None]
 _WORDS = {CPU: "CPU", MEMORY: "memory", NETWORK: "network"}
 
 
-def refusal(vm: Vm, situation: Situation) -> str | None:
+def refusal(vm: Vm, state: PlanningState) -> str | None:
     """The first reason not to move a VM."""
-    return next((reason for each in CONSTRAINTS if (reason := each(vm, situation))), None)
+    return next((reason for each in CONSTRAINTS if (reason := each(vm, state))), None)
 
 
-def is_unseen(vm: Vm, _situation: Situation) -> str | None:
+def is_unseen(vm: Vm, _state: PlanningState) -> str | None:
     """Its figures are not of this tick."""
     return None if vm.state == CURRENT else f"it is {vm.state}"
 
 
-def is_pinned(vm: Vm, _situation: Situation) -> str | None:
+def is_pinned(vm: Vm, _state: PlanningState) -> str | None:
     """Its label says that it stays."""
     return "it is pinned" if labels.is_set(vm.labels, labels.PINNED) else None
 
 
-def is_migrating(vm: Vm, situation: Situation) -> str | None:
+def is_migrating(vm: Vm, state: PlanningState) -> str | None:
     """It is on its way: two hosts report it, or a scheduler has reported a start."""
-    newest = situation.migrations.of(vm.id)
-    if newest is not None and situation.migrations.lasts(vm.id, situation.now):
-        there = situation.hosts.get(newest.destination)
+    newest = state.migrations.of(vm.id)
+    if newest is not None and state.migrations.lasts(vm.id, state.now):
+        there = state.hosts.get(newest.destination)
         return f"it is migrating to {there.name if there is not None else newest.destination}"
     return "it is migrating" if vm.migrating else None
 
 
-def is_young(vm: Vm, situation: Situation) -> str | None:
+def is_young(vm: Vm, state: PlanningState) -> str | None:
     """Its window is not full, or nobody knows whether it is."""
-    least = situation.policy.young_seconds
+    least = state.policy.young_seconds
     if vm.observed_seconds is None:
         return "MISSING: since when it has been observed here" if least else None
     if vm.observed_seconds < least:
@@ -50,29 +50,29 @@ def is_young(vm: Vm, situation: Situation) -> str | None:
     return None
 
 
-def is_cooling(vm: Vm, situation: Situation) -> str | None:
+def is_cooling(vm: Vm, state: PlanningState) -> str | None:
     """It moved, or failed to, a short while ago."""
-    rested = situation.migrations.rested(vm.id, situation.now)
-    if rested is None or rested >= situation.policy.cool_down_seconds:
+    rested = state.migrations.rested(vm.id, state.now)
+    if rested is None or rested >= state.policy.cool_down_seconds:
         return None
-    return f"it migrated {rested:.0f} s ago, the cool-down is {situation.policy.cool_down_seconds:g} s"
+    return f"it migrated {rested:.0f} s ago, the cool-down is {state.policy.cool_down_seconds:g} s"
 
 
-def is_too_small(vm: Vm, situation: Situation) -> str | None:
+def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     """To move it would relieve nothing; or nobody knows whether it would."""
-    host = situation.hosts[vm.host]
-    resource = _in_need(host, situation)
+    host = state.hosts[vm.host]
+    resource = _in_need(host, state)
     part = projection.freed(vm, host, resource)
     if part is None:
         missing = f"{capacity.CPU_CORES} of it or {capacity.CPU_COUNT} of its host"
         return f"MISSING: {missing if resource == CPU else f'{resource} of it or of its host'}"
-    least = situation.policy.least_gain
+    least = state.policy.least_gain
     return f"it has {part:.2%} of the host's {_WORDS[resource]}, less than {least:.2%}" if part < least else None
 
 
-def _in_need(host: Host, situation: Situation) -> str:
+def _in_need(host: Host, state: PlanningState) -> str:
     """The resource of which a hot host has least, of those that the rule looks at."""
-    watched = [metric for metric in situation.parameters.watched if metric in _WORDS]
+    watched = [metric for metric in state.parameters.watched if metric in _WORDS]
     return max(watched, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
 
 

@@ -1,4 +1,4 @@
-"""What screens of rules may take from a column: ``evidence`` for all hosts at once (pure)."""
+"""What screens of rules may take from a column: ``rule_inputs`` for all hosts at once (pure)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from filters.decisions.overload_detection.rule import Parameters
 
 
 def usable(column: Column, parameters: Parameters) -> Bools:
-    """Where ``evidence.usable`` certainly gives a reading, (N,)."""
+    """Where ``rule_inputs.usable`` certainly gives a reading, (N,)."""
     fresh = column.known & (column.stale_seconds <= parameters.stale_seconds)
     return np.asarray(fresh & np.isfinite(level(column, parameters)))
 
 
 def level(column: Column, parameters: Parameters) -> Doubles:
-    """``evidence.level`` (N,): the moving average, or the raw value where it is valid; NaN where there is none."""
+    """``rule_inputs.level`` (N,): the moving average, or the raw value where it is valid; NaN where there is none."""
     return column.mean if parameters.smoothed else column.last
 
 
 def enough(column: Column) -> Bools:
-    """``evidence.enough`` (N,)."""
+    """``rule_inputs.enough`` (N,)."""
     return np.asarray(~column.warming & (2 * column.planes["valid"] >= column.planes["window"]))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from filters.decisions.vm_placement import best_fit, least_loaded
-from filters.decisions.vm_placement.choice import Placement
+from filters.decisions.vm_placement.choice import VmPlacement
 
-REGISTRY: dict[str, Placement] = {module.PLACEMENT.name: module.PLACEMENT for module in (best_fit, least_loaded)}
+REGISTRY: dict[str, VmPlacement] = {module.PLACEMENT.name: module.PLACEMENT for module in (best_fit, least_loaded)}
 
-__all__ = ["REGISTRY", "Placement"]
+__all__ = ["REGISTRY", "VmPlacement"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from filters.decisions import capacity
 from filters.decisions.picture import CPU, Host, Vm
-from filters.decisions.vm_placement.choice import Placement
+from filters.decisions.vm_placement.choice import VmPlacement
 
 
 def cost(host: Host) -> float | None:
@@ -23,7 +23,7 @@ def turn(vm: Vm) -> float:
     return -(capacity.demand(vm, CPU) or 0.0)
 
 
-PLACEMENT = Placement(
+PLACEMENT = VmPlacement(
     "best_fit_decreasing",
     "the host with the least free CPU that can take it",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012",

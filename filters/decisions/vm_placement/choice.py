@@ -13,7 +13,7 @@ from typing import NamedTuple
 from filters.decisions.picture import Host, Vm
 
 
-class Placement(NamedTuple):
+class VmPlacement(NamedTuple):
     """``cost`` of a host, the lowest is tried first, None: a figure is MISSING; ``turn`` of a VM with its
     host, the lowest is placed first. ``title`` explains a choice."""
 

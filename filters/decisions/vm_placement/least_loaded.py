@@ -9,7 +9,7 @@ from __future__ import annotations
 from filters.decisions import capacity
 from filters.decisions.picture import CPU, Host
 from filters.decisions.vm_placement.best_fit import turn
-from filters.decisions.vm_placement.choice import Placement
+from filters.decisions.vm_placement.choice import VmPlacement
 
 
 def cost(host: Host) -> float | None:
@@ -17,7 +17,7 @@ def cost(host: Host) -> float | None:
     return capacity.used(host, CPU)
 
 
-PLACEMENT = Placement(
+PLACEMENT = VmPlacement(
     "least_loaded",
     "the host with the lowest CPU use that can take it",
     "Wood and others, Sandpiper, NSDI 2007, with CPU as the load",

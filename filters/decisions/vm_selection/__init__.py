@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from filters.decisions.vm_selection import minimum_migration_time, most_cpu, volume
-from filters.decisions.vm_selection.choice import Selection
+from filters.decisions.vm_selection.choice import VmSelection
 
-REGISTRY: dict[str, Selection] = {
+REGISTRY: dict[str, VmSelection] = {
     module.SELECTION.name: module.SELECTION for module in (minimum_migration_time, volume, most_cpu)
 }
 
-__all__ = ["REGISTRY", "Selection"]
+__all__ = ["REGISTRY", "VmSelection"]

@@ -21,7 +21,7 @@ class Worth(NamedTuple):
     figures: tuple[Figure, ...] = ()
 
 
-class Selection(NamedTuple):
+class VmSelection(NamedTuple):
     """One registration; ``source`` cites where it comes from."""
 
     name: str

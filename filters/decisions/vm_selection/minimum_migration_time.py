@@ -10,7 +10,7 @@ from __future__ import annotations
 from filters.decisions import capacity
 from filters.decisions.picture import Host, Vm
 from filters.decisions.verdict import measured
-from filters.decisions.vm_selection.choice import Selection, Worth
+from filters.decisions.vm_selection.choice import VmSelection, Worth
 
 
 def worth(vm: Vm, _host: Host) -> Worth:
@@ -27,7 +27,7 @@ def worth(vm: Vm, _host: Host) -> Worth:
     )  # fmt: skip
 
 
-SELECTION = Selection(
+SELECTION = VmSelection(
     "minimum_migration_time",
     "the VM with the least RAM, among equals the most CPU",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012",

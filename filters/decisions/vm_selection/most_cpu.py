@@ -9,7 +9,7 @@ from __future__ import annotations
 from filters.decisions import capacity
 from filters.decisions.picture import Host, Vm
 from filters.decisions.verdict import measured
-from filters.decisions.vm_selection.choice import Selection, Worth
+from filters.decisions.vm_selection.choice import VmSelection, Worth
 
 
 def worth(vm: Vm, _host: Host) -> Worth:
@@ -21,7 +21,7 @@ def worth(vm: Vm, _host: Host) -> Worth:
     return Worth((cpu,), f"most CPU ({cpu:.3g} cores)", (measured(capacity.CPU_CORES, cpu, reading),))
 
 
-SELECTION = Selection(
+SELECTION = VmSelection(
     "most_cpu",
     "the VM with the most CPU",
     "the greedy choice; openstack-neat minimum_migration_time_max_cpu among equals",

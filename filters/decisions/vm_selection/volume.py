@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from filters.decisions import capacity
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
 from filters.decisions.verdict import Figure, measured
-from filters.decisions.vm_selection.choice import Selection, Worth
+from filters.decisions.vm_selection.choice import VmSelection, Worth
 
 RESOURCES = (CPU, NETWORK, MEMORY)
 _LEAST_FREE = 0.001
@@ -57,7 +57,7 @@ def _figure(reading: Reading) -> Figure:
     return measured(f"{reading.metric} mean", reading.mean, reading)
 
 
-SELECTION = Selection(
+SELECTION = VmSelection(
     "volume",
     "the VM of the highest volume per footprint",
     "Wood and others, Black-box and gray-box strategies for virtual machine migration, NSDI 2007",

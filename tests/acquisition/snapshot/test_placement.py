@@ -15,11 +15,11 @@ from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot, judgement, placement
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
-from acquisition.snapshot.claims import Claim, ClaimIndex, Meter, claim_of, claims_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, UNSEEN, Placements, settle
 from acquisition.snapshot.shard_reading import Member, Place
+from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
@@ -31,35 +31,35 @@ WORKS = Meter(0.7, 0.6)
 STOOD_STILL = Meter(0.0, 0.6)  # it has worked, but not in this tick
 
 
-def claim(host: str, born: float | None, guest: Meter = NOTHING, **changes: object) -> Claim:
+def process(host: str, born: float | None, guest: Meter = NOTHING, **changes: object) -> VmEvidence:
     fields = {
         "host_id": host_id(host), "host": host, "entity_id": entity_id("vm", "u", f"{host}{born}"),
         "host_state": CURRENT, "age_seconds": 1.0, "born": born, "certain": True,
         "unheard": changes.get("host_state") == DOWN, "guest": guest,
         "cpu": NOTHING, "kvm": True, "accounted": True, "incoming": False,
     }  # fmt: skip
-    return Claim(**(fields | changes))  # type: ignore[arg-type]
+    return VmEvidence(**(fields | changes))  # type: ignore[arg-type]
 
 
-def where(*claims: Claim) -> tuple[str, str, tuple[str, ...]]:
-    placed = settle("u", claims)
+def where(*evidence: VmEvidence) -> tuple[str, str, tuple[str, ...]]:
+    placed = settle("u", evidence)
     return placed.host, placed.state, placed.other_hosts
 
 
-def incoming(host: str, born: float | None, guest: Meter = NEVER, **changes: object) -> Claim:
-    return claim(host, born, guest, incoming=True, **changes)
+def incoming(host: str, born: float | None, guest: Meter = NEVER, **changes: object) -> VmEvidence:
+    return process(host, born, guest, incoming=True, **changes)
 
 
 # ---------------------------------------------------------------- the rule: one migration after another
 
 
 def test_the_source_keeps_the_vm_until_it_stands_still_and_the_destination_runs() -> None:
-    assert where(claim("a", 0, WORKS)) == ("a", RUNNING, ())
-    assert where(claim("a", 0, WORKS), incoming("b", 100)) == ("a", MIGRATING, ("b",))
-    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100)) == ("a", MIGRATING, ("b",))  # idle, or paused
-    assert where(claim("a", 0, WORKS), incoming("b", 100, WORKS)) == ("a", MIGRATING, ("b",))  # it changes over
-    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100, WORKS)) == ("b", MIGRATING, ("a",))
-    assert where(claim("a", 0, STOOD_STILL), incoming("b", 100, STOOD_STILL)) == ("b", MIGRATING, ("a",))
+    assert where(process("a", 0, WORKS)) == ("a", RUNNING, ())
+    assert where(process("a", 0, WORKS), incoming("b", 100)) == ("a", MIGRATING, ("b",))
+    assert where(process("a", 0, STOOD_STILL), incoming("b", 100)) == ("a", MIGRATING, ("b",))  # idle, or paused
+    assert where(process("a", 0, WORKS), incoming("b", 100, WORKS)) == ("a", MIGRATING, ("b",))  # it changes over
+    assert where(process("a", 0, STOOD_STILL), incoming("b", 100, WORKS)) == ("b", MIGRATING, ("a",))
+    assert where(process("a", 0, STOOD_STILL), incoming("b", 100, STOOD_STILL)) == ("b", MIGRATING, ("a",))
     assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
 
 
@@ -67,7 +67,7 @@ def test_a_process_that_has_not_run_what_it_was_started_to_receive_does_not_make
     assert where(incoming("b", 100)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, NOTHING)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
-    assert where(claim("b", 100, NEVER)) == ("b", RUNNING, ())  # it boots
+    assert where(process("b", 100, NEVER)) == ("b", RUNNING, ())  # it boots
     assert where(incoming("b", 100, kvm=False)) == ("b", RUNNING, ())
 
 
@@ -75,28 +75,28 @@ def test_where_no_guest_time_is_counted_a_process_that_works_has_arrived() -> No
     assert where(incoming("b", 100, accounted=False)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, accounted=False, cpu=Meter(0.0, 0.3))) == ("b", RUNNING, ())
     assert where(incoming("b", 100, cpu=Meter(0.5, 0.3))) == ("b", ARRIVING, ())  # what it receives takes CPU
-    pair = claim("a", 0, NEVER, cpu=STOOD_STILL), incoming("b", 100, NEVER, cpu=WORKS)
+    pair = process("a", 0, NEVER, cpu=STOOD_STILL), incoming("b", 100, NEVER, cpu=WORKS)
     assert where(*pair) == ("b", MIGRATING, ("a",))
 
 
 def test_an_aborted_migration_reverts() -> None:
-    assert where(claim("a", 0, WORKS), incoming("b", 100, STOOD_STILL)) == ("a", MIGRATING, ("b",))
-    assert where(claim("a", 0, STOOD_STILL)) == ("a", RUNNING, ())
+    assert where(process("a", 0, WORKS), incoming("b", 100, STOOD_STILL)) == ("a", MIGRATING, ("b",))
+    assert where(process("a", 0, STOOD_STILL)) == ("a", RUNNING, ())
 
 
 def test_source_and_destination_are_named_whoever_has_the_vm() -> None:
     for guest in (NEVER, WORKS):
-        placed = settle("u", [incoming("b", 100, guest), claim("a", 0, STOOD_STILL)])
+        placed = settle("u", [incoming("b", 100, guest), process("a", 0, STOOD_STILL)])
         assert (placed.source, placed.destination) == ("a", "b")
         assert placed.other_host == {"a": "b", "b": "a"}[placed.host]
-    alone = settle("u", [claim("a", 0)])
+    alone = settle("u", [process("a", 0)])
     assert (alone.source, alone.destination, alone.other_host) == (None, None, None)
 
 
 def test_a_source_that_is_late_or_down_keeps_a_vm_that_runs_nowhere_else() -> None:
     before = Meter(None, 0.6)  # of its newest record
     for state in (LATE, DOWN):
-        source = claim("a", 0, before, host_state=state, age_seconds=12.0)
+        source = process("a", 0, before, host_state=state, age_seconds=12.0)
         placed = settle("u", [source, incoming("b", 100)])
         assert (placed.host, placed.state, placed.host_state, placed.age_seconds) == ("a", MIGRATING, state, 12.0)
         assert where(source) == ("a", UNSEEN, ())
@@ -105,40 +105,40 @@ def test_a_source_that_is_late_or_down_keeps_a_vm_that_runs_nowhere_else() -> No
 
 
 def test_a_vm_started_again_after_its_host_went_down_is_where_it_runs_and_does_not_migrate() -> None:
-    lost = claim("a", 0, Meter(None, 0.6), host_state=DOWN)
-    assert where(lost, claim("b", 100, NEVER)) == ("a", MIGRATING, ("b",))  # it boots, and has run nothing yet
-    assert where(lost, claim("b", 100, WORKS)) == ("b", RUNNING, ())
-    assert where(lost, claim("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+    lost = process("a", 0, Meter(None, 0.6), host_state=DOWN)
+    assert where(lost, process("b", 100, NEVER)) == ("a", MIGRATING, ("b",))  # it boots, and has run nothing yet
+    assert where(lost, process("b", 100, WORKS)) == ("b", RUNNING, ())
+    assert where(lost, process("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
 
 
 def test_a_destination_that_went_late_keeps_what_it_had_taken_over() -> None:
     taken = incoming("b", 100, Meter(None, 0.1), host_state=LATE)
-    assert where(claim("a", 0, STOOD_STILL), taken) == ("b", MIGRATING, ("a",))
-    assert where(claim("a", 0, WORKS), taken) == ("a", MIGRATING, ("b",))  # it came back
-    assert where(claim("a", 0, STOOD_STILL), taken._replace(host_state=DOWN, unheard=True)) == ("a", RUNNING, ())
+    assert where(process("a", 0, STOOD_STILL), taken) == ("b", MIGRATING, ("a",))
+    assert where(process("a", 0, WORKS), taken) == ("a", MIGRATING, ("b",))  # it came back
+    assert where(process("a", 0, STOOD_STILL), taken._replace(host_state=DOWN, unheard=True)) == ("a", RUNNING, ())
 
 
 def test_what_only_a_table_names_counts_as_long_as_nothing_else_has_run() -> None:
-    stale = claim("a", None, NOTHING, host_state=LATE, certain=False)
+    stale = process("a", None, NOTHING, host_state=LATE, certain=False)
     assert where(stale, incoming("b", 100)) == ("a", MIGRATING, ("b",))
-    assert where(stale, claim("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
+    assert where(stale, process("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
 
 
 def test_a_third_process_follows_the_second() -> None:
-    paused = claim("a", 0, STOOD_STILL)
+    paused = process("a", 0, STOOD_STILL)
     assert where(paused, incoming("b", 100, WORKS), incoming("c", 200)) == ("b", MIGRATING, ("a", "c"))
     assert where(paused, incoming("b", 100, STOOD_STILL), incoming("c", 200, WORKS)) == ("c", MIGRATING, ("a", "b"))
 
 
 def test_a_migration_within_one_host() -> None:
-    placed = settle("u", [claim("a", 0, STOOD_STILL), incoming("a", 100, WORKS)])
+    placed = settle("u", [process("a", 0, STOOD_STILL), incoming("a", 100, WORKS)])
     assert (placed.host, placed.other_hosts) == ("a", ("a",))
     assert placed.entity_id == entity_id("vm", "u", "a100")
 
 
 def test_a_suspended_vm_is_where_its_oldest_process_is() -> None:
-    assert where(claim("a", 0, NEVER), incoming("b", 100, NOTHING)) == ("a", MIGRATING, ("b",))
-    assert where(incoming("b", 100, NEVER), claim("a", 0, NEVER)) == ("a", MIGRATING, ("b",))
+    assert where(process("a", 0, NEVER), incoming("b", 100, NOTHING)) == ("a", MIGRATING, ("b",))
+    assert where(incoming("b", 100, NEVER), process("a", 0, NEVER)) == ("a", MIGRATING, ("b",))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_suspended_vm_is_where_its_oldest_process_is() -> None:
     ],
 )
 def test_without_guest_time_cpu_time_decides(older: Meter, younger: Meter, place: str) -> None:
-    first = claim("a", 0, NEVER, kvm=False, cpu=older)
-    second = claim("b", 100, NEVER, kvm=False, cpu=younger)
+    first = process("a", 0, NEVER, kvm=False, cpu=older)
+    second = process("b", 100, NEVER, kvm=False, cpu=younger)
     assert settle("u", [second, first]).host == place
     assert settle("u", [second, first]).state == MIGRATING
     down = first._replace(host_state=DOWN, unheard=True, cpu=Meter(None, 0.6))
@@ -165,14 +165,14 @@ def test_without_guest_time_cpu_time_decides(older: Meter, younger: Meter, place
 
 
 def test_without_any_age_the_one_that_has_worked_is_the_older() -> None:
-    assert where(claim("b", None, NEVER, kvm=False, cpu=NEVER), claim("a", None, kvm=False, cpu=WORKS))[0] == "a"
-    assert where(claim("a", None, NEVER, kvm=False, cpu=NEVER), claim("b", None, kvm=False, cpu=WORKS))[0] == "b"
+    assert where(process("b", None, NEVER, kvm=False, cpu=NEVER), process("a", None, kvm=False, cpu=WORKS))[0] == "a"
+    assert where(process("a", None, NEVER, kvm=False, cpu=NEVER), process("b", None, kvm=False, cpu=WORKS))[0] == "b"
 
 
 METERS = st.builds(Meter, st.none() | st.floats(0, 4), st.none() | st.floats(0, 4))
-CLAIMS = st.lists(
+EVIDENCE = st.lists(
     st.builds(
-        claim,
+        process,
         st.sampled_from("abc"),
         st.none() | st.floats(-1e9, 1e9),
         METERS,
@@ -189,26 +189,26 @@ CLAIMS = st.lists(
 )
 
 
-@given(CLAIMS, st.randoms())
-def test_there_is_one_place_whatever_is_claimed(claims: list[Claim], random: object) -> None:
-    placed = settle("u", claims)
-    shuffled = list(claims)
+@given(EVIDENCE, st.randoms())
+def test_there_is_one_place_whatever_is_reported(evidence: list[VmEvidence], random: object) -> None:
+    placed = settle("u", evidence)
+    shuffled = list(evidence)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert settle("u", shuffled) == placed
-    (own,) = (each for each in claims if (each.host_id, each.entity_id) == (placed.host_id, placed.entity_id))
+    (own,) = (each for each in evidence if (each.host_id, each.entity_id) == (placed.host_id, placed.entity_id))
     assert (placed.host, placed.host_state, placed.age_seconds) == (own.host, own.host_state, own.age_seconds)
     assert placed.state in placement.STATES
     assert (placed.state == MIGRATING) == bool(placed.other_hosts)
-    assert set(placed.claims) == set(claims)
+    assert set(placed.evidence) == set(evidence)
 
 
-@given(CLAIMS)
-def test_a_process_that_never_ran_the_guest_takes_it_from_none_that_has(claims: list[Claim]) -> None:
-    if any(each.guest.ever for each in claims):
-        assert next(each for each in claims if each.entity_id == settle("u", claims).entity_id).guest.ever
-    running = [each for each in claims if each.guest.now]
+@given(EVIDENCE)
+def test_a_process_that_never_ran_the_guest_takes_it_from_none_that_has(evidence: list[VmEvidence]) -> None:
+    if any(each.guest.ever for each in evidence):
+        assert next(each for each in evidence if each.entity_id == settle("u", evidence).entity_id).guest.ever
+    running = [each for each in evidence if each.guest.now]
     if running:
-        assert settle("u", claims).entity_id in {each.entity_id for each in running}
+        assert settle("u", evidence).entity_id in {each.entity_id for each in running}
 
 
 # ---------------------------------------------------------------- what blocks say
@@ -258,35 +258,35 @@ def block_of(
 
 def test_a_claim_from_a_block() -> None:
     other = vm("v", "1")
-    found = claim_of(
+    found = evidence_of(
         block_of("a", [other, vm("u", "1", started="100.5", accelerator="kvm", incoming="yes")], wall=TICK + 0.5), 1
     )
     assert (found.host, found.host_state, found.kvm, found.incoming, found.certain) == ("a", CURRENT, True, True, True)
     # monotonic is the wall clock in these records: the process started 100.5 s after that began
     assert found.born == pytest.approx(TICK + 0.7 - (TICK + 0.5 - 100.5))
     assert (found.guest, found.cpu, found.accounted) == (Meter(1.5, 0.5), Meter(1.5, 0.5), True)
-    plain = claim_of(block_of("a", [other]), 0)
+    plain = evidence_of(block_of("a", [other]), 0)
     assert (plain.born, plain.kvm, plain.incoming) == (None, False, False)
 
 
 def test_only_valid_samples_of_this_tick_are_of_now() -> None:
     entities = [vm("u", "1")]
-    assert claim_of(block_of("a", entities, exceptions=[(0, codes.STUCK, 3.0)]), 0).guest == Meter(None, 0.5)
-    assert claim_of(block_of("a", entities, exceptions=[(0, codes.OUTLIER_FLAG, 0.0)]), 0).guest == Meter(1.5, 0.5)
-    assert claim_of(block_of("a", entities, math.nan), 0).guest == NOTHING
+    assert evidence_of(block_of("a", entities, exceptions=[(0, codes.STUCK, 3.0)]), 0).guest == Meter(None, 0.5)
+    assert evidence_of(block_of("a", entities, exceptions=[(0, codes.OUTLIER_FLAG, 0.0)]), 0).guest == Meter(1.5, 0.5)
+    assert evidence_of(block_of("a", entities, math.nan), 0).guest == NOTHING
     late = block_of("a", entities, tick=TICK - 1)
-    assert (late.state, late.has_values, claim_of(late, 0).guest) == (LATE, False, Meter(None, 0.5))
+    assert (late.state, late.has_values, evidence_of(late, 0).guest) == (LATE, False, Meter(None, 0.5))
 
 
 def test_metrics_that_are_not_there() -> None:
     block = block_of("a", [vm("u", "1")], metrics=METRICS[1:])
-    assert (claim_of(block, 0).guest, claim_of(block, 0).cpu) == (NOTHING, Meter(1.5, 0.5))
-    assert not claim_of(block, 0).accounted
+    assert (evidence_of(block, 0).guest, evidence_of(block, 0).cpu) == (NOTHING, Meter(1.5, 0.5))
+    assert not evidence_of(block, 0).accounted
 
 
 @pytest.mark.parametrize("started", ["", "soon", "nan", "inf", "1e999"])
 def test_a_start_that_is_none(started: str) -> None:
-    assert claim_of(block_of("a", [vm("u", "1", started=started)]), 0).born is None
+    assert evidence_of(block_of("a", [vm("u", "1", started=started)]), 0).born is None
 
 
 @given(step=st.floats(-1e6, 1e6), other=st.floats(-1e6, 1e6))
@@ -300,7 +300,7 @@ def test_no_wall_clock_of_a_host_decides(step: float, other: float) -> None:
         block.wall += seconds
         block.head = block.head._replace(wall=block.head.wall + seconds)
     before, after = (Placements.of(each).contested["u"] for each in (blocks, stepped))
-    assert (before.host, before.state, before.claims) == (after.host, after.state, after.claims)
+    assert (before.host, before.state, before.evidence) == (after.host, after.state, after.evidence)
 
 
 def test_a_block_of_which_only_the_names_are_known() -> None:
@@ -309,7 +309,7 @@ def test_a_block_of_which_only_the_names_are_known() -> None:
         Member("", number, set_number, ""), Place(Position(5, 1, TICK, TICK, 1.0), TemporaryError("shard 0 is away"))
     )
     block.use_names(Names(Table("a", "vms", 1.0, "test", True, METRICS, (vm("u", "1", started="3"),))), None)
-    found = claim_of(block, 0)
+    found = evidence_of(block, 0)
     assert (found.certain, found.born, found.guest, found.host_state) == (False, None, NOTHING, LATE)
 
 
@@ -357,7 +357,7 @@ WORLD = st.dictionaries(
 def test_the_cache_finds_what_a_look_at_everything_finds(
     worlds: list[dict[tuple[str, str], list[tuple[str, ...]]]],
 ) -> None:
-    index = ClaimIndex()
+    index = EvidenceIndex()
     for world in worlds:
         blocks = [
             block_of(host, [vm(uuid, epoch, kind) for uuid, epoch, kind in rows], resource_set=name)
@@ -367,13 +367,13 @@ def test_the_cache_finds_what_a_look_at_everything_finds(
         reported = [entity.stable for block in blocks for entity in block.entities if entity.kind == "vm"]
         assert set(found) == {uuid for uuid in reported if reported.count(uuid) > 1}
         for uuid, where_from in found.items():
-            assert len(claims_of(uuid, where_from)) == reported.count(uuid)
+            assert len(all_evidence_of(uuid, where_from)) == reported.count(uuid)
 
 
 def test_a_narrow_reading_leaves_the_cache_alone() -> None:
     a, b = block_of("a", [vm("u", "1")]), block_of("b", [vm("u", "2")])
     keys = [(block.host_id, block.set_id) for block in (a, b)]
-    index = ClaimIndex()
+    index = EvidenceIndex()
     assert set(index.contested([a, b], keys)) == {"u"}
     assert index.contested([a], keys) == {}
     assert set(index.contested([a, b], keys)) == {"u"}

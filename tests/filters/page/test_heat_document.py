@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, Host, Picture
 from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT, Verdict
-from filters.service.documents.heat import heat_document, roster_document
+from filters.documents.heat import heat_document, roster_document
 
 
 def host(name: str, state: str = "current", age: float | None = 1.04) -> Host:

@@ -18,7 +18,7 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.runtime.garbage import TickSweeper
-from filters.service.edition import Edition, Newest
+from filters.service.tick_cache import Newest, TickCache
 from tests.support import ROOT
 from tests.support.serving import PATIENCE, Events, Feeding, Serving
 
@@ -89,12 +89,12 @@ def test_a_whole_sweep_takes_what_was_set_aside(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_edition_goes_when_the_next_one_comes() -> None:
     newest = Newest(5.0)
-    first = Edition(1, "test", Snapshot("coherent", 1.0, [], ()))
+    first = TickCache(1, "test", Snapshot("coherent", 1.0, [], ()))
     newest.publish(first)
     gone = weakref.ref(first)
     del first
     assert gone() is newest.last
-    newest.publish(Edition(2, "test", Snapshot("coherent", 2.0, [], ())))
+    newest.publish(TickCache(2, "test", Snapshot("coherent", 2.0, [], ())))
     assert gone() is None
     assert newest.last is not None
     assert newest.last.number == 2

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filters.documents.columns import BlockDocument, EntityName, SnapshotDocument
+from filters.documents.encoding import encode, encode_around, encode_long
+from filters.documents.figures import digits, rounded
 from filters.service.answer import Answer, accepts_gzip, matches
-from filters.service.documents.columns import BlockDocument, EntityName, SnapshotDocument
-from filters.service.documents.encoding import encode, encode_around, encode_long
-from filters.service.documents.figures import digits, rounded
 from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
 from filters.service.problem import Problem
 

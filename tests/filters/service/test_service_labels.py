@@ -23,10 +23,10 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.judging.label_selection import LabelSelection
-from filters.service.edition import Edition, Newest
 from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.problem import Problem
+from filters.service.tick_cache import Newest, TickCache
 from tests.support.scene import METRICS, Scene, record
 from tests.support.serving import Serving
 
@@ -213,19 +213,19 @@ def test_latest_readings_are_shared(service: Serving, shards: Shards, tmp_path: 
     config.write_text(f"[shards]\naddresses = [{listed}]\n")
     reading = LatestReading(load(str(config)), _answering())
 
-    async def ask() -> list[Edition]:
-        return await asyncio.gather(*(reading.edition() for _ in range(50)))
+    async def ask() -> list[TickCache]:
+        return await asyncio.gather(*(reading.current() for _ in range(50)))
 
-    editions = asyncio.run(ask())
+    caches = asyncio.run(ask())
     reading.close()
-    assert len({id(edition) for edition in editions}) == 1
+    assert len({id(cache) for cache in caches}) == 1
 
 
 def _answering() -> Newest:
     from acquisition.snapshot import Snapshot
 
     newest = Newest(60.0)
-    newest.publish(Edition(1, "test", Snapshot("coherent", time.time(), [], ())))
+    newest.publish(TickCache(1, "test", Snapshot("coherent", time.time(), [], ())))
     return newest
 
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from filters.service.edition import Newest
 from filters.service.parameters import Parameter
 from filters.service.protocol import ABORT
 from filters.service.stream import RETRY, Events, Hub, event
 from filters.service.stream_endpoint import StreamEndpoint, last_event_id
+from filters.service.tick_cache import Newest
 
 TOPIC = Parameter("topic", "", ("tick", "hot"))
 

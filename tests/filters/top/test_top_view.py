@@ -15,11 +15,11 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import STATES, Block
 from filters.text.sparkline import bars
 from filters.top import history, order
+from filters.top.contents import Contents, Observation, Opened
+from filters.top.key_actions import KEYS, apply_key
 from filters.top.keys import decode
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look, speaks_utf8
-from filters.top.picture import Observation, Opened, Picture
-from filters.top.press import KEYS, press
 from filters.top.screen import Frame, Screen, render
 from filters.top.view import Level, Page, View
 
@@ -48,7 +48,7 @@ def listing(kind: str, names: list[str], mean: list[float], tick: int = 100, **c
     return made._replace(**columns)
 
 
-def picture(hosts: Listing, below: Listing | None = None, **observation: Any) -> Picture:
+def picture(hosts: Listing, below: Listing | None = None, **observation: Any) -> Contents:
     snapshot = Snapshot("coherent", NOW, [Block(1, 1, None)], [])
     past = history.advance(history.empty(), hosts)
     opened = {}
@@ -61,7 +61,7 @@ def picture(hosts: Listing, below: Listing | None = None, **observation: Any) ->
                         shown, history.advance(history.empty(), shown), "a host"
                     )
     found = Observation(snapshot, (), None)._replace(**observation)
-    return Picture(found, hosts, past, opened, ("vms", "host"))
+    return Contents(found, hosts, past, opened, ("vms", "host"))
 
 
 def text(screen: Screen) -> str:
@@ -92,7 +92,7 @@ def test_the_hottest_come_first_and_hosts_without_a_value_are_not_idle() -> None
 
 def test_the_selection_follows_its_host_when_the_order_changes() -> None:
     first = render(picture(FOUR), View(), Frame(80, 24, Look()))
-    view = press(first.view, "down", first.page)
+    view = apply_key(first.view, "down", first.page)
     assert "▸web1" in hosts_screen(FOUR, view)
     swapped = FOUR._replace(mean=FOUR.mean[[0, 1, 3, 2]])
     assert "▸web1" in hosts_screen(swapped, view)
@@ -102,15 +102,15 @@ def test_the_selection_follows_its_host_when_the_order_changes() -> None:
 def test_a_filter_is_typed_kept_and_taken_away() -> None:
     view, page = View(), Page((1, 2, 3, 4), 20)
     for key in ("/", "w", "e", "b", "backspace"):
-        view = press(view, key, page)
+        view = apply_key(view, key, page)
     assert view.typing == view.level.pattern == "we"
     shown = hosts_screen(FOUR, view)
     assert "/we_" in shown
     assert "gone" not in shown
-    view = press(view, "enter", page)
+    view = apply_key(view, "enter", page)
     assert (view.typing, view.level.pattern) == (None, "we")
     assert "filter: we" in hosts_screen(FOUR, view)
-    assert press(view, "escape", page).level.pattern == ""
+    assert apply_key(view, "escape", page).level.pattern == ""
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_any_keys_on_any_size_draw_a_screen_that_fits(
         assert all(cell_len(line.plain) <= width for line in screen.lines), (width, height)
         assert utf8 or all(line.plain.isascii() for line in screen.lines)
         assert all(character.isprintable() for line in screen.lines for character in line.plain)
-        view = press(screen.view, key, screen.page)
+        view = apply_key(screen.view, key, screen.page)
         assert view.path
         assert view.path[0].kind == HOSTS
 
@@ -252,5 +252,5 @@ def test_ten_thousand_hosts_render_only_what_is_visible() -> None:
     view, frame = View(), Frame(80, 24, Look())
     screen = render(seen, view, frame)
     assert "host-09999" in text(screen)
-    last = render(seen, press(screen.view, "end", screen.page), frame)
+    last = render(seen, apply_key(screen.view, "end", screen.page), frame)
     assert "▸host-00000" in text(last)

@@ -166,7 +166,7 @@ def check_evidence(plant: Plant, placed: Placement, current: list[tuple[Block, E
     processes = {process.entity.id: process for process in plant.processes(placed.vm)}
     place_of = processes.get(placed.entity_id)
     if place_of is not None and not place_of.ran:  # nothing that is known to have run the guest may be passed over
-        others = [processes.get(claim.entity_id) for claim in placed.claims if claim.certain]
+        others = [processes.get(process.entity_id) for process in placed.evidence if process.certain]
         known = [other for other in others if other is not None and not other.host.step]  # not told a tick ahead
         assert not any(other.ran for other in known), (placed, plant.events[-5:])
 
@@ -179,7 +179,7 @@ def check_truth(plant: Plant, snapshot: Snapshot) -> None:
         placed, processes = snapshot.placements.all.get(uuid), plant.processes(uuid)
         if placed is None or not {each.host.name for each in processes} <= current & steady:
             continue
-        if not {claim.host for claim in placed.claims} <= current & steady:
+        if not {process.host for process in placed.evidence} <= current & steady:
             continue
         migration = plant.migrations.get(uuid)
         if migration is None:
@@ -205,11 +205,11 @@ def check_changes(before: Snapshot, after: Snapshot, plant: Plant) -> None:
         now = after.placements.all.get(uuid)
         if now is None or now.entity_id == was.entity_id:
             continue
-        left = next((claim for claim in now.claims if claim.entity_id == was.entity_id), None)
+        left = next((process for process in now.evidence if process.entity_id == was.entity_id), None)
         if left is not None and left.certain:
-            taken = next(claim for claim in now.claims if claim.entity_id == now.entity_id)
+            taken = next(process for process in now.evidence if process.entity_id == now.entity_id)
             assert taken.guest.ever, (was, now, plant.events[-5:])
-            assert not left.guest.now or (taken.guest.now and now.claims.index(taken) < now.claims.index(left))
+            assert not left.guest.now or (taken.guest.now and now.evidence.index(taken) < now.evidence.index(left))
 
 
 def places(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:

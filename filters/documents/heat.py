@@ -13,7 +13,7 @@ from msgspec import Struct
 from acquisition.snapshot.block import CURRENT, DOWN, LATE
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import ABSTAINS, HOT, Verdict
-from filters.service.documents.loads import Load
+from filters.documents.loads import Load
 
 STATES = {CURRENT: "c", LATE: "l", DOWN: "d"}
 _OUTCOMES = {HOT: "h", ABSTAINS: "a"}

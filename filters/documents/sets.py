@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from acquisition.snapshot.block import Block
-from filters.service.documents.figures import shortened
+from filters.documents.figures import shortened
 
 
 class SetSummary(Struct, frozen=True):

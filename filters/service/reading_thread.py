@@ -1,4 +1,4 @@
-"""The reading thread: one coherent snapshot per tick, published as an edition.
+"""The reading thread: one coherent snapshot per tick, published as a tick cache.
 
 It waits until a tick's interval and grace time are over and reads then, on absolute deadlines of the wall
 clock, because ticks are numbered by it. A shard that fails is part of the picture; when nothing can be
@@ -22,7 +22,7 @@ from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reader import Takes
-from filters.service.edition import Edition, Newest
+from filters.service.tick_cache import Newest, TickCache
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MARGIN_SECONDS = 0.005
 _LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
 
-Publish = Callable[[Edition], None]
+Publish = Callable[[TickCache], None]
 Judge = Callable[[SnapshotReader, Snapshot], "Judged"]
 
 
@@ -42,7 +42,7 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
     return (lambda _, number: number in numbers) if numbers else None
 
 
-class Reading:
+class ReadingThread:
     """Reads until it is stopped. ``publish`` and ``prepare`` are called in the reading thread."""
 
     def __init__(
@@ -83,16 +83,16 @@ class Reading:
         if self._reader is not None:
             self._reader.close()
 
-    def read_once(self) -> Edition:
+    def read_once(self) -> TickCache:
         """Take one picture and publish it. Raises ShardpulseError when nothing can be read."""
         reader = self._connected()
         snapshot = reader.coherent(self._takes)
         tick = ticks.coherent_tick(snapshot.now, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
-        edition = Edition(self._number, self._instance, snapshot, self._judge(reader, snapshot))
+        cache = TickCache(self._number, self._instance, snapshot, self._judge(reader, snapshot))
         self._said = ""
-        self._publish(edition)
-        return edition
+        self._publish(cache)
+        return cache
 
     @property
     def _grace(self) -> float:

@@ -1,4 +1,4 @@
-"""One picture: what was read, as listings with their histories; a pure fold over observations."""
+"""One contents: what was read, as listings with their histories; a pure fold over observations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Opened(NamedTuple):
     title: str
 
 
-class Picture(NamedTuple):
+class Contents(NamedTuple):
     """All hosts, and what has been opened below one of them: ``below`` goes on being remembered while the
     host is open. ``sets`` are its resource sets, () while they are not known."""
 
@@ -53,44 +53,44 @@ class Picture(NamedTuple):
     lost: int = 0  #: samples, of all hosts
 
 
-def develop(before: Picture | None, observation: Observation, view: View) -> Picture:
-    """The picture of a newer observation."""
+def develop(before: Contents | None, observation: Observation, view: View) -> Contents:
+    """The contents after a newer observation."""
     hosts = list_hosts(observation.snapshot)
     if before is not None:
         past = before.hosts_history
     else:
         past = history_of_hosts(hosts, observation.snapshot, observation.recent)
     known = before.below if before is not None else {}
-    picture = Picture(observation, hosts, history.advance(past, hosts), lost=_lost(observation.snapshot))
+    contents = Contents(observation, hosts, history.advance(past, hosts), lost=_lost(observation.snapshot))
     host = view.host
     places = dict.fromkeys([place for place in known if place[0] == host] + [place_of(level) for level in view.path])
     below = {place: _opened(observation, place, known.get(place)) for place in places if place[0]}
-    return picture._replace(below=below, sets=_sets(picture, host))
+    return contents._replace(below=below, sets=_sets(contents, host))
 
 
-def enter(picture: Picture, view: View) -> Picture:
-    """The same picture with the level of ``view`` opened."""
+def enter(contents: Contents, view: View) -> Contents:
+    """The same contents with the level of ``view`` opened."""
     place = place_of(view.level)
-    if not place[0] or place in picture.below:
-        return picture
-    opened = _opened(picture.observation, place, None)
-    below = {known: value for known, value in picture.below.items() if known[0] == place[0]}
-    return picture._replace(below={**below, place: opened}, sets=_sets(picture, place[0]))
+    if not place[0] or place in contents.below:
+        return contents
+    opened = _opened(contents.observation, place, None)
+    below = {known: value for known, value in contents.below.items() if known[0] == place[0]}
+    return contents._replace(below={**below, place: opened}, sets=_sets(contents, place[0]))
 
 
-def settled(view: View, picture: Picture) -> View:
+def settled(view: View, contents: Contents) -> View:
     """The view with the choices made that depend on what a host has: its VMs, else processes, else metrics."""
     level = view.level
-    if not level.host or level.resource_set or not picture.sets:
+    if not level.host or level.resource_set or not contents.sets:
         return view
-    return view._replace(path=(*view.path[:-1], level_of_set(level, picture.sets[0])))
+    return view._replace(path=(*view.path[:-1], level_of_set(level, contents.sets[0])))
 
 
-def shown(picture: Picture, level: Level) -> tuple[Listing | None, History]:
+def shown(contents: Contents, level: Level) -> tuple[Listing | None, History]:
     """The listing of a level with its history."""
     if level.kind == HOSTS:
-        return picture.hosts, picture.hosts_history
-    opened = picture.below.get(place_of(level))
+        return contents.hosts, contents.hosts_history
+    opened = contents.below.get(place_of(level))
     return (opened.listing, opened.history) if opened is not None else (None, history.empty())
 
 
@@ -104,8 +104,8 @@ def _lost(snapshot: Snapshot) -> int:
     return sum(position.lost for position in positions if position is not None)
 
 
-def _sets(picture: Picture, host: int) -> tuple[str, ...]:
-    return tuple(entities.sets_of(picture.observation.snapshot, host)) if host else ()
+def _sets(contents: Contents, host: int) -> tuple[str, ...]:
+    return tuple(entities.sets_of(contents.observation.snapshot, host)) if host else ()
 
 
 def _opened(observation: Observation, place: Place, before: Opened | None) -> Opened:

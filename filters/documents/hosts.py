@@ -13,18 +13,18 @@ from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.inputs import InputsTable, Owner
 from filters.decisions import picture
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
-from filters.service.documents.chosen import Chosen
-from filters.service.documents.entities import EntityDocument, Labels, entities_of
-from filters.service.documents.figures import (
+from filters.documents.chosen import Chosen
+from filters.documents.entities import EntityDocument, Labels, entities_of
+from filters.documents.figures import (
     INPUTS,
     READING,
-    Reading,
+    ReadingDocument,
     digits,
     inputs_document,
     readings_of,
     shortened,
 )
-from filters.service.documents.sets import SetSummary, summary
+from filters.documents.sets import SetSummary, summary
 
 #: The resource set whose only row is the host itself.
 HOST_SET = "host"
@@ -46,7 +46,7 @@ class HostDocument(Struct, frozen=True):
     age_seconds: float | UnsetType | None = UNSET
     labels: dict[str, Any] | UnsetType = UNSET
     sets: list[SetSummary] | UnsetType = UNSET
-    readings: dict[str, Reading] | UnsetType = UNSET
+    readings: dict[str, ReadingDocument] | UnsetType = UNSET
     entities: list[EntityDocument] | UnsetType = UNSET
 
 
@@ -70,7 +70,7 @@ class HostAnswer(Struct, frozen=True):
     host: HostDocument
 
 
-class View(NamedTuple):
+class HostsView(NamedTuple):
     """What hosts are shown from: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
     which have the derived readings that rules look at. ``labels`` are those of what runs on them."""
 
@@ -81,7 +81,9 @@ class View(NamedTuple):
     labels: Labels
 
 
-def hosts_document(view: View, selection: Chosen, states: Collection[str], fields: Collection[str]) -> HostsDocument:
+def hosts_document(
+    view: HostsView, selection: Chosen, states: Collection[str], fields: Collection[str]
+) -> HostsDocument:
     """The hosts of the selection that are in one of ``states`` (all, when it is empty)."""
     snapshot, found = view.snapshot, []
     for blocks in by_host(snapshot.blocks):
@@ -92,7 +94,7 @@ def hosts_document(view: View, selection: Chosen, states: Collection[str], field
     return HostsDocument(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), found)
 
 
-def host_answer(view: View, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
+def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
     """One host by name or hexadecimal id. Raises KeyError when the snapshot has none such."""
     snapshot = view.snapshot
     for blocks in by_host(snapshot.blocks):
@@ -103,7 +105,9 @@ def host_answer(view: View, key: str, selection: Chosen, fields: Collection[str]
     raise KeyError(key)
 
 
-def _entities(view: View, blocks: Sequence[Block], selection: Chosen, fields: Collection[str]) -> list[EntityDocument]:
+def _entities(
+    view: HostsView, blocks: Sequence[Block], selection: Chosen, fields: Collection[str]
+) -> list[EntityDocument]:
     figures = set(fields) & set(READING)
     return [
         entity
@@ -128,7 +132,7 @@ def state_of(blocks: Sequence[Block]) -> str:
 
 
 def host_document(
-    view: View, blocks: Sequence[Block], state: str, selection: Chosen, fields: Collection[str]
+    view: HostsView, blocks: Sequence[Block], state: str, selection: Chosen, fields: Collection[str]
 ) -> HostDocument:
     """What ``fields`` name of one host."""
     first = blocks[0]
@@ -150,8 +154,8 @@ def host_document(
 
 
 def _own_readings(
-    view: View, own: Block | None, pictured: Host | None, selection: Chosen, figures: Collection[str]
-) -> dict[str, Reading]:
+    view: HostsView, own: Block | None, pictured: Host | None, selection: Chosen, figures: Collection[str]
+) -> dict[str, ReadingDocument]:
     """The metrics of the host's own table, and the derived ones."""
     if own is None or not own.shape[0]:
         return {}
@@ -164,11 +168,11 @@ def _own_readings(
     return readings
 
 
-def _derived(found: picture.Reading, figures: Collection[str]) -> Reading:
+def _derived(found: picture.Reading, figures: Collection[str]) -> ReadingDocument:
     values = {name: getattr(found, name) for name in figures}
     for name in ("mean", "deviation", "trend", "last", "stale_seconds"):
         if name in values:
             values[name] = digits(values[name])
     if INPUTS in values:
         values[INPUTS] = inputs_document(found.inputs)
-    return Reading(**values)
+    return ReadingDocument(**values)

@@ -12,8 +12,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from filters.service.documents.chosen import Chosen
-from filters.service.documents.figures import FIGURES, Lists, planes_of, shortened
+from filters.documents.chosen import Chosen
+from filters.documents.figures import FIGURES, Lists, planes_of, shortened
 
 Plane = list[list[float | None]] | UnsetType
 

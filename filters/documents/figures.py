@@ -51,7 +51,7 @@ class InputsDocument(Struct, frozen=True):
     highest: float | None
 
 
-class Reading(Struct, frozen=True):
+class ReadingDocument(Struct, frozen=True):
     """One metric of one entity. ``validity`` is the code of ``last``; ``stale_seconds`` runs from the last
     valid value to this tick, null when there never was one. What was not asked for is left out."""
 
@@ -73,11 +73,11 @@ def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures
 
 def readings_of(
     block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str], table: InputsTable | None
-) -> list[dict[str, Reading]]:
+) -> list[dict[str, ReadingDocument]]:
     """For each of ``rows`` its readings by metric name; ``table`` has the decision inputs of the block."""
     planes = planes_of(block, rows, columns, figures)
     metrics = [block.metrics[column] for column in columns]
-    found: list[dict[str, Reading]] = []
+    found: list[dict[str, ReadingDocument]] = []
     for i, row in enumerate(rows):
         by_metric = {}
         for j, metric in enumerate(metrics):
@@ -86,7 +86,7 @@ def readings_of(
                 values[UNIT] = metric.unit
             if INPUTS in figures:
                 values[INPUTS] = inputs_document(table.inputs(row, metric.name) if table is not None else None)
-            by_metric[metric.name] = Reading(**values)
+            by_metric[metric.name] = ReadingDocument(**values)
         found.append(by_metric)
     return found
 

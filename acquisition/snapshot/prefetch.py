@@ -1,4 +1,4 @@
-"""Asking ahead: who reads again and again asks for the records together with the positions, and waits once, not twice.
+"""Prefetching: who reads again and again asks for the records together with the positions, and waits once, not twice.
 
 Which records a coherent reading wants follows from the members, their intervals and the clock; only the positions
 say for certain who the members are. So the question of the last reading is asked again, for the tick that is due now,
@@ -22,8 +22,8 @@ Slotted = tuple[int, bytes | None]
 Paced = tuple[Member, float]
 
 
-class Ahead:
-    """What the last reading asked for. ``whose`` tells questions apart: another one is not asked ahead."""
+class Prefetch:
+    """What the last reading asked for. ``whose`` tells questions apart: another one is not asked early."""
 
     def __init__(self) -> None:
         self._whose: object = None

@@ -43,7 +43,7 @@ _LETTERS = {
 _TEXTS = (HELP, SHARDS)
 
 
-def press(view: View, key: str, page: Page) -> View:
+def apply_key(view: View, key: str, page: Page) -> View:
     """The view after a key (names as of ``filters.top.keys``)."""
     if view.typing is not None:
         return _typed(view, key, view.typing)

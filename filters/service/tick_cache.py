@@ -1,7 +1,7 @@
-"""One edition: the picture of one tick with every answer that was made from it.
+"""One tick: its picture with every answer that was made from it.
 
-The reading thread publishes editions; requests only read them. An answer is encoded when it is first asked
-for (the prepared ones before the edition is published) and shared by all who ask for the same.
+The reading thread publishes tick caches; requests only read them. An answer is encoded when it is first asked
+for (the prepared ones before the cache is published) and shared by all who ask for the same.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from acquisition.snapshot import Snapshot
+from filters.documents.entities import EntityIndex
 from filters.service.answer import Answer
-from filters.service.documents.entities import EntityIndex
 from filters.service.problem import Problem, unavailable
 
 if TYPE_CHECKING:
     from filters.judging.judge import Judged, Tables
 
-_CACHED_BYTES = 128 << 20  #: answers of one edition that are kept for others who ask the same
+_CACHED_BYTES = 128 << 20  #: answers of one tick that are kept for others who ask the same
 _CACHED_ANSWERS = 512
 
 
-class Edition:
-    """The snapshot of one tick. ``number`` grows by at least one from edition to edition, also when the clock
+class TickCache:
+    """The snapshot of one tick. ``number`` grows by at least one from one to the next, also when the clock
     steps back; it is the tick where the clock does not."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Edition:
         return EntityIndex(self.snapshot.blocks)
 
     def parts(self) -> list[object]:
-        """What it mostly consists of. Who holds these when the edition goes can let go of one after the other: to
+        """What it mostly consists of. Who holds these when the cache goes can let go of one after the other: to
         free thousands of hosts at once would keep the interpreter, and every answer waiting."""
         found: list[object] = [*self.snapshot.blocks, *self.snapshot.unread, *self.tables.values()]
         if self.decided is not None:
@@ -68,7 +68,7 @@ class Edition:
         """The answer that was made for a key, if it was."""
         return self._answers.get(key)
 
-    def make(self, key: str, build: Callable[[Edition], bytes], content_type: bytes) -> Answer:
+    def make(self, key: str, build: Callable[[TickCache], bytes], content_type: bytes) -> Answer:
         """The answer for a key, made by ``build`` unless it is there; may be called from any thread."""
         found = self._answers.get(key)
         if found is not None:
@@ -92,20 +92,20 @@ class Outage:
 
 
 class Newest:
-    """What is to be answered with now: the newest edition, or the problem that there is none.
+    """What is to be answered with now: the newest cache, or the problem that there is none.
 
     Written by one thread, read by any: each field is replaced as a whole.
     """
 
     def __init__(self, stale_seconds: float) -> None:
         self._stale_seconds = stale_seconds
-        self.last: Edition | None = None
+        self.last: TickCache | None = None
         self.outage: Outage | None = Outage("no picture has been taken yet")
 
-    def publish(self, edition: Edition) -> None:
+    def publish(self, cache: TickCache) -> None:
         """A new picture; it ends an outage. The one before is let go in pieces."""
         parts = self.last.parts() if self.last is not None else []
-        self.last = edition
+        self.last = cache
         self.outage = None
         while parts:
             parts.pop()
@@ -115,8 +115,8 @@ class Newest:
         if self.outage is None or self.outage.reason != reason:
             self.outage = Outage(reason)
 
-    def edition(self) -> Edition:
-        """The edition to answer with. Raises Problem (503) when there is none, or only an old one."""
+    def current(self) -> TickCache:
+        """The cache to answer with. Raises Problem (503) when there is none, or only an old one."""
         last, outage = self.last, self.outage
         if outage is None and last is not None and last.age_seconds <= self._stale_seconds:
             return last

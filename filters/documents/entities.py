@@ -10,12 +10,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.claims import VM, claim_of
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.placement import settle
+from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
-from filters.service.documents.chosen import Chosen
-from filters.service.documents.figures import Reading, readings_of, shortened
+from filters.documents.chosen import Chosen
+from filters.documents.figures import ReadingDocument, readings_of, shortened
 
 #: The labels of an entity.
 Labels = Callable[[Entity], Mapping[str, str]]
@@ -35,7 +35,7 @@ class EntityDocument(Struct, frozen=True):
     labels: dict[str, Any]
     shadow: bool
     migrating: bool
-    readings: dict[str, Reading] | UnsetType = UNSET
+    readings: dict[str, ReadingDocument] | UnsetType = UNSET
 
 
 class PlacementDocument(Struct, frozen=True):
@@ -95,7 +95,7 @@ def _placement(snapshot: Snapshot, block: Block, row: int) -> PlacementDocument 
     entity = block.entities[row]
     if entity.kind != VM:
         return None
-    found = snapshot.placements.contested.get(entity.stable) or settle(entity.stable, [claim_of(block, row)])
+    found = snapshot.placements.contested.get(entity.stable) or settle(entity.stable, [evidence_of(block, row)])
     host, place = f"{found.host_id:016x}", f"{found.entity_id:016x}"
     return PlacementDocument(found.state, found.host, host, place, found.source, found.destination)
 
@@ -123,7 +123,7 @@ def _documents(
     labels: Labels,
 ) -> list[EntityDocument]:
     columns = [column for column, metric in enumerate(block.metrics) if selection.takes_metric(metric.name)]
-    readings: Sequence[dict[str, Reading] | UnsetType] = (
+    readings: Sequence[dict[str, ReadingDocument] | UnsetType] = (
         readings_of(block, rows, columns, figures, table) if figures else [UNSET] * len(rows)
     )
     members = block.entities

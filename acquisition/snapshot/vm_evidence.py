@@ -1,4 +1,4 @@
-"""Claims: which processes report a VM, and what their figures prove about who runs it.
+"""Evidence: which processes report a VM, and what their figures prove about who runs it.
 
 A VM (its ``stable``, a uuid) has one process on one host, and two while it migrates, each an entity of its own.
 All evidence is that host's own: the CPU time that its process had, and how long ago it started by the clock
@@ -42,7 +42,7 @@ class Meter(NamedTuple):
         return (self.now or 0.0) > 0.0 or (self.mean or 0.0) > 0.0
 
 
-class Claim(NamedTuple):
+class VmEvidence(NamedTuple):
     """One process of a VM.
 
     ``born`` is when it started, by the clock of the filter (seconds since 1970) that read its host's
@@ -68,12 +68,12 @@ class Claim(NamedTuple):
     incoming: bool
 
 
-def claim_of(block: Block, row: int) -> Claim:
-    """What a row of a block claims."""
+def evidence_of(block: Block, row: int) -> VmEvidence:
+    """What a row of a block proves."""
     entity = block.entities[row]
     record = block.record() or block.past
     at = _row_of(record, row, entity)
-    return Claim(
+    return VmEvidence(
         block.host_id,
         block.host,
         entity.id,
@@ -146,8 +146,8 @@ def _value(record: SmoothedRecord, plane: str, row: int, column: int) -> float |
     return value if math.isfinite(value) else None
 
 
-class ClaimIndex:
-    """Which VMs more than one process claims: a cache over the rows of blocks, which rarely change.
+class EvidenceIndex:
+    """Which VMs more than one process reports: a cache over the rows of blocks, which rarely change.
 
     It decides nothing: an empty one finds the same.
     """
@@ -158,7 +158,7 @@ class ClaimIndex:
         self._contested: set[str] = set()
 
     def contested(self, blocks: Iterable[Block], present: Iterable[Key] | None = None) -> dict[str, dict[Key, Block]]:
-        """VMs with several claims in ``blocks``, each with the blocks that hold them.
+        """VMs that several processes report in ``blocks``, each with the blocks that hold them.
 
         ``present`` are the keys of all blocks that exist, where ``blocks`` are but some of them.
         """
@@ -208,10 +208,10 @@ class ClaimIndex:
                 self._contested.discard(vm)
 
 
-def claims_of(vm: str, blocks: Mapping[Key, Block]) -> list[Claim]:
-    """All claims of a VM in these blocks."""
+def all_evidence_of(vm: str, blocks: Mapping[Key, Block]) -> list[VmEvidence]:
+    """The evidence of all processes of a VM in these blocks."""
     return [
-        claim_of(block, row)
+        evidence_of(block, row)
         for block in blocks.values()
         for row, entity in enumerate(block.entities)
         if entity.stable == vm and entity.kind == VM
