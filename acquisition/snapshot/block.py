@@ -13,6 +13,7 @@ from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
 from acquisition.snapshot.quality import Quality
 from acquisition.wire import smoothed
+from acquisition.wire.planes import Plane
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
@@ -142,10 +143,19 @@ class Block:
         return self._record
 
     def plane(self, name: str) -> Floats:
-        """A plane (``mean last variance trend``), float32 (n, m); NaN where there is no value."""
+        """A plane by name, as it is stored, float32 (n, m); NaN where there is no value."""
         record = self.record()
         found = record.planes.get(name) if record is not None else None
         return found if found is not None else np.full(self.shape, np.nan, np.float32)
+
+    def figure(self, plane: Plane) -> Floats:
+        """The figures of a plane, float32 (n, m); NaN where there is no value."""
+        return plane.figures(self.plane(plane.name))
+
+    @property
+    def extra_planes(self) -> tuple[Plane, ...]:
+        """The planes of its newest record that do not come with shardpulse (acquisition.wire.planes)."""
+        return self.head.extra_planes if self.head is not None else ()
 
     def codes(self) -> npt.NDArray[np.uint8]:
         """Validity codes, uint8 (n, m); MISSING throughout where the block has no values."""

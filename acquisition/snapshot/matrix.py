@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,8 @@ class Matrix(NamedTuple):
     ``mean last variance trend`` float32, NaN where there is no value; ``codes`` uint8 (acquisition.model.codes);
     ``stale`` float32 seconds since the last valid value (infinite: never); ``age`` float64 seconds since
     the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.block.STATES; ``ids`` uint64;
-    ``tick`` int64; ``host_ids`` uint64.
+    ``tick`` int64; ``host_ids`` uint64. ``extra`` are the figures of further kernels by name
+    (acquisition.wire.planes), float32, NaN where there is no value.
     """
 
     hosts: list[str]
@@ -38,13 +39,23 @@ class Matrix(NamedTuple):
     age: npt.NDArray[np.float64]
     tick: npt.NDArray[np.int64]
     state: npt.NDArray[np.uint8]
+    extra: Mapping[str, Floats] = {}
+
+
+class _Cut(NamedTuple):
+    """What of a block is wanted: ``height`` rows of one column."""
+
+    block: Block
+    column: int
+    rows: slice | list[int]
+    height: int
 
 
 def matrix_of(blocks: Iterable[Block], selection: Selection, metric: str) -> Matrix:
     """The matrix of one metric; resource sets that do not have it contribute nothing."""
     hosts: list[str] = []
     entities: list[str] = []
-    parts: list[tuple[npt.NDArray[Any], ...]] = []
+    cuts: list[_Cut] = []
     for block in blocks:
         if not selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
             continue
@@ -58,21 +69,31 @@ def matrix_of(blocks: Iterable[Block], selection: Selection, metric: str) -> Mat
             members, rows = [members[i] for i in chosen], chosen
         hosts += [block.host] * len(members)
         entities += [entity.name for entity in members]
-        parts.append(_columns(block, column, rows, len(members)))
-    if not parts:
-        return Matrix([], [], *(np.empty(0, dtype) for dtype in _DTYPES))
-    return Matrix(hosts, entities, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+        cuts.append(_Cut(block, column, rows, len(members)))
+    if not cuts:
+        return Matrix._make([[], [], *(np.empty(0, dtype) for dtype in _DTYPES), {}])
+    columns = (np.concatenate(column) for column in zip(*map(_columns, cuts), strict=True))
+    return Matrix._make([hosts, entities, *columns, _extra(cuts)])
 
 
-def _columns(block: Block, column: int, rows: slice | list[int], count: int) -> tuple[npt.NDArray[Any], ...]:
+def _columns(cut: _Cut) -> tuple[npt.NDArray[Any], ...]:
     """The arrays of one block, in the order of Matrix."""
+    block, column, rows, height = cut
     return (
-        np.full(count, block.host_id, np.uint64),
+        np.full(height, block.host_id, np.uint64),
         block.ids[rows],
         *(block.plane(name)[rows, column] for name in _PLANES),
         block.codes()[rows, column],
         block.stale_seconds()[rows, column],
-        np.full(count, block.age_seconds),
-        np.full(count, block.tick, np.int64),
-        np.full(count, STATES.index(block.state), np.uint8),
+        np.full(height, block.age_seconds),
+        np.full(height, block.tick, np.int64),
+        np.full(height, STATES.index(block.state), np.uint8),
     )
+
+
+def _extra(cuts: Sequence[_Cut]) -> dict[str, Floats]:
+    """The figures of further kernels that any block has: filters may differ in what they keep."""
+    found = dict.fromkeys(plane for cut in cuts for plane in cut.block.extra_planes)
+    return {
+        plane.figure: np.concatenate([cut.block.figure(plane)[cut.rows, cut.column] for cut in cuts]) for plane in found
+    }

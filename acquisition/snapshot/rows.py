@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,15 +14,17 @@ from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.selection import Selection
-from acquisition.wire.smoothed import PLANES
+from acquisition.wire.planes import OWN, Plane
 
 Numbers = list[list[float | None]]
+_NOTHING: Mapping[str, float | None] = {}
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the collector need not look at thousands
     """One sample, smoothed, with all that is needed to judge it.
 
-    Numbers are None where there is no value: a missing value is not zero and compares with nothing.
+    Numbers are None where there is no value: a missing value is not zero and compares with nothing. ``extra`` has the
+    figures of further kernels by name (acquisition.wire.planes), of those that the filter runs.
     """
 
     host: str
@@ -49,6 +51,7 @@ class Row(msgspec.Struct, frozen=True):
     sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes
     #: of a VM that several processes have: migrating, its place; shadow, another one, whose figures are not its load
     placement: str = ""
+    extra: Mapping[str, float | None] = {}
 
 
 def rows_of(blocks: Iterable[Block], selection: Selection, placements: Placements | None = None) -> Iterator[Row]:
@@ -69,7 +72,8 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
     if not columns or not lines:
         return
     index = np.ix_([i for i, _ in lines], [i for i, _ in columns])
-    planes = [_numbers(block, name, index) for name in PLANES.values()]
+    own = [_numbers(block, plane, index) for plane in OWN]
+    more = {plane.figure: _numbers(block, plane, index) for plane in block.extra_planes}
     validity = block.codes()[index].tolist()
     stale = _listed(block.stale_seconds()[index])
     quality = block.quality
@@ -87,10 +91,11 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
         )
         mark = placements.mark(block.host_id, entity) if placements is not None else ""
         for j, (_, metric) in enumerate(columns):
-            last, mean, deviation, trend = (plane[i][j] for plane in planes)
+            mean, deviation, trend, last = (plane[i][j] for plane in own)
+            extra = {name: plane[i][j] for name, plane in more.items()} if more else _NOTHING
             yield Row(
                 *who, metric.name, metric.unit, mean, deviation, trend, last,
-                codes.name_of(validity[i][j]), age, stale[i][j], *tail, mark,
+                codes.name_of(validity[i][j]), age, stale[i][j], *tail, mark, extra,
             )  # fmt: skip
 
 
@@ -107,12 +112,8 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _numbers(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> Numbers:
-    plane = block.plane(name)[index]
-    if name == "variance":
-        with np.errstate(invalid="ignore"):
-            plane = np.sqrt(plane)
-    return _listed(plane)
+def _numbers(block: Block, plane: Plane, index: tuple[npt.NDArray[np.intp], ...]) -> Numbers:
+    return _listed(plane.figures(block.plane(plane.name)[index]))
 
 
 def _listed(values: npt.NDArray[Any]) -> Numbers:

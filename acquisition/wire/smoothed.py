@@ -4,7 +4,7 @@ Layout (little-endian)::
 
     header      96 bytes, see HEADER_FIELDS
     ids         entities x uint64
-    planes      planes x entities x metrics x float32, in the order of ``plane_ids``
+    planes      planes x entities x metrics x float32, in the order of ``plane_ids`` (acquisition.wire.planes)
     exceptions  count x (index uint32, code uint32, age float32): the samples that are
                 not valid at this tick, with their code and the seconds of CLOCK_MONOTONIC
                 since their last valid sample (infinite when there never was one)
@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
+from acquisition.wire import planes
+from acquisition.wire.planes import Plane
 
 MAGIC = b"SPSM"
 VERSION = 1
@@ -53,10 +55,6 @@ HEADER_SIZE = HEADER.size
 
 EXCEPTION = np.dtype([("index", "<u4"), ("code", "<u4"), ("age", "<f4")])
 _EXCEPTION_SIZE = EXCEPTION.itemsize
-
-#: plane id on the wire -> name. Numbers are never reused; kernels register theirs here.
-PLANES: dict[int, str] = {1: "last", 2: "mean", 3: "variance", 4: "trend"}
-PLANE_IDS: dict[str, int] = {name: number for number, name in PLANES.items()}
 
 Floats = npt.NDArray[np.float32]
 
@@ -120,6 +118,16 @@ class Head(NamedTuple):
     filtered: float
 
     @property
+    def planes(self) -> tuple[Plane, ...]:
+        """What the planes are, in their order in the record."""
+        return _planes_of(self.plane_ids[: self.plane_count])
+
+    @property
+    def extra_planes(self) -> tuple[Plane, ...]:
+        """Those of them that do not come with shardpulse."""
+        return _extra_planes_of(self.plane_ids[: self.plane_count])
+
+    @property
     def planes_at(self) -> int:
         """Where the planes begin: behind header and ids."""
         return HEADER_SIZE + 8 * self.entities
@@ -181,11 +189,16 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         head.monotonic,
         head.filtered,
         np.frombuffer(data, "<u8", n, HEADER_SIZE),
-        dict(zip(_names(head.plane_ids[:count]), cube, strict=True)),
+        dict(zip([plane.name for plane in head.planes], cube, strict=True)),
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
 
 
 @lru_cache(64)
-def _names(plane_ids: bytes) -> tuple[str, ...]:
-    return tuple(PLANES.get(number, f"plane{number}") for number in plane_ids)
+def _planes_of(plane_ids: bytes) -> tuple[Plane, ...]:
+    return tuple(planes.by_number(number) for number in plane_ids)
+
+
+@lru_cache(64)
+def _extra_planes_of(plane_ids: bytes) -> tuple[Plane, ...]:
+    return tuple(plane for plane in _planes_of(plane_ids) if plane not in planes.OWN)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.smoothed.PLANES */
+enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.planes */
 enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f }; /* acquisition.model.codes */
 enum { BLOCK = 256, MOST_PLANES = 3 };
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acquisition.wire import planes
 from filters.kernels.step import Kernel
 
-KERNEL = Kernel("last", raw=True)
+KERNEL = Kernel(planes.LAST)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from acquisition.wire import planes
 from filters.kernels.step import Floats, Kernel, Step
 
 
@@ -18,4 +19,4 @@ def update(step: Step, out: Floats) -> None:
     np.add(out, step.old["mean"], out=out)
 
 
-KERNEL = Kernel("mean", update, prime=lambda x: x)
+KERNEL = Kernel(planes.MEAN, update, prime=lambda x: x)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.wire.planes import Plane
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -31,14 +33,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Kernel:
-    """``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` gives its first value.
+    """``plane`` is what readers know of it. ``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` gives
+    its first value. ``needs`` names planes that must be kept as well.
 
-    ``needs`` names planes that must be kept as well. ``raw``: the plane is the frame's own values, so
-    nothing is computed and nothing remembered.
+    Of a raw plane, which is the frame's own values, nothing is computed and nothing remembered.
     """
 
-    name: str
+    plane: Plane
     update: Callable[[Step, Floats], None] = lambda _step, _out: None
     prime: Callable[[Floats], Floats | float] = lambda _x: 0.0
     needs: tuple[str, ...] = ()
-    raw: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the plane, by which the configuration chooses the kernel."""
+        return self.plane.name
+
+    @property
+    def raw(self) -> bool:
+        """Whether there is nothing to compute."""
+        return self.plane.raw

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from acquisition.wire import planes
 from filters.kernels.step import Floats, Kernel, Step
 
 
@@ -20,4 +21,4 @@ def update(step: Step, out: Floats) -> None:
     np.add(out, step.old["trend"], out=out)
 
 
-KERNEL = Kernel("trend", update, prime=lambda _x: 0.0, needs=("mean",))
+KERNEL = Kernel(planes.TREND, update, prime=lambda _x: 0.0, needs=("mean",))

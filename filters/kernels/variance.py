@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from acquisition.wire import planes
 from filters.kernels.step import Floats, Kernel, Step
 
 
@@ -19,4 +20,4 @@ def update(step: Step, out: Floats) -> None:
     np.multiply(out, step.decay, out=out)
 
 
-KERNEL = Kernel("variance", update, prime=lambda _x: 0.0, needs=("mean",))
+KERNEL = Kernel(planes.VARIANCE, update, prime=lambda _x: 0.0, needs=("mean",))

@@ -10,16 +10,15 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
-from acquisition.wire.smoothed import EXCEPTION, PLANES, Floats, Head
-
-_PLANE_NAMES = tuple(PLANES.values())
+from acquisition.wire.planes import OWN
+from acquisition.wire.smoothed import EXCEPTION, Floats, Head
 
 
 class Columns(NamedTuple):
-    """k blocks, m metrics. ``planes`` name -> float32 (k, m), NaN where there is no value; ``codes`` uint8 (k, m),
-    MISSING where a block has no value or no such metric; ``stale`` float32 (k, m), seconds from the last
-    valid value to the tick, infinite where there never was one; ``invalid`` and ``missing`` int64 (k,), the
-    samples of the whole record whose check failed, or that have no value."""
+    """k blocks, m metrics. ``planes`` name (those of acquisition.wire.planes.OWN) -> float32 (k, m), NaN where there is
+    no value; ``codes`` uint8 (k, m), MISSING where a block has no value or no such metric; ``stale`` float32 (k, m),
+    seconds from the last valid value to the tick, infinite where there never was one; ``invalid`` and ``missing``
+    int64 (k,), the samples of the whole record whose check failed, or that have no value."""
 
     planes: dict[str, Floats]
     codes: npt.NDArray[np.uint8]
@@ -32,7 +31,7 @@ def gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Columns:
     """The first row of every block; what has no values, or no such metric, is missing."""
     shape = (len(blocks), len(metrics))
     found = Columns(
-        {name: np.full(shape, np.nan, np.float32) for name in _PLANE_NAMES},
+        {name: np.full(shape, np.nan, np.float32) for name in [plane.name for plane in OWN]},
         np.full(shape, codes.MISSING, np.uint8),
         np.full(shape, np.inf, np.float32),
         np.zeros(len(blocks), np.int64),
@@ -44,14 +43,12 @@ def gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Columns:
             head = block.head
             key = (head.schema, head.entities, head.metrics, head.plane_ids[: head.plane_count])
             alike.setdefault(key, []).append((place, head))
-    for (_, _, _, plane_ids), members in alike.items():
-        _take(found, blocks, members, plane_ids, metrics)
+    for members in alike.values():
+        _take(found, blocks, members, metrics)
     return found
 
 
-def _take(
-    found: Columns, blocks: Sequence[Block], members: list[tuple[int, Head]], plane_ids: bytes, metrics: Sequence[str]
-) -> None:
+def _take(found: Columns, blocks: Sequence[Block], members: list[tuple[int, Head]], metrics: Sequence[str]) -> None:
     """The blocks of one layout at once; their names are those of the first one that has a table."""
     count, head = len(members), members[0][1]
     places = np.array([place for place, _ in members])
@@ -62,10 +59,9 @@ def _take(
     start, end = head.planes_at, head.exceptions_at  # the same in all of them
     raw = b"".join([blocks[place].data[start:end] for place, _ in members])
     cube = np.frombuffer(raw, "<f4").reshape(count, head.plane_count, head.entities, head.metrics)[:, :, 0, :]
-    for i, number in enumerate(plane_ids):
-        name = PLANES.get(number)
-        if name is not None:
-            found.planes[name][np.ix_(places, wanted)] = cube[:, i, own]
+    for i, plane in enumerate(head.planes):
+        if plane.name in found.planes:
+            found.planes[plane.name][np.ix_(places, wanted)] = cube[:, i, own]
     validity, stale = _exceptions(blocks, members)
     found.invalid[places] = ((validity != codes.VALID) & (validity != codes.MISSING)).sum(1)
     found.missing[places] = (validity == codes.MISSING).sum(1)

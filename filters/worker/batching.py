@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes as validity
 from acquisition.wire.frame import Frame
-from acquisition.wire.smoothed import EXCEPTION, PLANE_IDS
+from acquisition.wire.smoothed import EXCEPTION
 from filters.kernels import Kernel, computed
 from filters.kernels.native import ADVANCE, NATIVE_KERNELS, Advance
 from filters.kernels.numpy_step import Batch, Codes, Positions, Smoothed, advance
@@ -72,7 +72,7 @@ class Smoother:
         self.kernels = computed(kernels)
         self._encoder = encoder
         self._tau = np.array([tau_seconds])
-        self._numbers = bytes(PLANE_IDS[kernel.name] for kernel in self.kernels)
+        self._numbers = bytes(kernel.plane.number for kernel in self.kernels)
         self._native = native if all(kernel in NATIVE_KERNELS for kernel in self.kernels) else None
 
     def smooth(self, items: list[Item]) -> None:

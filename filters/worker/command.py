@@ -19,7 +19,8 @@ from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
-from filters.kernels import REGISTRY
+from acquisition.wire.smoothed import MAX_PLANES
+from filters import kernels
 from filters.worker.allocator import keep_freed_memory
 from filters.worker.inputs.plan import InputsSettings, misnamed
 from filters.worker.leases.leases import Leases, new_holder
@@ -66,9 +67,12 @@ def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
     How many ticks are kept was decided when the shards were started: all readers must agree.
     """
     chosen = settings.filter
+    known = kernels.installed()
     for name in chosen.kernels:
-        if name not in REGISTRY:
-            raise ConfigError(f"filter.kernels: there is no kernel {name!r}; there are {', '.join(REGISTRY)}")
+        if name not in known:
+            raise ConfigError(f"filter.kernels: there is no kernel {name!r}; there are {', '.join(known)}")
+    if len(kernels.select(chosen.kernels)) > MAX_PLANES:
+        raise ConfigError(f"filter.kernels: a record holds {MAX_PLANES} planes, with what these kernels need")
     return FilterSettings(
         kernels=tuple(chosen.kernels),
         tau_seconds=chosen.tau_seconds,

@@ -27,7 +27,7 @@ class RecordEncoder:
     def __init__(self, kernels: tuple[Kernel, ...], expire: int) -> None:
         self._planes = len(kernels)
         self._raw = sum(kernel.raw for kernel in kernels)
-        numbers = bytes(smoothed.PLANE_IDS[kernel.name] for kernel in kernels)
+        numbers = bytes(kernel.plane.number for kernel in kernels)
         self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
         digits = str(expire).encode()
         self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)

@@ -7,6 +7,7 @@ from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
 from acquisition.wire import smoothed
+from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
 from acquisition.wire.table import Table
 from experiments.emulation.membership import Membership, first_serials
@@ -34,7 +35,7 @@ def correct_planes():
                 columns[column].append(Observation(monotonic, float(value), int(code)))
     states = [[run(column, TAU) for column in series[serial]] for serial in membership.members.serials]
     planes = {
-        name: np.array([[getattr(s, name) for s in row] for row in states], np.float32) for name in smoothed.PLANE_IDS
+        plane.name: np.array([[getattr(s, plane.name) for s in row] for row in states], np.float32) for plane in OWN
     }
     return membership, planes, np.array([[s.code & 0x7F for s in row] for row in states], np.uint8)
 

@@ -11,6 +11,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
 from acquisition.wire import keys, position, smoothed, table
+from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 
@@ -51,7 +52,8 @@ def record(
     mean = np.asarray(mean, "<f4").reshape(len(ids), -1)
     wall = (tick + 0.5) * interval if wall is None else wall
     filtered = wall + 0.01 if filtered is None else filtered
-    numbers = bytes(smoothed.PLANE_IDS[name] for name in planes)
+    known = {plane.name: plane.number for plane in OWN}
+    numbers = bytes(known[name] for name in planes)
     values = {"last": mean + 1, "mean": mean, "variance": np.full_like(mean, 4.0), "trend": np.full_like(mean, 0.5)}
     head = smoothed.HEADER.pack(
         smoothed.MAGIC, smoothed.VERSION, len(planes), mean.shape[1], len(ids), len(exceptions), host,

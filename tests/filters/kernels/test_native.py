@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model import codes
-from acquisition.wire.smoothed import EXCEPTION, PLANE_IDS
+from acquisition.wire.smoothed import EXCEPTION
 from filters import kernels
 from filters.kernels import native
 from filters.kernels.numpy_step import LARGEST, Batch, advance
@@ -27,7 +27,7 @@ CHOICES = [("mean",), ("mean", "variance"), ("mean", "trend"), ("mean", "varianc
 
 
 def numbers(names: tuple[str, ...]) -> bytes:
-    return bytes(PLANE_IDS[name] for name in names)
+    return bytes(kernels.REGISTRY[name].plane.number for name in names)
 
 
 def call(**changes: Any) -> tuple[bytes, int]:
