@@ -28,10 +28,10 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from experiments.emulation.workload import Workload, host_number, resource_set
-from filters.worker.allocator import keep_freed_memory
+from filters.runtime.memory import keep_freed_memory
+from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 
 _POOL = 16
 _INVALID = 0.01
@@ -86,7 +86,7 @@ class Side:
 
     def __init__(self, cluster: Cluster, settings: FilterSettings) -> None:
         self._cluster = cluster
-        self.worker = Worker(cluster, read_layout(cluster), settings)
+        self.worker = lone_worker(cluster, read_layout(cluster), settings)
         self.steps = {"smooth": 0.0, "inputs": 0.0}
         self.cpu = 0.0
         self._frames = 0

@@ -10,7 +10,7 @@ key                                             type    written by; holds
 ``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
 ``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>[ <level>]``
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
-``silent:{tag}``                                hash    filter; the same, of sets that were forgotten, expires
+``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
 ``inputs:{tag}:HOST:SET:SLOT``                  string  filter; decision inputs of one tick, expires
 ``recent:{tag}:HOST:SET``                       hash    filter; recent values: field step % 120 -> row, expires
@@ -86,9 +86,9 @@ def applied(tag: str) -> str:
     return f"applied:{{{tag}}}"
 
 
-def silent(tag: str) -> str:
-    """The hash of the last positions of sets that fell silent."""
-    return f"silent:{{{tag}}}"
+def dormant(tag: str) -> str:
+    """The hash of the last positions of sets that were not heard of for so long that they were forgotten."""
+    return f"dormant:{{{tag}}}"
 
 
 def member(host: int, resource_set: int) -> str:

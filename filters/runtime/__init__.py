@@ -1,1 +1,1 @@
-"""What the long-running processes of this package share: background jobs and the pace of garbage collection."""
+"""What long-running processes of this package share: background jobs, and how memory is given back."""

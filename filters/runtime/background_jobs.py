@@ -19,7 +19,7 @@ Outcome = Any
 _Work = tuple[Callable[[], Any], Callable[[Outcome], None]]
 
 
-class Background:
+class BackgroundJobs:
     """``fileno`` becomes readable when outcomes wait for ``deliver``."""
 
     def __init__(self) -> None:

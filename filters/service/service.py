@@ -22,7 +22,7 @@ from filters.documents.encoding import encode
 from filters.exposition import CLASSIC, OPENMETRICS, Options
 from filters.judging.judge import Judging
 from filters.judging.labels import Labels
-from filters.runtime.garbage import TickSweeper
+from filters.runtime.memory import TickSweeper
 from filters.service import parameters
 from filters.service.access import Access
 from filters.service.answer import Answer, send_answer

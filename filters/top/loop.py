@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from acquisition.errors import EXIT_OK, ShardpulseError
-from filters.runtime.garbage import Sweeper
+from filters.runtime.memory import Sweeper
 from filters.top.contents import Contents, develop, enter, place_of, settled, shown
 from filters.top.feed import Feed
 from filters.top.key_actions import apply_key

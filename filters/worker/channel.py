@@ -1,18 +1,24 @@
-"""A partition that a worker smooths: its connection, what it waits for, and when it acts next."""
+"""A partition that a worker smooths: its connection, what it waits for, and when it acts next.
+
+A channel is loading (``begin_loading`` to ``adopt``), reading (``read`` to an answer of ``receive``), committing,
+or idle until ``due``. Only its own commands change it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
+from filters.worker.pace import together
 from filters.worker.partition import Partition
 
-COMMIT, TRIM, READ = "commit", "trim", "read"
-BLOCK_MS = 1000
+BLOCK_SECONDS = 1.0  #: so long a read waits for entries
+_COMMIT, _TRIM, _READ = "commit", "trim", "read"
 _FULL_SECONDS = 10.0
-_SILENT = 3.0  #: longer than a shard may take to answer a read that waits for a second
+_LONGEST_SILENCE = 3.0  #: longer than a shard may take to answer a read that waits for a second
 
 
 class Overtaken(ShardpulseError):
@@ -24,63 +30,154 @@ class Moved(ShardpulseError):
 
 
 class Channel:
-    """``partition`` is replaced whenever its state is loaded."""
+    """``partition`` is replaced whenever its state is loaded.
+
+    ``due`` is the time (CLOCK_MONOTONIC) to load or to read, None while something is awaited; ``asked`` that at
+    which something was asked of the shard or came from it; ``leaving`` says that the partition is to be let go as
+    soon as no commit is under way.
+    """
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.connection: Connection | None = None
-        self.loading: Address | None = None  #: the shard that its state is being loaded from
-        self.ticket: object = None  #: of the loading that is awaited; outcomes of others come too late
-        self.due: float | None = 0.0  #: when to load or to read; None while something is awaited
-        self.asked = 0.0  #: when something was asked of the shard or came from it
-        self.expected: deque[tuple[str, int]] = deque()
-        self.replies: list[Any] = []
-        self.leaving = False  #: given up as soon as no commit is under way
+        self.due: float | None = 0.0
+        self.asked = 0.0
+        self.leaving = False
+        self._connection: Connection | None = None
+        self._loading: Address | None = None  #: the shard that its state is being loaded from
+        self._ticket: object = None  #: of the loading that is awaited; outcomes of others come too late
+        self._expected: deque[tuple[str, int]] = deque()  #: what was asked, and how many replies it has
+        self._replies: list[Any] = []
         self._full_until = 0.0
 
-    def adopt(self, partition: Partition, connection: Connection) -> None:
-        """Go on with a state that was loaded over this connection."""
-        self.partition, self.connection = partition, connection
-        self.ticket = self.loading = None
-        self.expected.clear()
-        self.replies = []
-        self.due = 0.0
+    @property
+    def connected(self) -> bool:
+        """Whether its state is loaded and its shard can be asked."""
+        return self._connection is not None
 
-    def abandon(self, empty: Partition) -> None:
-        """Forget the connection, what was awaited, and the state."""
-        if self.connection is not None:
-            self.connection.close()
-        self.partition, self.connection = empty, None
-        self.ticket = self.loading = None
-        self.expected.clear()
-        self.replies = []
+    @property
+    def address(self) -> Address | None:
+        """The shard that it talks to or is being loaded from."""
+        return self._loading if self._connection is None else self._connection.address
 
     @property
     def committing(self) -> bool:
         """Whether the shard has not answered a commit yet."""
-        return any(kind is COMMIT for kind, _ in self.expected)
+        return any(kind is _COMMIT for kind, _ in self._expected)
 
-    def full(self, now: float) -> bool:
-        """Whether the next commit frees memory first."""
-        return now < self._full_until
+    def fileno(self) -> int:
+        """Of the connection, for poll."""
+        return self._open().fileno()
 
-    def check(self, kind: str, replies: list[Any], now: float) -> None:
+    def leave(self, leaving: bool = True) -> None:
+        """The partition is to be let go; or, after all, to be kept."""
+        self.leaving = leaving
+
+    def postpone(self, due: float) -> None:
+        """Try again at ``due``."""
+        self.due = due
+
+    # ---------------------------------------------------------------- loading
+
+    def begin_loading(self, address: Address) -> object:
+        """Wait for a state from this shard; answers a ticket for ``awaits``."""
+        self.due, self._loading, self._ticket = None, address, object()
+        return self._ticket
+
+    def awaits(self, ticket: object) -> bool:
+        """Whether this is the loading that it waits for."""
+        return self._ticket is ticket
+
+    def adopt(self, partition: Partition, connection: Connection) -> None:
+        """Go on with a state that was loaded over this connection."""
+        self._begin_anew(partition, connection)
+        self.due = 0.0
+
+    def abandon(self, empty: Partition, due: float | None) -> None:
+        """Close the connection, forget what was awaited and the state, and load at ``due`` (None: never)."""
+        if self._connection is not None:
+            self._connection.close()
+        self._begin_anew(empty, None)
+        self.due = due
+
+    def _begin_anew(self, partition: Partition, connection: Connection | None) -> None:
+        self.partition, self._connection = partition, connection
+        self._ticket = self._loading = None
+        self._expected.clear()
+        self._replies = []
+
+    # ---------------------------------------------------------------- reading and committing
+
+    def read(self) -> None:
+        """Ask for entries. Raises ShardError."""
+        self.asked = time.monotonic()
+        self.due = None
+        self._expected.append((_READ, 3))
+        self._open().send(self.partition.read_command(BLOCK_SECONDS))
+
+    def receive(self) -> list[Any] | None:
+        """Take in what came: the entries of a read that is answered, [] when none came in time; None while it is
+        awaited.
+
+        Raises Moved, Overtaken, and what a shard refused.
+        """
+        self._replies += self._open().poll()
+        self.asked = time.monotonic()
+        entries: list[Any] | None = None
+        while self._expected and len(self._replies) >= self._expected[0][1]:
+            kind, count = self._expected.popleft()
+            replies, self._replies = self._replies[:count], self._replies[count:]
+            self._check(kind, replies)
+            if kind is _READ:
+                entries = [] if replies[2] is None else replies[2][0][1]
+        return entries
+
+    def commit(self, fair_share: float, linger: float) -> None:
+        """Send the commit of what was taken, and the next read, unless that is to ``linger`` (seconds).
+
+        ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
+        """
+        now = time.monotonic()
+        pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
+        self._expected.append((_COMMIT, replies))
+        trim = self.partition.trim_command(time.time())
+        if trim is not None:
+            pieces.append(trim)
+            self._expected.append((_TRIM, 1))
+        if linger:
+            self.due = together(now, linger, self.partition.number)
+        else:
+            self.due = None
+            pieces.append(self.partition.read_command(BLOCK_SECONDS))
+            self._expected.append((_READ, 3))
+        self._open().send(b"".join(pieces))
+
+    def _open(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def _check(self, kind: str, replies: list[Any]) -> None:
         """Raise what a shard refused: Moved when it is not the owner, Overtaken when somebody else has committed."""
-        for reply in (*replies, *(replies[-1] or ())) if kind is COMMIT and isinstance(replies[-1], list) else replies:
+        for reply in (*replies, *(replies[-1] or ())) if kind is _COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("OOM"):
-                    self._full_until = now + _FULL_SECONDS
+                    self._full_until = self.asked + _FULL_SECONDS
                 if str(reply).startswith("MOVED"):
                     raise Moved(str(reply))
-                raise error_for(reply, self.connection.address if self.connection else "")
-        if kind is COMMIT and replies[-1] is None:
+                raise error_for(reply, self._open().address)
+        if kind is _COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")
-        if kind is READ:
+        if kind is _READ:
             found = b"" if replies[1] is None else replies[1].partition(b" ")[0]
             if found != self.partition.commit_id:
                 raise Overtaken("the shard holds another commit")
 
+    # ---------------------------------------------------------------- shards that hang
+
     def check_silence(self, now: float) -> None:
         """Raise ShardError when the shard answers nothing any more, not even that nothing has come."""
-        if self.connection is not None and self.expected and now - self.asked > _SILENT:
-            raise ShardError(f"shard {self.connection.address} does not answer in time")
+        if self._connection is not None and self._expected and now - self.asked > _LONGEST_SILENCE:
+            raise ShardError(f"shard {self._connection.address} does not answer in time")
+
+    def excuse_silence(self, now: float) -> None:
+        """The worker itself did not listen until ``now``."""
+        self.asked = now

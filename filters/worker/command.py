@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import signal
-import sys
 import time
 from types import FrameType
 
@@ -21,11 +20,11 @@ from acquisition.link.cluster import Layout, read_layout
 from acquisition.link.endpoints import connect, with_addresses
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
-from filters.worker.allocator import keep_freed_memory
+from filters.runtime.memory import keep_freed_memory
+from filters.worker.assembly import leasing_worker, say
 from filters.worker.inputs.plan import InputsSettings, misnamed
-from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 
 _DESCRIPTION = """\
 Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
@@ -118,8 +117,8 @@ class _Service:
         """Until SIGTERM, SIGINT or the time is over."""
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
-            worker = Worker(self._cluster, layout, filter_settings(self._settings, layout.keep_ticks), ())
-            leases = Leases(worker, self._cluster, layout, self._me, _say)
+            settings = filter_settings(self._settings, layout.keep_ticks)
+            worker, leases = leasing_worker(self._cluster, layout, settings, self._me)
             worker.run(lambda: self._over() or self._reload, leases.turn)
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
@@ -152,11 +151,11 @@ class _Service:
                 self._cluster.close()
                 self._cluster = cluster
             self._settings = settings
-            _say("configuration read again")
+            say("configuration read again")
             if settings.filter.keep_ticks != layout.keep_ticks:
-                _say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
+                say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
         except ShardpulseError as error:
-            _say(f"{error}; the old configuration stays")
+            say(f"{error}; the old configuration stays")
         return layout
 
     def _wait_for_layout(self) -> Layout | None:
@@ -185,10 +184,6 @@ def _other_leases(before: Settings, now: Settings) -> bool:
 
 def _with_shards(settings: Settings, addresses: list[str]) -> Settings:
     return msgspec.structs.replace(settings, shards=msgspec.structs.replace(settings.shards, addresses=addresses))
-
-
-def _say(text: str) -> None:
-    print(f"shardpulse filter: {text}", file=sys.stderr, flush=True)
 
 
 def _seconds(text: str) -> float:

@@ -1,7 +1,7 @@
-"""Where the resource sets stood that fell silent and were forgotten: so that they go on counting.
+"""Where dormant resource sets stood, those that were not heard of and are forgotten: so that they go on counting.
 
 Without it, a host that comes back after a power cut of an hour would look like one that never was, and its
-gap of unknown size like none; and the frames of a set that was silent for a while, still held by its
+gap of unknown size like none; and the frames of a set that was dormant for a while, still held by its
 probe, would be applied twice.
 """
 
@@ -10,18 +10,17 @@ from __future__ import annotations
 from acquisition.errors import FrameError
 from acquisition.link.resp import pack
 from acquisition.wire import keys, position
-from acquisition.wire.position import WANT_TABLE
 from filters.worker.state import State
 
 _KEPT_SECONDS = 30 * 86400
 _MOST = 10_000  #: of a partition; a position takes some 200 bytes in a shard
 
 
-class Silent:
-    """The positions of a partition's forgotten sets, by their field in ``silent:{tag}``."""
+class DormantPositions:
+    """The positions of a partition's forgotten sets, by their field in ``dormant:{tag}``."""
 
     def __init__(self, tag: str) -> None:
-        self.key = keys.silent(tag)
+        self.key = keys.dormant(tag)
         self._positions: dict[bytes, bytes] = {}
 
     def load(self, rows: list[bytes]) -> None:
@@ -36,13 +35,13 @@ class Silent:
         return [pack(("HSET", self.key, state.member, data)), pack(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:
-        """Let a new state go on where it stood; the commands that forget that it had been silent."""
+        """Let a new state go on where it stood; the commands that forget that it was dormant."""
         data = self._positions.pop(state.member, None)
         if data is None:
             return []
         try:
             state.track.restore(position.decode(data))
-            state.track.flags = WANT_TABLE
+            state.ask_for_table()
         except FrameError:
             pass  # somebody else wrote it: the set is a new one
         return [pack(("HDEL", self.key, state.member))]

@@ -1,11 +1,11 @@
-"""The water level: up to which rate a host is served in full when a worker is saturated.
+"""The fair share: up to which rate a host is served in full when a worker is saturated.
 
-Max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2): the level L solves
+Max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2): the share L solves
 sum(min(rate, L)) = capacity over all hosts. Who makes less than L sheds nothing, who makes
 more is cut down to it. Rates are what hosts *make*, from the counts and the clock in their frames, so that
 they are the same whether or not a host sheds. The capacity is what the worker applies while it
-is saturated, less a reserve in which the backlog melts. A worker that is not saturated has no level:
-nobody has to shed for it.
+is saturated, less a reserve in which the backlog melts. A worker that is not saturated has no
+fair share: nobody has to shed for it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def solve(rates: Collection[float], capacity: float) -> float:
     if ordered.sum() <= capacity:
         return 0.0
     below = np.concatenate(([0.0], np.cumsum(ordered)[:-1]))  # sum of the rates that are smaller
-    levels = (capacity - below) / np.arange(ordered.size, 0, -1)
-    return float(levels[np.argmax(levels <= ordered)])
+    shares = (capacity - below) / np.arange(ordered.size, 0, -1)
+    return float(shares[np.argmax(shares <= ordered)])
 
 
 class _Made(NamedTuple):
@@ -42,11 +42,11 @@ class _Made(NamedTuple):
     rate: float
 
 
-class WaterLevel:
-    """Measured every second, only while the worker is saturated; ``value`` in samples/s, 0: none."""
+class FairShare:
+    """Measured every second, only while the worker is saturated; ``rate`` in samples/s, 0: none."""
 
     def __init__(self) -> None:
-        self.value = 0.0
+        self.rate = 0.0
         self._at = 0.0
         self._samples = 0
         self._made: dict[tuple[int, int], _Made] = {}
@@ -54,14 +54,14 @@ class WaterLevel:
     def measure(self, now: float, busy: float, samples: int, states: Iterable[State]) -> None:
         """``busy`` is the part of its time that the worker works, ``samples`` what it has applied so far."""
         if busy < _SATURATED:
-            self.value = self._at = 0.0
+            self.rate = self._at = 0.0
             self._made.clear()
         elif not self._at:
             self._rates(states)
             self._at, self._samples = now, samples
         elif now >= self._at + _PERIOD:
             applied = (samples - self._samples) / (now - self._at)
-            self.value = solve(self._rates(states), _GIVEN * applied)
+            self.rate = solve(self._rates(states), _GIVEN * applied)
             self._at, self._samples = now, samples
 
     def _rates(self, states: Iterable[State]) -> Collection[float]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from acquisition.link.cluster import Cluster, Layout, layout_command
 from acquisition.link.resp import Address, Connection
 from filters.kernels.step import Kernel
-from filters.runtime.background_jobs import Background, Outcome
+from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.worker.channel import Channel
 from filters.worker.partition import Partition
-from filters.worker.restore import load
+from filters.worker.restore import restore
 from filters.worker.settings import FilterSettings
 
 
@@ -32,7 +32,7 @@ class Loader:
         layout: Layout,
         settings: FilterSettings,
         kernels: tuple[Kernel, ...],
-        background: Background,
+        background: BackgroundJobs,
     ) -> None:
         self._cluster = cluster
         self._layout = layout
@@ -47,14 +47,13 @@ class Loader:
     def start(self, channel: Channel, address: Address, done: Callable[[Channel, Outcome], None]) -> None:
         """Load a channel's partition; ``done`` gets the channel and what was Loaded, or the error, unless
         the channel has been dropped meanwhile."""
-        ticket = channel.ticket = object()
-        channel.due, channel.loading = None, address
+        number, ticket = channel.partition.number, channel.begin_loading(address)
 
         def job() -> Loaded | None:
-            return self._load(channel.partition.number, address) if channel.ticket is ticket else None
+            return self._load(number, address) if channel.awaits(ticket) else None
 
         def finish(outcome: Outcome) -> None:
-            if channel.ticket is ticket:
+            if channel.awaits(ticket):
                 done(channel, outcome)
             elif isinstance(outcome, Loaded):
                 outcome.connection.close()
@@ -65,7 +64,7 @@ class Loader:
         partition = self.empty(number)
         connection = self._cluster.connect(address)
         try:
-            damage = load(partition, connection, self._kernels)
+            damage = restore(partition, connection, self._kernels)
             if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
                 connection.pipeline([layout_command(self._layout.partitions, self._layout.keep_ticks)])  # or MOVED
             return Loaded(partition, connection, damage)

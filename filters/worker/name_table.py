@@ -16,7 +16,7 @@ from acquisition.model.metric import schema_hash
 from acquisition.wire import table
 
 
-class KnownNames(NamedTuple):
+class NameTable(NamedTuple):
     """``payload`` is the JSON of a whole table; ``ids`` uint64 (n,) sorted; ``metrics`` names in column order,
     ``schema`` the hash of the columns."""
 
@@ -33,7 +33,7 @@ class KnownNames(NamedTuple):
         return bool((self.ids[at] == ids).all())
 
 
-def learn(old: KnownNames | None, payload: bytes) -> KnownNames:
+def learn(old: NameTable | None, payload: bytes) -> NameTable:
     """What is known after a table frame: it replaces what was known when it is complete, else it adds to it.
 
     Raises FrameError when ``payload`` is no table; nothing is learnt then.
@@ -44,7 +44,7 @@ def learn(old: KnownNames | None, payload: bytes) -> KnownNames:
         payload = table.encode(new)
     ids = np.array([entity.id & _ID_MASK for entity in new.entities], np.uint64)
     ids.sort()
-    return KnownNames(payload, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
+    return NameTable(payload, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
 
 
 _ID_MASK = (1 << 64) - 1  # a hostile table may name ids that no frame can carry

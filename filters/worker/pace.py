@@ -1,4 +1,10 @@
-"""How busy a worker is, and how long it lets frames gather because of that."""
+"""How busy and how fast a worker is; so, how long it lets frames gather and how much it takes up at once.
+
+On a starved machine a turn of the loop must not take longer than on an idle one: until it ends nothing is
+committed, and the partitions that it does not serve wait. So the work of a turn is bounded in time. The
+bound on one read keeps the talkative from filling the turn: who has little waiting is served in
+every round (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995).
+"""
 
 from __future__ import annotations
 
@@ -6,23 +12,45 @@ _AVERAGED = 0.5
 _SPARE = 0.1  #: busy so much, a worker does not linger at all
 _RANGE = 0.3
 _TURNS = 8
+_TURN_SECONDS = 0.2
+_READ_SECONDS = 0.05
+_MOST_SAMPLES = 200_000  #: of one turn, however fast: four batches, committed while the next are computed
+_BYTES = 4  #: of a sample in a frame
 
 
 class Pace:
-    """``busy`` is the share of the recent half second that was not spent waiting."""
+    """``busy`` is the share of the recent half second that was not spent waiting; ``speed`` is in samples per
+    second of work, and starts with that of an idle core."""
 
     def __init__(self, linger_seconds: float) -> None:
         self._longest = linger_seconds
         self.busy = 0.0
+        self.speed = 1e7
 
-    def note(self, seconds: float, waited: float) -> None:
-        """A turn of the loop that took so long, of which it waited."""
+    def note_turn(self, seconds: float, waited: float) -> None:
+        """A turn of the loop took so long, of which it waited."""
         share = 1.0 - waited / max(1e-6, seconds)
         self.busy += min(1.0, seconds / _AVERAGED) * (share - self.busy)
 
+    def note_work(self, samples: int, seconds: float) -> None:
+        """So many samples took so long."""
+        if samples and seconds > 0.0:
+            self.speed += min(1.0, seconds / _AVERAGED) * (samples / seconds - self.speed)
+
+    @property
     def linger(self) -> float:
         """Seconds until the next read: none while there is CPU to spare, the more the less there is."""
         return self._longest * min(1.0, max(0.0, (self.busy - _SPARE) / _RANGE))
+
+    @property
+    def turn_samples(self) -> float:
+        """Samples after which a turn takes up no more."""
+        return min(_MOST_SAMPLES, _TURN_SECONDS * self.speed)
+
+    @property
+    def read_bytes(self) -> int:
+        """What one read of a partition may bring."""
+        return int(_READ_SECONDS * self.speed * _BYTES)
 
 
 def together(now: float, linger: float, number: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Argument, pack
@@ -19,8 +19,8 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, position
 from acquisition.wire.frame import Frame
 from filters.worker import oom_commit
-from filters.worker.dormant_positions import Silent
-from filters.worker.name_table import KnownNames, learn
+from filters.worker.dormant_positions import DormantPositions
+from filters.worker.name_table import NameTable, learn
 from filters.worker.record import PLANES_PIECE, Piece
 from filters.worker.sequence import APPLY
 from filters.worker.settings import FilterSettings
@@ -36,6 +36,13 @@ _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
 
 
+class Rejections(NamedTuple):
+    """How many entries were put aside, and why: the newest text by reason."""
+
+    entries: int
+    reasons: dict[str, str]
+
+
 class Partition:
     """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed."""
 
@@ -47,16 +54,15 @@ class Partition:
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
-        self.silent = Silent(tag)
+        self.dormant = DormantPositions(tag)
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
         self.rejected = 0
-        self.told = 0  #: how many of these the worker has counted
-        self.reasons: dict[str, str] = {}  #: why entries were put aside, the newest of each kind; the worker tells them
-        self.level = 0.0  #: the worker's water level in samples/s, 0: none
-        self.most_bytes = _MOST_BYTES  #: of one read: while a worker is saturated, every partition gets its turn
-        self.most_entries = _MOST_ENTRIES  #: the same, by the frames of the last read
+        self._told = 0  #: how many of these ``new_rejections`` has answered
+        self._reasons: dict[str, str] = {}
+        self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
+        self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
         self._records: dict[tuple[bytes, int], list[Piece]] = {}
         self._unsettled: dict[bytes, list[Piece]] = {}  #: the newest of these of each state
@@ -65,15 +71,23 @@ class Partition:
         self._kept_bytes = 0
         self._expire_at = 0.0
 
+    def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
+        """Go on behind a commit that this or another worker made."""
+        self.commit_id, self.cursor = commit_id, cursor
+        self.rejected = self._told = rejected
+
     # ---------------------------------------------------------------- applying
 
-    def take(self, entries: list[Any]) -> list[tuple[State, Frame]]:
+    def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[tuple[State, Frame]]:
         """Judge the entries of one read, in stream order. Tables are applied at once; answers the
-        sample frames to smooth. Entries that are no frames of this partition are put aside."""
+        sample frames to smooth. Entries that are no frames of this partition are put aside.
+
+        The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
+        """
         accepted: list[tuple[State, Frame]] = []
         size = 0
         now = time.monotonic()
-        states, dirty = self.states, self._dirty
+        states, dirty, heard = self.states, self._dirty, self._heard
         for entry_id, fields in entries:
             try:
                 data = _payload(fields)
@@ -82,8 +96,9 @@ class Partition:
                 kind, _, host, resource_set = frame[:4]
                 if frame.sequence >= _MOST_COUNTED or frame.made >= _MOST_COUNTED:
                     raise FrameError("shape", f"sequence {frame.sequence} and {frame.made} samples are no counts")
-                state = states.get((host, resource_set)) or self._newcomer(host, resource_set)
-                state.heard = now
+                key = (host, resource_set)
+                state = states.get(key) or self._newcomer(host, resource_set)
+                heard[key] = now
                 dirty[state.member] = state
                 track = state.track
                 if track.judge(frame) != APPLY:
@@ -98,14 +113,14 @@ class Partition:
         self.cursor = entries[-1][0]
         self._kept.append((self.cursor, size))
         self._kept_bytes += size
-        self.most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, self.most_bytes) * len(entries) // (size + 1))
+        self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))
         return accepted
 
     def _newcomer(self, host: int, resource_set: int) -> State:
         if keys.partition_of(host, self.partitions) != self.number:
             raise FrameError("partition", f"host {host:016x} does not belong to this partition")
         state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
-        self._extra += self.silent.recall(state)
+        self._extra += self.dormant.recall(state)
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:
@@ -113,15 +128,13 @@ class Partition:
         self.name(state, names)
         self._extra.append(pack(("SET", state.names_key, names.payload)))
 
-    def name(self, state: State, names: KnownNames) -> None:
+    def name(self, state: State, names: NameTable) -> None:
         """Give a resource set its table."""
-        state.names = names
-        state.track.flags = 0
-        state.tau = self.settings.tau_row(names.metrics)
+        state.learn(names, self.settings.tau_row(names.metrics))
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
-        self.reasons[error.reason] = f"{error.reason}: {error}"
+        self._reasons[error.reason] = f"{error.reason}: {error}"
         kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
         self._extra.append(
             pack(
@@ -131,6 +144,12 @@ class Partition:
                 )
             )
         )  # fmt: skip
+
+    def new_rejections(self) -> Rejections:
+        """What was put aside since this was last asked."""
+        found = Rejections(self.rejected - self._told, self._reasons)
+        self._told, self._reasons = self.rejected, {}
+        return found
 
     def also(self, command: bytes) -> None:
         """A packed command of one of the partition's keys that the next commit runs as well."""
@@ -148,9 +167,12 @@ class Partition:
 
     # ---------------------------------------------------------------- committing
 
-    def commit(self, full: bool = False) -> tuple[list[Piece], int]:
+    def commit(self, fair_share: float = 0.0, full: bool = False) -> tuple[list[Piece], int]:
         """The pieces of the transaction and the number of replies that it will have; for a shard that
-        is ``full``, a script that gives the entries of this commit up first."""
+        is ``full``, a script that gives the entries of this commit up first.
+
+        ``fair_share`` in samples/s (0: none) tells the probes whether to shed (filters.worker.fair_share).
+        """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         if self.cursor == _LAST_ID:
             self._begin_stream_anew()
@@ -166,8 +188,8 @@ class Partition:
             commands.append(pack(tuple(applied)))
             count += 1
         value = b"%s %s %d" % (self.commit_id, self.cursor, self.rejected)
-        if self.level:
-            value += b" %d" % max(1, self.level)
+        if fair_share:
+            value += b" %d" % max(1, fair_share)
         commands.append(pack(("SET", self.commit_key, value)))
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()
@@ -191,13 +213,14 @@ class Partition:
         """Forget what the next commit would have written."""
         self._dirty, self._records, self._unsettled, self._extra = {}, {}, {}, []
 
-    def read_command(self, block_ms: int, count: int) -> bytes:
+    def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
+        count, block = self._most_entries, round(block_seconds * 1000.0)
         return b"".join(
             (
                 pack(("WATCH", self.commit_key)),
                 pack(("GET", self.commit_key)),
-                pack(("XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", self.raw_key, self.cursor)),
+                pack(("XREAD", "COUNT", count, "BLOCK", block, "STREAMS", self.raw_key, self.cursor)),
             )
         )
 
@@ -222,12 +245,13 @@ class Partition:
             return False
         limit = self.settings.expire_seconds
         self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
-        gone = [key for key, state in self.states.items() if now - state.heard > limit]
+        gone = [key for key in self.states if now - self._heard.setdefault(key, now) > limit]
         for key in gone:
             state = self.states.pop(key)
+            del self._heard[key]
             self._dirty.pop(state.member, None)
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
-            self._extra += self.silent.keep(state)
+            self._extra += self.dormant.keep(state)
             self._extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
 

@@ -16,7 +16,7 @@ class Ready(NamedTuple):
     actions: list[Callable[[], None]]
 
 
-class Readiness:
+class Poller:
     """poll(2) over descriptors that come and go."""
 
     def __init__(self) -> None:
@@ -24,8 +24,9 @@ class Readiness:
         self._channels: dict[int, Channel] = {}
         self._actions: dict[int, Callable[[], None]] = {}
 
-    def add(self, descriptor: int, channel: Channel) -> None:
+    def add(self, channel: Channel) -> None:
         """Wait for a channel's connection."""
+        descriptor = channel.fileno()
         self._channels[descriptor] = channel
         self._poll.register(descriptor, select.POLLIN)
 

@@ -1,4 +1,4 @@
-"""Trouble is told once in a while and counted every time."""
+"""What goes wrong is told once in a while and counted every time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 _EVERY = 10.0
 
 
-class Trouble:
-    """``report`` gets a line of text; ``count`` is how often there was trouble, told or not."""
+class RateLimitedLog:
+    """``report`` gets a line of text; ``count`` is how often there was something to tell, told or not."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -17,7 +17,7 @@ class Trouble:
         self.count = 0
 
     def tell(self, text: str, kind: str = "") -> None:
-        """Report a kind of trouble (the text itself by default) at most once in ten seconds."""
+        """Report ``text``, one of its ``kind`` (by default the text itself) at most in ten seconds."""
         self.count += 1
         now = time.monotonic()
         if now - self._told.get(kind or text, -6.0 * _EVERY) > _EVERY:

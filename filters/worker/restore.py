@@ -13,7 +13,6 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import keys, position, smoothed
-from acquisition.wire.position import WANT_TABLE
 from filters.kernels.step import Kernel
 from filters.worker.inputs.restoring import restore as restore_inputs
 from filters.worker.name_table import learn
@@ -25,15 +24,15 @@ _MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 _TOGETHER = 64  #: resource sets read in one round trip
 
 
-def load(partition: Partition, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
+def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
     """Fill a new partition; answers what was damaged, each with its key.
 
     What another worker commits meanwhile is noticed by the WATCH that precedes the next commit:
     the commit id is read first. Raises ShardError, TemporaryError and PermissionRefused.
     """
     damage: list[str] = []
-    commit, rows, silent = _own_keys(partition, connection, damage)
-    partition.silent.load(silent)
+    commit, rows, dormant = _own_keys(partition, connection, damage)
+    partition.dormant.load(dormant)
     _restore_commit(partition, commit, damage)
     states = [
         state
@@ -48,11 +47,11 @@ def load(partition: Partition, connection: Connection, kernels: tuple[Kernel, ..
 def _own_keys(
     partition: Partition, connection: Connection, damage: list[str]
 ) -> tuple[bytes | None, list[bytes], list[bytes]]:
-    """The commit, the positions, those of silent sets; a key of another type is none of ours and is removed."""
+    """The commit, the positions, those of dormant sets; a key of another type is none of ours and is removed."""
     commands: list[tuple[Any, ...]] = [
         ("GET", partition.commit_key),
         ("HGETALL", partition.applied_key),
-        ("HGETALL", partition.silent.key),
+        ("HGETALL", partition.dormant.key),
         ("XLEN", partition.raw_key),
         ("XLEN", keys.rejected(partition.tag)),
     ]
@@ -71,10 +70,9 @@ def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]
         return
     found = _COMMIT.fullmatch(value)
     if found is not None:
-        partition.commit_id, partition.cursor = found[1], found[2]
-        partition.rejected = partition.told = int(found[3])
+        partition.resume(found[1], found[2], int(found[3]))
         return
-    partition.commit_id = value.partition(b" ")[0]  # positions keep what is read again from counting twice
+    partition.resume(value.partition(b" ")[0])  # positions keep what is read again from counting twice
     damage.append(f"{partition.commit_key} is damaged ({value[:40]!r}): its stream is read from the start")
 
 
@@ -119,7 +117,7 @@ def _restore_records(
         except FrameError as error:
             damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
         if state.names is None:
-            state.track.flags = WANT_TABLE
+            state.ask_for_table()
     restore_inputs(partition, states, connection, damage)
 
 

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, Layout
 from acquisition.link.resp import Address
 from acquisition.wire import keys
-from filters.runtime.background_jobs import Background, Outcome
+from filters.runtime.background_jobs import BackgroundJobs, Outcome
+from filters.worker.rate_limited_log import RateLimitedLog
 
 _PAUSE = 0.2
 _LANE = "map"
 
 
 class ShardMap:
-    """``changed`` is called when partitions lie elsewhere than before, ``failed`` when that cannot be told."""
+    """``places`` are the partitions by shard: another object whenever some lie elsewhere than before.
+
+    ``log`` gets what keeps the map from being read.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         layout: Layout,
-        background: Background,
-        changed: Callable[[], None],
-        failed: Callable[[ShardpulseError], None],
+        background: BackgroundJobs,
+        log: RateLimitedLog,
     ) -> None:
         self._cluster = cluster.another()
         self._keys = [keys.raw(tag) for tag in layout.tags]
         self._background = background
-        self._changed = changed
-        self._failed = failed
+        self._log = log
         self._addresses: list[Address | None] = [None] * layout.partitions
-        self.places: dict[Address, list[int]] = {}  #: partitions by shard; another object after a change
+        self.places: Mapping[Address, Sequence[int]] = {}
         self._reading = False
         self._again = 0.0
 
@@ -64,13 +66,13 @@ class ShardMap:
         self._reading = False
         self._again = time.monotonic() + _PAUSE
         if isinstance(outcome, ShardpulseError):
-            self._failed(outcome)
+            self._log.tell(str(outcome))
         elif isinstance(outcome, Exception):
             raise outcome
         elif outcome is not None and outcome != self._addresses:
             self._addresses = outcome
-            self.places = {}
+            places: dict[Address, list[int]] = {}
             for number, address in enumerate(outcome):
                 if address is not None:
-                    self.places.setdefault(address, []).append(number)
-            self._changed()
+                    places.setdefault(address, []).append(number)
+            self.places = places

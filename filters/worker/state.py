@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +10,7 @@ from acquisition.wire.position import WANT_TABLE
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.state import InputsState
-from filters.worker.name_table import KnownNames
+from filters.worker.name_table import NameTable
 from filters.worker.sequence import Track
 
 
@@ -24,7 +22,7 @@ class State:
     """
 
     __slots__ = (
-        "heard", "host", "ids", "inputs", "inputs_names", "marks", "member", "metrics", "monotonic", "names",
+        "host", "ids", "inputs", "inputs_names", "marks", "member", "metrics", "monotonic", "names",
         "names_key", "planes", "prefixes", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
@@ -36,17 +34,16 @@ class State:
         slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
         self.prefixes = [f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode() for key in slots]
         self.track = Track()
-        self.names: KnownNames | None = None
+        self.names: NameTable | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
         self.metrics = -1  # no frame has so many: the first one is always aligned
         self.ids = b""
         self.monotonic = 0.0
-        self.heard = time.monotonic()  #: when this worker last saw a frame of it
         self.planes: Floats = np.empty((0, 0), np.float32)
         self.marks = b""
         self.inputs: InputsState | None = None
-        self.inputs_names: KnownNames | None = None  #: the names that ``inputs`` were planned by
+        self.inputs_names: NameTable | None = None  #: the names that ``inputs`` were planned by
 
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.
@@ -82,6 +79,15 @@ class State:
         self.planes = planes.reshape(depth, rows * metrics)
         self.track.flags = 0 if self.names is not None and self.names.covers(new_ids) else WANT_TABLE
         self._mark(np.flatnonzero(age), age.ravel())
+
+    def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
+        """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
+        self.names, self.tau = names, tau
+        self.track.flags = 0
+
+    def ask_for_table(self) -> None:
+        """Have the probe send its names again."""
+        self.track.flags = WANT_TABLE
 
     def start_anew(self) -> None:
         """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""

@@ -18,8 +18,8 @@ from experiments.chaos import host_log, referee
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 
 LOAD = Load(hosts=2, entities=4, metrics=5, interval=1.0, seed=5, invalid=0.05)
 TAU = 5.0
@@ -34,7 +34,7 @@ class Played(NamedTuple):
 @pytest.fixture
 def played(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Played]:
     """Two hosts made 40 frames each; one of them was started anew in the middle."""
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(tau_seconds=TAU))
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(tau_seconds=TAU))
 
     def start(index: int) -> LoggedHost:
         ring, log = tmp_path / f"{index}.ring", tmp_path / f"{index}.log"

@@ -22,8 +22,8 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys, position
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support import ROOT
 
 INTERVAL = 0.1
@@ -45,7 +45,7 @@ class Scene:
         layout = read_layout(self._cluster)
         self.tag = layout.tag_of(NUMBER)
         partition = keys.partition_of(NUMBER, layout.partitions)
-        self._worker = Worker(self._cluster, layout, FilterSettings(), [partition], report=lambda _: None)
+        self._worker = lone_worker(self._cluster, layout, FilterSettings(), [partition], report=lambda _: None)
         self._probe: subprocess.Popen[bytes] | None = None
         self._config.write_text(
             f'[host]\nname = "{HOST}"\n[shards]\naddresses = ["{shards.addresses[0]}"]\n[probe]\n'

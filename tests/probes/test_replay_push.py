@@ -12,8 +12,8 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from probes import replay_command
 from tests.support import FIXTURES
 
@@ -25,7 +25,7 @@ def push(shards: Shards, tool: str, path: str, *options: str) -> int:
 
 def smoothed(cluster: Cluster, frames: int) -> SnapshotReader:
     """Turn a filter until it has applied so many frames, tables included."""
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
     reader = SnapshotReader(cluster)
     deadline = time.monotonic() + 20
     try:

@@ -17,6 +17,7 @@ from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.keys import DEFAULT_PARTITIONS, LAYOUT
 from acquisition.wire.table import Entity, Table
+from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
@@ -144,7 +145,7 @@ def smoothing(cluster: Cluster) -> Iterator[Worker]:
     settings = FilterSettings(
         linger_seconds=0.0, retention_seconds=300.0, keep_ticks=KEEP_TICKS, inputs=InputsSettings()
     )
-    worker = Worker(cluster, read_layout(cluster), settings)
+    worker = lone_worker(cluster, read_layout(cluster), settings)
     try:
         yield worker
     finally:

@@ -32,10 +32,10 @@ FILTER = """
 import sys
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 cluster = Cluster([parse_address(text) for text in sys.argv[1:]])
-Worker(cluster, read_layout(cluster), FilterSettings()).run(lambda: False)
+lone_worker(cluster, read_layout(cluster), FilterSettings()).run(lambda: False)
 """
 
 

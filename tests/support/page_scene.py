@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from acquisition.link.cluster import Cluster, read_layout
+from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support.data_center import Machine
 
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202egnp"
@@ -22,7 +22,7 @@ class Data:
 
     def __init__(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
         settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
-        self._worker = Worker(cluster, read_layout(cluster), settings)
+        self._worker = lone_worker(cluster, read_layout(cluster), settings)
         self.machines = list(machines)
         self._stop = threading.Event()
         self._next = int(time.time()) - TICKS

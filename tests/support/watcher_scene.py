@@ -23,8 +23,8 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from probes.metrics import RESOURCE_SETS
 from tests.support.feeder import Feeder
 
@@ -74,7 +74,7 @@ class Center:
     def __init__(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
         self.cluster = cluster
         self.machines = machines
-        self.worker = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
+        self.worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
 
     def feed(self, late_by: Mapping[str, float] | None = None, noise: float = 0.02) -> None:
         """Send the last ``TICKS`` seconds of every machine, and wait until the filter has applied them.

@@ -18,6 +18,7 @@ from acquisition.snapshot.books import Account
 from acquisition.wire import keys, position
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 
@@ -66,7 +67,7 @@ class Pipeline:
 
     def start_filter(self) -> Worker:
         number = keys.partition_of(self.host, self.layout.partitions)
-        self.worker = Worker(self.cluster, self.layout, FilterSettings(), [number], report=self.said.append)
+        self.worker = lone_worker(self.cluster, self.layout, FilterSettings(), [number], report=self.said.append)
         return self.worker
 
     def stop_filter(self) -> None:

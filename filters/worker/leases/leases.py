@@ -12,10 +12,10 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Protocol
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
 from acquisition.link.resp import Address, error_for
 from acquisition.wire import lease
 from acquisition.wire.lease import Holder
@@ -23,8 +23,8 @@ from filters.worker.leases import ownership
 from filters.worker.leases.link import Answer, Link
 from filters.worker.leases.ownership import View
 from filters.worker.leases.scripts import Commands
-from filters.worker.rate_limited_log import Trouble
-from filters.worker.worker import Worker
+from filters.worker.rate_limited_log import RateLimitedLog
+from filters.worker.shard_map import ShardMap
 
 _LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"
 _RENEWALS = 4  #: in a term
@@ -40,21 +40,53 @@ def new_holder(lease_seconds: float, name: str = "") -> Holder:
     return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), "".join(called.split())[:200] or "-")
 
 
+#: Makes the connection to a shard; the two functions are Link's ``answered`` and ``failed``.
+OpenLink = Callable[[Address, Callable[[list[Answer]], None], Callable[[Address, ShardpulseError], None]], Link]
+
+
+class Taker(Protocol):
+    """Who works on the partitions whose leases are held: the worker."""
+
+    @property
+    def partitions(self) -> Set[int]:
+        """Those that it works on, and those that it is about to let go."""
+
+    @property
+    def overtaken(self) -> int:
+        """How often somebody else turned out to work on one of them."""
+
+    def take(self, number: int) -> None:
+        """Begin to work on a partition."""
+
+    def release(self, number: int) -> None:
+        """Let a partition go as soon as that can be."""
+
+
 class Leases:
-    """Makes ``worker`` take and release partitions; ``me`` is who it is to the others."""
+    """Makes ``worker`` take and release partitions, which ``tags`` name; ``me`` is who it is to the others.
+
+    ``report`` gets a line of text for everything that people should know about.
+    """
 
     def __init__(
-        self, worker: Worker, cluster: Cluster, layout: Layout, me: Holder, report: Callable[[str], None]
+        self,
+        worker: Taker,
+        shard_map: ShardMap,
+        open_link: OpenLink,
+        tags: Sequence[str],
+        me: Holder,
+        report: Callable[[str], None],
     ) -> None:
         self._worker = worker
-        self._cluster = cluster
+        self._shard_map = shard_map
+        self._open_link = open_link
         self._me = lease.encode(me)
         self._term = me.milliseconds / 1000.0
-        self._commands = [Commands(tag, self._me, me.milliseconds) for tag in layout.tags]
-        self._trouble = Trouble(report)
+        self._commands = [Commands(tag, self._me, me.milliseconds) for tag in tags]
+        self._log = RateLimitedLog(report)
         self._report = report
         self._links: dict[Address, Link] = {}
-        self._places: Mapping[Address, list[int]] = {}
+        self._places: Mapping[Address, Sequence[int]] = {}
         self._views: dict[int, View] = {}
         self._seen: dict[int, list[bytes]] = {}
         self._free_since: dict[int, float] = {}
@@ -79,7 +111,7 @@ class Leases:
         for address, numbers in self._places.items():
             link = self._links[address]
             if link.connected and not link.waiting and link.due <= now:
-                link.due = now + self._term / _RENEWALS
+                link.renew_at(now + self._term / _RENEWALS)
                 link.send(_LOOK, [(n, self._commands[n].look) for n in numbers])
         if self._news and not any(link.waiting and now - link.asked < _TOGETHER for link in self._links.values()):
             self._news = False
@@ -104,27 +136,23 @@ class Leases:
     # ---------------------------------------------------------------- links
 
     def _tend_links(self, now: float) -> None:
-        if self._worker.shards.places is not self._places:
-            self._places = self._worker.shards.places
+        if self._shard_map.places is not self._places:
+            self._places = self._shard_map.places
             for address in self._places:
                 if address not in self._links:
-                    self._links[address] = self._new_link(address)
+                    self._links[address] = self._open_link(address, self._answered, self._failed)
             for address in set(self._links).difference(self._places):
                 self._links.pop(address).close()
         for link in self._links.values():
             link.check_silence(now, self._term / 2)
             link.connect(now)
         if not self._places or not all(link.connected for link in self._links.values()):
-            self._worker.shards.doubt()
-
-    def _new_link(self, address: Address) -> Link:
-        worker = self._worker
-        return Link(address, self._cluster.connect, worker.background, worker.readiness, self._answered, self._failed)
+            self._shard_map.doubt()
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
         """What the shard said last is of no use: others may take its partitions meanwhile."""
-        self._trouble.tell(f"leases: {error}")
-        for number in [n for n in self._views if self._worker.shards.where(n) == address]:
+        self._log.tell(f"leases: {error}")
+        for number in [n for n in self._views if self._shard_map.where(n) == address]:
             del self._views[number]
             self._seen.pop(number, None)
             self._free_since.pop(number, None)
@@ -132,7 +160,7 @@ class Leases:
 
     def _look_soon(self, when: float) -> None:
         for link in self._links.values():
-            link.due = min(link.due, when)
+            link.hasten(when)
 
     def _until_next(self, now: float) -> float:
         waits = [_TOGETHER if link.waiting or not link.connected else link.due - now for link in self._links.values()]
@@ -172,17 +200,17 @@ class Leases:
         text = str(reply)
         link = self._link(number)
         if "WRONGTYPE" in text and link is not None:
-            self._trouble.tell(f"the lease of partition {number} was of another type: it is removed")
+            self._log.tell(f"the lease of partition {number} was of another type: it is removed")
             link.send(_REMOVE, [(number, self._commands[number].remove)])
             return
         if text.startswith("NOSCRIPT") and link is not None:
             link.close()
-        self._worker.shards.doubt()
+        self._shard_map.doubt()
         if not text.startswith(_MOVING):
-            self._trouble.tell(f"leases: {error_for(reply)}", text.partition(" ")[0])
+            self._log.tell(f"leases: {error_for(reply)}", text.partition(" ")[0])
 
     def _link(self, number: int) -> Link | None:
-        address = self._worker.shards.where(number)
+        address = self._shard_map.where(number)
         return None if address is None else self._links.get(address)
 
     # ---------------------------------------------------------------- decisions
@@ -208,7 +236,7 @@ class Leases:
     def _ask_for(self, numbers: list[int]) -> None:
         wanted: dict[Address, list[int]] = {}
         for number in numbers:
-            address = self._worker.shards.where(number)
+            address = self._shard_map.where(number)
             if address is not None:
                 wanted.setdefault(address, []).append(number)
         for address, group in wanted.items():

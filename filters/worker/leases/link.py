@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, raise_for
-from filters.runtime.background_jobs import Background, Outcome
+from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.worker.leases.scripts import SCRIPTS
-from filters.worker.poller import Readiness
+from filters.worker.poller import Poller
 
 _RETRY = 0.2
 
@@ -25,23 +25,26 @@ class Answer(NamedTuple):
 
 
 class Link:
-    """``answered`` gets answers as they come, ``failed`` why there is no connection any more."""
+    """``answered`` gets answers as they come, ``failed`` why there is no connection any more.
+
+    ``due`` is when to renew next, ``asked`` when something was asked last (CLOCK_MONOTONIC).
+    """
 
     def __init__(
         self,
         address: Address,
-        connect: Callable[[Address], Connection],
-        background: Background,
-        readiness: Readiness,
         answered: Callable[[list[Answer]], None],
         failed: Callable[[Address, ShardpulseError], None],
+        connect: Callable[[Address], Connection],
+        background: BackgroundJobs,
+        poller: Poller,
     ) -> None:
         self.address = address
-        self.due = 0.0  #: when to renew next
+        self.due = 0.0
         self.asked = 0.0
         self._connect = connect
         self._background = background
-        self._readiness = readiness
+        self._poller = poller
         self._answered = answered
         self._failed = failed
         self._connection: Connection | None = None
@@ -58,6 +61,14 @@ class Link:
     def waiting(self) -> bool:
         """Whether answers are awaited."""
         return bool(self._expected)
+
+    def renew_at(self, due: float) -> None:
+        """Renew then."""
+        self.due = due
+
+    def hasten(self, due: float) -> None:
+        """Renew then at the latest."""
+        self.due = min(self.due, due)
 
     def connect(self, now: float) -> None:
         """See that there is a connection some time soon."""
@@ -93,7 +104,7 @@ class Link:
         self._ticket = None
         self._expected.clear()
         if self._connection is not None:
-            self._readiness.remove(self._connection.fileno())
+            self._poller.remove(self._connection.fileno())
             self._connection.close()
             self._connection = None
 
@@ -127,7 +138,7 @@ class Link:
         else:
             self._connection = outcome
             self.due = 0.0
-            self._readiness.watch(outcome.fileno(), self._receive)
+            self._poller.watch(outcome.fileno(), self._receive)
 
     def _receive(self) -> None:
         if self._connection is None:

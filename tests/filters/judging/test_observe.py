@@ -25,6 +25,7 @@ from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
 from filters.judging import migration_store
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.data_center import AHEAD, GIB, HOST_METRICS, TICKS, Guest, Machine, run, smooth, smoothing
@@ -123,7 +124,7 @@ def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker:
 
 
 def test_ratios_are_made_of_the_averages_where_the_filter_keeps_no_inputs(shards: Shards, cluster: Cluster) -> None:
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0, retention_seconds=300.0))
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0, retention_seconds=300.0))
     tick = run(worker, small(cluster))
     worker.close()
     hot = host_of(see(shards, tick), "hot")

@@ -13,9 +13,9 @@ import pytest
 from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
+from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support.data_center import Guest, Machine
 from tests.support.serving import Reply, Serving
 
@@ -27,7 +27,7 @@ class Running:
 
     def __init__(self, cluster: Cluster, machines: list[Machine]) -> None:
         settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
-        self._worker = Worker(cluster, read_layout(cluster), settings)
+        self._worker = lone_worker(cluster, read_layout(cluster), settings)
         self._machines = machines
         self._stop = threading.Event()
         self._next = int(time.time()) - TICKS

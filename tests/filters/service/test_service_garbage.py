@@ -17,7 +17,7 @@ from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.runtime.garbage import TickSweeper
+from filters.runtime.memory import TickSweeper
 from filters.service.tick_cache import Newest, TickCache
 from tests.support import ROOT
 from tests.support.serving import PATIENCE, Events, Feeding, Serving

@@ -20,8 +20,8 @@ from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placement
 from acquisition.wire import keys
 from acquisition.wire.table import Entity
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag
 
 StartCluster = Callable[..., Shards]
@@ -36,7 +36,7 @@ class Bench:
         monkeypatch.setattr(time, "time", lambda: plant.now)  # the clock of the filter
         self.cluster: Cluster = shards.connect()
         self.said: list[str] = []
-        self.worker = Worker(
+        self.worker = lone_worker(
             self.cluster, read_layout(self.cluster), FilterSettings(linger_seconds=0.0), report=self.said.append
         )
         self.reader = SnapshotReader(shards.connect(timeout=0.3), 0.5, DOWN_AFTER, lambda: plant.now)

@@ -1,4 +1,4 @@
-"""Sets that fell silent: forgotten as hosts, remembered as counts."""
+"""Dormant sets: forgotten as hosts, remembered as counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys, position
 from acquisition.wire.position import WANT_TABLE, Position
-from filters.worker.dormant_positions import Silent
+from filters.worker.assembly import lone_worker
+from filters.worker.dormant_positions import DormantPositions
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
 from filters.worker.worker import Worker
@@ -31,7 +32,7 @@ class Bench:
     def start(self) -> Worker:
         settings = FilterSettings(expire_seconds=1.0)
         partition = keys.partition_of(OTHER, keys.DEFAULT_PARTITIONS)
-        return Worker(self.cluster, read_layout(self.cluster), settings, [partition], report=lambda _: None)
+        return lone_worker(self.cluster, read_layout(self.cluster), settings, [partition], report=lambda _: None)
 
     def restart(self) -> None:
         self.worker.close()
@@ -85,7 +86,7 @@ def test_host_that_comes_back_after_a_long_time_goes_on_counting(bench: Bench, r
     found = bench.apply(feeder, 2)
     assert (found.applied, found.before, found.lost, found.gaps) == (20, 0, 0, 0)
     assert found.flags & WANT_TABLE
-    assert not bench.cluster.call(keys.silent(feeder.tag), "EXISTS", keys.silent(feeder.tag))
+    assert not bench.cluster.call(keys.dormant(feeder.tag), "EXISTS", keys.dormant(feeder.tag))
 
 
 def test_power_cut_that_lasts_longer_than_hosts_are_remembered_is_a_gap(bench: Bench) -> None:
@@ -98,13 +99,13 @@ def test_power_cut_that_lasts_longer_than_hosts_are_remembered_is_a_gap(bench: B
 
 
 def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = Silent("0.1")
+    dormant = DormantPositions("0.1")
     state = State("0.1", 7, 3, 3)
-    silent.load([state.member, b"nonsense"])
-    assert len(silent.recall(state)) == 1
+    dormant.load([state.member, b"nonsense"])
+    assert len(dormant.recall(state)) == 1
     assert state.track.epoch == 0
-    assert silent.keep(state) == []  # there is nothing to remember
+    assert dormant.keep(state) == []  # there is nothing to remember
     state.track.epoch = 5
-    assert len(silent.keep(state)) == 2
+    assert len(dormant.keep(state)) == 2
     monkeypatch.setattr("filters.worker.dormant_positions._MOST", 1)
-    assert silent.keep(State("0.1", 8, 3, 3)) == []
+    assert dormant.keep(State("0.1", 8, 3, 3)) == []

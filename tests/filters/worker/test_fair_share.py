@@ -1,4 +1,4 @@
-"""The water level: fair, exact, and only there while a worker is saturated."""
+"""The fair share: fair, exact, and only there while a worker is saturated."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.worker.fair_share import WaterLevel, solve
-from filters.worker.speed import Speed
+from filters.worker.fair_share import FairShare, solve
+from filters.worker.pace import Pace
 from filters.worker.state import State
 
 RATES = st.lists(st.floats(0.0, 1e7), min_size=1, max_size=50)
@@ -38,28 +38,28 @@ def feed(states: list[State], seconds: float, rates: list[int]) -> None:
 
 def test_it_is_measured_from_what_hosts_make_and_what_the_worker_applies():
     states = [State("0.0", host, 1, 3) for host in range(4)]
-    water = WaterLevel()
+    share = FairShare()
     feed(states, 1.0, [100, 100, 1000, 1000])
-    water.measure(10.0, 0.5, 0, states)
-    assert water.value == 0.0
-    water.measure(20.0, 1.0, 5000, states)
+    share.measure(10.0, 0.5, 0, states)
+    assert share.rate == 0.0
+    share.measure(20.0, 1.0, 5000, states)
     feed(states, 0.4, [100, 100, 1000, 1000])  # the frames are those of 0.4 s, applied in one second
-    water.measure(20.5, 1.0, 5500, states)
-    assert water.value == 0.0  # not yet
-    water.measure(21.0, 1.0, 6000, states)
-    assert water.value == pytest.approx(300.0)  # 0.8 x 1000 = 100 + 100 + 2 x 300
-    water.measure(22.5, 1.0, 6000 + 15_000, states)
-    assert water.value == 0.0  # it catches up: everything fits
-    water.measure(23.0, 0.1, 22_000, states)
-    assert water.value == 0.0
+    share.measure(20.5, 1.0, 5500, states)
+    assert share.rate == 0.0  # not yet
+    share.measure(21.0, 1.0, 6000, states)
+    assert share.rate == pytest.approx(300.0)  # 0.8 x 1000 = 100 + 100 + 2 x 300
+    share.measure(22.5, 1.0, 6000 + 15_000, states)
+    assert share.rate == 0.0  # it catches up: everything fits
+    share.measure(23.0, 0.1, 22_000, states)
+    assert share.rate == 0.0
 
 
 def test_a_turn_is_bounded_in_time_on_a_slow_machine():
-    speed = Speed()
-    assert speed.turn_samples == 200_000
+    pace = Pace(0.1)
+    assert pace.turn_samples == 200_000
     for _ in range(50):
-        speed.note(1000, 0.1)
-    assert speed.turn_samples == pytest.approx(2000, rel=0.1)
-    assert speed.read_bytes == pytest.approx(2000, rel=0.1)
-    speed.note(0, 10.0)
-    assert speed.value == pytest.approx(10_000, rel=0.1)
+        pace.note_work(1000, 0.1)
+    assert pace.turn_samples == pytest.approx(2000, rel=0.1)
+    assert pace.read_bytes == pytest.approx(2000, rel=0.1)
+    pace.note_work(0, 10.0)
+    assert pace.speed == pytest.approx(10_000, rel=0.1)

@@ -10,9 +10,9 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
-from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.assembly import leasing_worker
+from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 
@@ -24,8 +24,7 @@ class Bench:
         self.cluster = cluster
         layout = read_layout(cluster)
         self.said: list[str] = []
-        self.worker = Worker(cluster, layout, FilterSettings(), (), report=self.said.append)
-        self.leases = Leases(self.worker, cluster, layout, new_holder(0.4), self.said.append)
+        self.worker, self.leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(0.4), self.said.append)
 
     def until(self, done: Callable[[], bool], seconds: float = 10.0) -> None:
         deadline = time.monotonic() + seconds

@@ -14,9 +14,10 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from filters import kernels
 from filters.worker import oom_commit
-from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.assembly import leasing_worker, lone_worker
+from filters.worker.leases.leases import new_holder
 from filters.worker.partition import Partition
-from filters.worker.restore import load
+from filters.worker.restore import restore
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
@@ -51,7 +52,7 @@ def test_a_full_shard_is_emptied_by_the_commits_themselves(start_cluster: Callab
     cluster = start_cluster(1).connect()
     feeder = Feeder(cluster)
     said: list[str] = []
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(retention_seconds=3600.0), report=said.append)
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(retention_seconds=3600.0), report=said.append)
     feed(feeder, 1, 3)
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 3)
     feed(feeder, 4, 6)
@@ -77,8 +78,7 @@ def test_commits_and_leases_work_where_nothing_at_all_can_be_allocated(start_clu
     feeder = Feeder(cluster)
     feed(feeder, 1, 5)
     cluster.call(keys.raw(feeder.tag), "CONFIG", "SET", "maxmemory", 1)
-    worker = Worker(cluster, layout, FilterSettings(), (), report=lambda _: None)
-    leases = Leases(worker, cluster, layout, new_holder(1.0), lambda _: None)
+    worker, leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
     turn_until(worker, lambda: len(worker.partitions) == layout.partitions, leases.turn)
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 5, leases.turn)
     assert_equals_model(cluster, feeder, 5)
@@ -97,7 +97,7 @@ def test_a_commit_by_script_is_refused_to_the_overtaken(cluster: Cluster) -> Non
     connection = cluster.connect(cluster.owner(name))
     first, second = (Partition(number, feeder.tag, layout.partitions, FilterSettings()) for _ in range(2))
     for partition, answer in ((first, 1), (second, None)):
-        load(partition, connection, kernels.select(FilterSettings().kernels))
+        restore(partition, connection, kernels.select(FilterSettings().kernels))
         partition.commit_id = b""  # both loaded before anything was committed
         partition.take(cluster.call(name, "XRANGE", name, "-", "+") or [(b"5-5", [b"f", b"garbage"])])
         pieces, replies = partition.commit(full=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from acquisition.link.cluster import read_layout
 from acquisition.shards.launch import Shards
-from filters.worker.leases.leases import Leases, new_holder
+from filters.worker.assembly import leasing_worker
+from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 
@@ -21,8 +21,7 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
     cluster = running.connect()
     layout = read_layout(cluster)
     frozen, living = Feeder(cluster, host=0), Feeder(cluster, host=layout.partitions - 1)
-    worker = Worker(cluster, layout, FilterSettings(), (), report=lambda _: None)
-    leases = Leases(worker, cluster, layout, new_holder(1.0), lambda _: None)
+    worker, leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
 
     def until(done: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds

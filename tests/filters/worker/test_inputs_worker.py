@@ -17,6 +17,7 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.wire import frame, keys, position, recent
 from acquisition.wire import inputs as wire
 from acquisition.wire.frame import Frame
+from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
@@ -64,7 +65,7 @@ class Plant:
 
     def start(self) -> Worker:
         settings = FilterSettings(inputs=INPUTS)
-        self.worker = Worker(self.cluster, read_layout(self.cluster), settings, report=self.said.append)
+        self.worker = lone_worker(self.cluster, read_layout(self.cluster), settings, report=self.said.append)
         return self.worker
 
     def replace(self) -> None:
@@ -278,7 +279,7 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     columns = tuple(Metric(name, "ratio", "counter", 0.0, 1.0, "") for name in ("cpu_iowait_ratio", "cpu_idle_ratio"))
     feeder = Feeder(cluster, resource_set=resource_set_id("host"))
     settings = FilterSettings(inputs=InputsSettings(counted=5))
-    worker = Worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
+    worker = lone_worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
     feeder.push(table(feeder, names(columns, "host")))
     for tick in range(1, 7):
         marks = [[0, codes.STUCK if tick == 6 else 0]]

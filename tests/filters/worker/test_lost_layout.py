@@ -9,8 +9,8 @@ import pytest
 from acquisition.errors import ConfigError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
 
 
 def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster) -> None:
@@ -18,7 +18,7 @@ def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster)
     cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)
     with pytest.raises(ConfigError, match="no shardpulse layout"):
         read_layout(cluster)
-    worker = Worker(cluster, layout, FilterSettings())
+    worker = lone_worker(cluster, layout, FilterSettings())
     try:
         deadline = time.monotonic() + 5.0
         while cluster.call(keys.LAYOUT, "GET", keys.LAYOUT) is None:

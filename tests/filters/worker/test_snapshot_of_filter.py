@@ -18,6 +18,7 @@ from acquisition.snapshot.block import CURRENT, LATE
 from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
@@ -60,7 +61,7 @@ class Source:
 
 @pytest.fixture
 def worker(cluster: Cluster) -> Iterator[Worker]:
-    worker = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
     yield worker
     worker.close()
 
@@ -116,7 +117,7 @@ def test_the_filter_restarts_and_the_probe_starts_a_new_epoch(shards: Shards, cl
         turn_until(worker, lambda: [b.tick for b in reader.latest().blocks] == [START + 3])
         before = reader.coherent().matrix("processes", "cpu_ratio").mean.tolist()
         worker.close()
-        second = Worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
+        second = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
         source.send(4, samples(4))
         turn_until(second, lambda: [b.tick for b in reader.latest().blocks] == [START + 4])
         assert reader.coherent().matrix("processes", "cpu_ratio").mean.tolist() == before

@@ -22,6 +22,7 @@ from acquisition.shards import process as shard_process
 from acquisition.shards.launch import Shards
 from acquisition.shards.machine import free_ports, port_is_free
 from acquisition.wire import keys, position
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
@@ -37,7 +38,7 @@ class Pair:
         self.workers = [self._worker(), self._worker()]
 
     def _worker(self) -> Worker:
-        return Worker(self.cluster, self.layout, FilterSettings(), report=lambda _: None)
+        return lone_worker(self.cluster, self.layout, FilterSettings(), report=lambda _: None)
 
     def until(self, feeder: Feeder, sequence: int, *workers: Worker, seconds: float = 10.0) -> None:
         """Turn these workers in turn until a frame is applied; the others sleep."""

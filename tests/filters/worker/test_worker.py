@@ -17,6 +17,7 @@ from acquisition.wire.position import WANT_TABLE, Position
 from acquisition.wire.smoothed import SmoothedRecord
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
+from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
@@ -34,7 +35,7 @@ class Bench:
 
     def worker(self, **changes: object) -> Worker:
         settings = FilterSettings(**changes)  # type: ignore[arg-type]
-        worker = Worker(self.cluster, read_layout(self.cluster), settings, report=self.said.append)
+        worker = lone_worker(self.cluster, read_layout(self.cluster), settings, report=self.said.append)
         self.workers.append(worker)
         return worker
 

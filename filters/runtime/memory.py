@@ -1,18 +1,26 @@
-"""Garbage collection for a process with many long-lived objects and hardly any cycles.
+"""Memory of a process that runs for long: when garbage is collected, and what becomes of freed arrays.
 
-CPython's collector visits every container again each time that their number has grown by a
+**Garbage.** CPython's collector visits every container again each time that their number has grown by a
 quarter: with the state of ten thousand hosts that was 13% of a worker's CPU and pauses of half
 a second. Here only what was made since the last sweep is visited, and what survived is set aside
 for good (``gc.freeze``). Reference counting goes on freeing everything that is in no cycle; a
 cycle that becomes garbage only after it was set aside stays, and we make none.
+
+**Freed arrays.** A worker allocates and frees the same few megabytes many times a second. With glibc's defaults
+each of them is mapped and unmapped, and every page of it faults in anew: half of the worker's
+CPU time on the machine where this was found (docs/decisions/0007).
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 _EVERY = 10.0
 _MOST_SWEPT = 10_000  #: containers, a millisecond; more are an answer that is being made, and gone soon
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h, mallopt(3)
+_KEEP = 1 << 28
+_GROW = 1 << 24
 
 
 class Sweeper:
@@ -58,3 +66,13 @@ class TickSweeper:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+
+
+def keep_freed_memory() -> bool:
+    """Up to 256 MB of free memory stay in the heap; false where the C library has no mallopt."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    settings = ((_M_MMAP_THRESHOLD, _KEEP), (_M_TRIM_THRESHOLD, _KEEP), (_M_TOP_PAD, _GROW))
+    return all(mallopt(name, value) == 1 for name, value in settings)

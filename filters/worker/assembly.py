@@ -1,0 +1,73 @@
+"""Builds a filter worker: what its parts share is made here and handed to each of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from acquisition.link.cluster import Cluster, Layout
+from acquisition.wire.lease import Holder
+from filters import kernels
+from filters.runtime.background_jobs import BackgroundJobs
+from filters.worker.leases.leases import Leases
+from filters.worker.leases.link import Link
+from filters.worker.loader import Loader
+from filters.worker.poller import Poller
+from filters.worker.rate_limited_log import RateLimitedLog
+from filters.worker.settings import FilterSettings
+from filters.worker.shard_map import ShardMap
+from filters.worker.worker import Worker
+
+Report = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """Tell people on stderr."""
+    print(f"shardpulse filter: {text}", file=sys.stderr, flush=True)
+
+
+class _Shared(NamedTuple):
+    """What a worker and its leases share."""
+
+    poller: Poller
+    background: BackgroundJobs
+    shard_map: ShardMap
+    log: RateLimitedLog
+
+
+def lone_worker(
+    cluster: Cluster,
+    layout: Layout,
+    settings: FilterSettings,
+    numbers: Iterable[int] | None = None,
+    report: Report = say,
+) -> Worker:
+    """A worker of the partitions ``numbers`` (all by default) that asks for no leases."""
+    worker = _worker(cluster, layout, settings, _shared(cluster, layout, report))
+    for number in range(layout.partitions) if numbers is None else numbers:
+        worker.take(number)
+    return worker
+
+
+def leasing_worker(
+    cluster: Cluster, layout: Layout, settings: FilterSettings, me: Holder, report: Report = say
+) -> tuple[Worker, Leases]:
+    """A worker that has the partitions whose leases it gets; ``leases.turn`` is to be called between its turns."""
+    shared = _shared(cluster, layout, report)
+    worker = _worker(cluster, layout, settings, shared)
+    open_link = partial(Link, connect=cluster.connect, background=shared.background, poller=shared.poller)
+    return worker, Leases(worker, shared.shard_map, open_link, layout.tags, me, report)
+
+
+def _shared(cluster: Cluster, layout: Layout, report: Report) -> _Shared:
+    poller, background, log = Poller(), BackgroundJobs(), RateLimitedLog(report)
+    poller.watch(background.fileno(), background.deliver)
+    return _Shared(poller, background, ShardMap(cluster, layout, background, log), log)
+
+
+def _worker(cluster: Cluster, layout: Layout, settings: FilterSettings, shared: _Shared) -> Worker:
+    chosen = kernels.select(settings.kernels)
+    loader = Loader(cluster, layout, settings, chosen, shared.background)
+    return Worker(settings, chosen, loader, shared.shard_map, shared.poller, shared.background, shared.log)
