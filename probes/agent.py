@@ -16,6 +16,7 @@ import time
 from contextlib import suppress
 
 from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError
+from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
@@ -108,7 +109,7 @@ class Agent:
         self._writer = Writer(
             host_id(settings.host),
             settings.host,
-            [Address(host, port) for host, port in settings.seeds],
+            [Address(host, port) for host, port in settings.seeds] or LocalShards(settings.state_directory),
             Credentials(settings.username, settings.password),
             outbox,
             position_interval=settings.position_interval,

@@ -25,12 +25,14 @@ class ModuleSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document anew at SIGHUP.
 
-    ``seeds`` are (host, port); ``selection`` has the fields of probes.discovery.Selection;
+    ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
+    ``selection`` has the fields of probes.discovery.Selection;
     ``checks``: name -> table.
     """
 
     host: str
     seeds: tuple[tuple[str, int], ...]
+    state_directory: str
     username: str
     password: str
     timeout: float
@@ -50,7 +52,7 @@ class AgentSettings(NamedTuple):
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of."""
-        return self[:10]
+        return self[:11]
 
 
 def encode(settings: AgentSettings) -> bytes:

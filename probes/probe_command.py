@@ -34,6 +34,7 @@ from acquisition.errors import (
     ShardpulseError,
 )
 from acquisition.link import endpoints
+from acquisition.link.resp import parse_address
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
 from probes.probe import ring_path
@@ -106,11 +107,11 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     if options.dir:
         shards = msgspec.structs.replace(shards, directory=options.dir)
     shards = endpoints.with_addresses(shards, options.shards)
-    addresses = [] if options.dry_run else endpoints.addresses(shards)
     credentials = endpoints.credentials(shards) if not options.dry_run else None
     return AgentSettings(
         host,
-        tuple((address.host, address.port) for address in addresses),
+        tuple(map(parse_address, shards.addresses)),
+        str(endpoints.directory(shards)),
         credentials.username if credentials else "",
         credentials.password if credentials else "",
         shards.timeout_seconds,

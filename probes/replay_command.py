@@ -16,7 +16,7 @@ import msgspec
 from acquisition import errors, help_text
 from acquisition.config import loader as config
 from acquisition.errors import NoInputError
-from acquisition.link.endpoints import addresses, credentials, with_addresses
+from acquisition.link.endpoints import credentials, seeds, with_addresses
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
@@ -103,7 +103,7 @@ def _push(
     banner = parser.banner if isinstance(parser, PidstatParser) else None
     host = options.host or f"replay:{banner.host if banner else options.tool}"
     writer = Writer(
-        host_id(host), host, addresses(shards), credentials(shards), Outbox(None), timeout=shards.timeout_seconds
+        host_id(host), host, seeds(shards), credentials(shards), Outbox(None), timeout=shards.timeout_seconds
     )
     try:
         pusher = Pusher(writer, host, options.tool, options.interval, options.patience, time.time())

@@ -41,7 +41,13 @@ class Shards(Table, frozen=True):
     ] = ""
     count: Annotated[int, Meta(ge=0, le=1024, description="local shards to start; 0: one per core")] = 0
     base_port: Annotated[
-        int, Meta(ge=0, le=55534, description="first port of the local shards, the next ones follow; 0: free ones")
+        int,
+        Meta(
+            ge=0,
+            le=55534,
+            description="first port of the local shards, the next ones follow, and all must be free; 0: from 7600 on, "
+            "passing over those that are in use",
+        ),
     ] = 0
     maxmemory_bytes: Annotated[
         int, Meta(ge=0, description="limit of each local shard; 0: an equal part of half of the machine's memory")

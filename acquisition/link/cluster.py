@@ -13,7 +13,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from acquisition.errors import ConfigError, ShardError, TemporaryError
+from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
+from acquisition.link.local_shards import LocalShards, Seeds
 from acquisition.link.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
 from acquisition.wire import keys
 
@@ -24,11 +25,14 @@ _ROUNDS = 4
 class Cluster:
     """Connections to all shards, found through any of ``seeds``.
 
-    Raises ShardError when no seed answers, TemporaryError when a slot has no owner.
+    Local shards are looked up whenever the map of slots is read, so that they are found again at other ports; then
+    ``instance`` tells another cluster, which may have another layout, from the same one. Raises ShardError when no
+    seed answers, TemporaryError when a slot has no owner.
     """
 
-    def __init__(self, seeds: Sequence[Address], credentials: Credentials | None = None, timeout: float = 2.0) -> None:
-        self._seeds = tuple(seeds)
+    def __init__(self, seeds: Seeds, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
+        self.instance = ""  #: of local shards (acquisition.link.local_shards.Found)
+        self._seeds = seeds
         self._credentials = credentials
         self._timeout = timeout
         self._connections: dict[Address, Connection] = {}
@@ -43,19 +47,23 @@ class Cluster:
         self._connections.clear()
 
     def connect(self, address: Address) -> Connection:
-        """A new connection of the caller's own to one shard."""
+        """A new connection of the caller's own to one shard. Raises ShardError when it cannot be reached, or when
+        its port is no longer that of a local shard of the same cluster."""
+        if isinstance(self._seeds, LocalShards):
+            found = self._seeds.look()
+            if address not in found.addresses or found.instance != (self.instance or found.instance):
+                raise ShardError(f"shard {address} has been stopped")
         return Connection(address, self._credentials, self._timeout)
 
     def another(self) -> Cluster:
         """A Cluster of the same shards with connections of its own: one thread, one Cluster."""
-        known = dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds])
-        return Cluster(tuple(known), self._credentials, self._timeout)
+        seeds = self._seeds if isinstance(self._seeds, LocalShards) else self._known()
+        return Cluster(seeds, self._credentials, self._timeout)
 
     def refresh(self) -> None:
         """Read the map of slots again from the first shard that answers."""
         errors = []
-        known = dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds])
-        for address in sorted(known, key=lambda one: one not in self._connections):  # those that answer first
+        for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
             try:
                 rows = self._connection(address).call("CLUSTER", "SLOTS")
             except (ShardError, TemporaryError) as error:
@@ -71,6 +79,25 @@ class Cluster:
                 return
             errors.append(f"shard {address} knows of no slots yet")
         raise ShardError("no shard answers: " + "; ".join(errors))
+
+    def _known(self) -> list[Address]:
+        """The shards that can be asked: of local ones those in the state file, and nobody else."""
+        if not isinstance(self._seeds, LocalShards):
+            return list(dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds]))
+        try:
+            found = self._seeds.look()
+        except ShardpulseError:
+            self._forget()
+            raise
+        if found.instance != self.instance:
+            self._forget()
+            self.instance = found.instance
+        return list(dict.fromkeys(found.addresses))
+
+    def _forget(self) -> None:
+        self.close()
+        self._owners = []
+        self._lows = []
 
     def masters(self) -> list[Address]:
         """The shards that own slots, in slot order."""

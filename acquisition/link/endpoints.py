@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 import msgspec
 
 from acquisition.config.settings import Shards
-from acquisition.errors import ConfigError, NoInputError, UnavailableError, UsageError
+from acquisition.errors import ConfigError, NoInputError, UsageError
 from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import Address, Credentials, parse_address
-
-STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
+from acquisition.link.local_shards import LocalShards, Seeds
+from acquisition.link.resp import Credentials, parse_address
 
 
 def directory(settings: Shards) -> Path:
@@ -23,23 +21,11 @@ def directory(settings: Shards) -> Path:
     return Path(settings.directory).absolute() if settings.directory else state_directory.default()
 
 
-def addresses(settings: Shards) -> list[Address]:
-    """The configured shards, else those that ``shardpulse shards up`` started on this machine.
-
-    Raises UnavailableError when there are neither.
-    """
+def seeds(settings: Shards) -> Seeds:
+    """The configured addresses, else the shards that ``shardpulse shards up`` started on this machine."""
     if settings.addresses:
         return [parse_address(text) for text in settings.addresses]
-    path = directory(settings) / STATE_FILE
-    try:
-        shards = json.loads(path.read_text())["shards"]
-        return [Address(shard["host"], int(shard["port"])) for shard in shards]
-    except FileNotFoundError as error:
-        raise UnavailableError(
-            "no shards: start some with `shardpulse shards up`, or set addresses in the [shards] table"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"the state of the shards in {path} cannot be read: {error}") from error
+    return LocalShards(str(directory(settings)))
 
 
 def credentials(settings: Shards) -> Credentials:
@@ -61,7 +47,7 @@ def credentials(settings: Shards) -> Credentials:
 
 def connect(settings: Shards) -> Cluster:
     """A Cluster for these settings; it connects when it is first used."""
-    return Cluster(addresses(settings), credentials(settings), settings.timeout_seconds)
+    return Cluster(seeds(settings), credentials(settings), settings.timeout_seconds)
 
 
 def with_addresses(settings: Shards, text: str | None) -> Shards:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from acquisition.link.cluster import LAYOUT_FORMAT
+from acquisition.link.local_shards import Found
 from acquisition.link.resp import Address, parse_address
 from acquisition.wire import keys
 
@@ -14,12 +15,19 @@ from acquisition.wire import keys
 class Route:
     """What a host has learnt of its cluster; ``tag`` is its partition's, "" until the layout is known."""
 
-    def __init__(self, host: int, seeds: Sequence[Address]) -> None:
+    def __init__(self, host: int) -> None:
         self.host = host
         self.tag = ""
-        self._seeds = tuple(dict.fromkeys(seeds))
+        self._seeds = Found("", ())
         self._known: list[Address] = []
         self._owners: list[tuple[int, int, Address]] = []
+
+    def begin(self, seeds: Found) -> None:
+        """Take where the shards are to be asked for; those of another cluster may have another layout."""
+        if seeds.instance != self._seeds.instance:
+            self.tag = ""
+            self._known, self._owners = [], []
+        self._seeds = seeds
 
     @property
     def is_open(self) -> bool:
@@ -31,8 +39,10 @@ class Route:
         self._owners = []
 
     def candidate(self, attempt: int) -> Address:
-        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn."""
-        known = list(dict.fromkeys([*self._seeds, *self._known]))
+        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn; of local shards, all of
+        which the state file names, the seeds alone."""
+        others: Sequence[Address] = () if self._seeds.instance else self._known
+        known = list(dict.fromkeys([*self._seeds.addresses, *others]))
         return known[(attempt + self.host) % len(known)]
 
     def learn_slots(self, rows: Any, asked: Address | None) -> bool:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Sequence
 from typing import Any
 
 import hiredis
 
-from acquisition.errors import TemporaryError
+from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack
 from acquisition.outbox.dial import dial, is_through
 from acquisition.outbox.lookup import Lookup, Target, numeric
@@ -48,14 +48,15 @@ class Sender:
     it is; ``generation`` grows with every connection that became ready; ``due`` is when
     ``advance`` wants to be called if nothing happens before."""
 
-    def __init__(self, host: int, seeds: Sequence[Address], credentials: Credentials | None, timeout: float) -> None:
+    def __init__(self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float) -> None:
         self.ready = False
         self.due = 0.0
         self.problem = "not connected yet"
         self.errors: dict[str, int] = {}
         self.generation = 0
         self.address: Address | None = None
-        self._route = Route(host, seeds)
+        self._seeds = seeds
+        self._route = Route(host)
         self._credentials = credentials if credentials is not None and credentials.password else None
         self._timeout = timeout
         self._state = BACK_OFF
@@ -95,7 +96,7 @@ class Sender:
         if self._state == BACK_OFF:
             if now < self.due:
                 return False
-            self._connect(self._target or self._route.candidate(self._attempt), now)
+            self._begin(now)
         elif self._state == LOOKING_UP:
             self._finish_lookup(now)
         if self._state == CONNECTING:
@@ -199,6 +200,15 @@ class Sender:
     def _jitter(self) -> float:
         mixed = ((self._route.host ^ self._attempt) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
         return (mixed >> 40) / (1 << 24)
+
+    def _begin(self, now: float) -> None:
+        """Go where the last shard pointed to, else to any of the shards: local ones may be other ones by now."""
+        try:
+            self._route.begin(look(self._seeds))
+        except ShardpulseError as error:
+            self.fail("absent", str(error), now)
+        else:
+            self._connect(self._target or self._route.candidate(self._attempt), now)
 
     def _connect(self, address: Address, now: float) -> None:
         self.address = address

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from acquisition.link.resp import Address, Credentials, ReplyError
+from acquisition.link.local_shards import Seeds
+from acquisition.link.resp import Credentials, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD
@@ -41,7 +42,7 @@ class Writer:
         self,
         host: int,
         host_name: str,
-        seeds: Sequence[Address],
+        seeds: Seeds,
         credentials: Credentials | None,
         outbox: Outbox,
         *,

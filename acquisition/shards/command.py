@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ While a partition moves, its clients wait for a fraction of a second and go on a
 shard; what probes sample meanwhile stays in their outboxes, so nothing is lost."""
 
 _EXAMPLES = """
-shardpulse shards up                     one shard per core, on free ports
+shardpulse shards up                     one shard per core, on ports from 7600 on
 shardpulse shards up --count 3 --base-port 7001
 shardpulse shards up --cores 2,3         only on these cores
 shardpulse shards status                 is each answering and pinned? how full is it?
@@ -75,13 +76,13 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
             count = options.count or settings.count
             if options.replicas is not None:
                 settings = msgspec.structs.replace(settings, replicas=options.replicas)
-            replicas = settings.replicas
+            replicas, base = settings.replicas, options.base_port or settings.base_port
             machine.check_count(count * (1 + replicas), len(options.cores or machine.cores()))
             shards = start_shards(
                 count,
                 directory,
                 cores=options.cores,
-                base_port=settings.base_port if options.base_port is None else options.base_port,
+                choose_ports=partial(machine.fixed_ports, base) if base else machine.next_ports,
                 maxmemory_bytes=settings.maxmemory_bytes,
                 partitions=settings.partitions,
                 keep_ticks=options.keep_ticks,
@@ -89,6 +90,7 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
                 tied=False,
                 replicas=replicas,
             )
+            _tell_of_ports(shards, base)
     return _show(shards, options.json)
 
 
@@ -130,6 +132,16 @@ def _already_running(directory: Path) -> Shards | None:
     for shard in shards.revive():
         print(f"started {shard.address} again, which had died", file=sys.stderr)
     return shards
+
+
+def _tell_of_ports(shards: Shards, base: int) -> None:
+    """Name the ports from the first on that could not be had."""
+    ports = [shard.port for shard in shards.shards]
+    passed = sorted(set(range(machine.FIRST_PORT, max(ports))).difference(ports))
+    if passed and not base:
+        listed = f"{', '.join(map(str, passed[:8]))}{' …' if len(passed) > 8 else ''}"
+        print(f"passed over {listed}: that port or its cluster bus (port + {machine.BUS_OFFSET}) is in use",
+              file=sys.stderr)  # fmt: skip
 
 
 def _show(shards: Shards, as_json: bool) -> int:
@@ -198,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
-    parser.add_argument("--port", type=_positive, metavar="P", help="its port (default: a free one)")
+    parser.add_argument("--port", type=_positive, metavar="P", help="its port (default: the next free one)")
     parser.add_argument("--maxmemory", type=_bytes, metavar="BYTES", help="its limit (default: that of the others)")
 
 
@@ -209,7 +221,10 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas", type=_count, metavar="N", help="replicas of each shard (default: [shards] replicas, which is 0)"
     )
-    parser.add_argument("--base-port", type=_positive, metavar="P", help="first port (default: free ports)")
+    parser.add_argument(
+        "--base-port", type=_positive, metavar="P",
+        help=f"first port, all from it on must be free (default: {machine.FIRST_PORT}, passing over those in use)",
+    )  # fmt: skip
     usable = ",".join(map(str, machine.cores()))
     parser.add_argument(
         "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in turn (default: {usable})"

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import random
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from acquisition.errors import CannotCreateError, ConfigError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.link.endpoints import STATE_FILE
+from acquisition.link.local_shards import STATE_FILE
 from acquisition.link.resp import Address
 from acquisition.shards import failover, interrupts, machine, readiness
 from acquisition.shards import process as shard_process
@@ -28,6 +31,7 @@ from acquisition.shards.redis_binary import RedisBinary, find
 from acquisition.wire.keys import DEFAULT_KEEP_TICKS, DEFAULT_PARTITIONS
 
 _ATTEMPTS = 5
+_PAUSE = 0.3
 _START_SECONDS = 15.0
 
 
@@ -57,7 +61,9 @@ class Shards:
         layout: Layout,
         tied: bool = False,
         intent: Intent | None = None,
+        instance: str = "",
     ) -> None:
+        self.instance = instance or os.urandom(8).hex()
         self.redis = redis
         self.shards = tuple(shards)
         self.directory = directory
@@ -139,6 +145,7 @@ class Shards:
     def write_state(self) -> None:
         """Tell the state file of the shards; a reader sees the old one or the new one."""
         document = {
+            "instance": self.instance,
             "redis": self.redis._asdict(),
             "layout": self.layout._asdict(),
             "shards": [shard._asdict() for shard in self.shards],
@@ -146,6 +153,7 @@ class Shards:
         }
         part = self.directory / f"{STATE_FILE}.part"
         part.write_text(json.dumps(document, indent=1) + "\n")
+        part.chmod(0o600)
         part.replace(self.directory / STATE_FILE)
 
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
@@ -170,7 +178,7 @@ def start_shards(
     count: int = 0,
     directory: Path | str = "",
     cores: Sequence[int] = (),
-    base_port: int = 0,
+    choose_ports: Callable[[int, str], list[int]] | None = None,
     maxmemory_bytes: int = 0,
     partitions: int = DEFAULT_PARTITIONS,
     keep_ticks: int = DEFAULT_KEEP_TICKS,
@@ -186,7 +194,8 @@ def start_shards(
     Each gets ``replicas`` replicas, pinned to the cores after its own; they come last in ``shards``.
 
     ``directory`` holds one directory per shard and the state file; it is created.
-    ``base_port`` 0 takes free ports. ``maxmemory_bytes`` 0 gives each an equal part of half of the
+    ``choose_ports`` names so many ports of a host (machine; by default any free ones); it is asked again when another
+    program was faster. ``maxmemory_bytes`` 0 gives each an equal part of half of the
     machine's memory. ``directives`` add to the configuration of each redis-server. ``tied`` shards
     die with this process.
     Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
@@ -200,11 +209,12 @@ def start_shards(
     memory = maxmemory_bytes or machine.memory_bytes() // 2 // processes
     home = Path(directory).absolute()
     for attempt in range(_ATTEMPTS):
-        ports = machine.fixed_ports(base_port, processes, host) if base_port else machine.free_ports(processes, host)
+        ports = (choose_ports or machine.free_ports)(processes, host)
         places = [(Address(host, port), chosen[(i % count + i // count) % len(chosen)]) for i, port in enumerate(ports)]
-        with contextlib.suppress(*([] if base_port or attempt == _ATTEMPTS - 1 else [PortTaken])):
+        with contextlib.suppress(*([] if attempt == _ATTEMPTS - 1 else [PortTaken])):
             shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
             return _start(shards, places, count, memory, directives or {})
+        time.sleep(random.uniform(0.0, _PAUSE))  # whoever was faster may have stepped back as well
     raise CannotCreateError("free ports were taken again and again")
 
 
@@ -224,6 +234,7 @@ def running(directory: Path) -> Shards | None:
             directory,
             layout,
             intent=Intent(**intent | {"replicas": tuple(intent["replicas"])}) if intent else None,
+            instance=document["instance"],
         )
     except FileNotFoundError:
         return None

@@ -51,7 +51,7 @@ def add(
 ) -> Growth:
     """Start one more shard (and as many replicas as the others have) and give it an even part of the partitions.
 
-    ``core`` None takes the one with the fewest shards, ``port`` 0 a free one, ``maxmemory`` 0 the limit of the
+    ``core`` None takes the one with the fewest shards, ``port`` 0 the next free one, ``maxmemory`` 0 the limit of the
     others. Raises UnavailableError when a shard is down, UsageError when a removal was begun,
     CannotCreateError (core, port, memory of the machine), TemporaryError (room in the shard).
     """
@@ -190,12 +190,16 @@ def _start(shards: Shards, name: str, core: int | None, port: int, limit: int, d
     host = shards.shards[0].host
     chosen = _quietest_core(shards) if core is None else core
     machine.check_cores([chosen])
-    ports = machine.fixed_ports(port, 1, host) if port else machine.free_ports(1, host)
+    ports = machine.fixed_ports(port, 1, host) if port else _next_port(shards, host)
     address = Address(host, ports[0])
     shard_process.configure(shards.redis, address, chosen, home, limit, directives)
     shard = shards.start(address, chosen, home)
     readiness.wait_answering(shard, time.monotonic() + _START_SECONDS, lambda: readiness.check_alive([shard]))
     return shard
+
+
+def _next_port(shards: Shards, host: str) -> list[int]:
+    return machine.next_ports(1, host, max(shard.port for shard in shards.shards) + 1)
 
 
 def _replicate(shards: Shards, master: Shard, limit: int, directives: Mapping[str, str]) -> None:

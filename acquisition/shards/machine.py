@@ -15,6 +15,8 @@ BUS_OFFSET = 10000  #: a shard's cluster bus listens on its port + this (Redis C
 #: Ports to choose from: unprivileged, they and their bus ports below the kernel's ephemeral range (32768),
 #: and no port is the bus port of another.
 _PORTS = range(10240, 10240 + BUS_OFFSET)
+FIRST_PORT = 7600  #: of the shards that people start; those of tests and demos take any
+_SERVE_PORT = 7680  #: where `shardpulse serve` listens by default
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -70,6 +72,22 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
             found.append(port)
     if len(found) < count:
         raise CannotCreateError(f"only {len(found)} of {count} free ports found on {host}")
+    return found
+
+
+def next_ports(count: int, host: str = "127.0.0.1", first: int = FIRST_PORT) -> list[int]:
+    """The lowest free ports from ``first`` on whose bus ports are free too; other programs' are passed over.
+
+    Raises CannotCreateError when there are not enough.
+    """
+    found: list[int] = []
+    for port in range(first, min(first + BUS_OFFSET, 65536 - BUS_OFFSET)):
+        if len(found) == count:
+            break
+        if port != _SERVE_PORT and port_is_free(port, host) and port_is_free(port + BUS_OFFSET, host):
+            found.append(port)
+    if len(found) < count:
+        raise CannotCreateError(f"only {len(found)} of {count} free ports found on {host} from {first} on")
     return found
 
 

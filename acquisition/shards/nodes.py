@@ -8,11 +8,12 @@ what it says about others may be older.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from acquisition.errors import ShardError, TemporaryError, UnavailableError
+from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, Connection, Credentials, parse_address, raise_for
 
 Command = tuple[Any, ...]
@@ -48,12 +49,13 @@ class Members:
     members say about each other, answering or not.
     """
 
-    def __init__(self, seeds: Iterable[Address], credentials: Credentials | None = None, timeout: float = 5.0) -> None:
+    def __init__(self, seeds: Seeds, credentials: Credentials | None = None, timeout: float = 5.0) -> None:
         self.credentials = credentials
         self.down: dict[Address, str] = {}
         self.silent: dict[Address, str] = {}
         self.mentions: list[Mention] = []
-        self._seeds = tuple(seeds)
+        self._seeds = seeds
+        self._instance = ""
         self._timeout = timeout
         self._connections: dict[Address, Connection] = {}
         self._places: dict[str, Address] = {}
@@ -80,7 +82,11 @@ class Members:
         found: dict[str, Node] = {}
         mentions: list[Mention] = []
         silent: dict[Address, str] = {}
-        waiting = list(dict.fromkeys([*self._seeds, *self._places.values()]))
+        seeds = look(self._seeds)
+        if seeds.instance != self._instance:  # the local shards are other ones now
+            self.close()
+            self._places, self._instance = {}, seeds.instance
+        waiting = list(dict.fromkeys([*seeds.addresses, *self._places.values()]))
         for address in waiting:  # grows while members mention others
             try:
                 text = self._connection(address).call("CLUSTER", "NODES")

@@ -2,7 +2,7 @@
 
 ::
 
-    with SnapshotReader.connect(["127.0.0.1:7600"]) as reader:
+    with SnapshotReader.connect() as reader:
         snapshot = reader.coherent()
         inputs = reader.inputs(snapshot)
         for block in snapshot.blocks:

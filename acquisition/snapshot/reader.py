@@ -7,7 +7,7 @@ tick, with its age.
 
 ::
 
-    with SnapshotReader.connect(["127.0.0.1:7600"]) as reader:
+    with SnapshotReader.connect() as reader:               # this machine's shards; else connect(["HOST:PORT"])
         snapshot = reader.coherent()
         for row in snapshot.rows(resource_set="processes", metric="cpu_ratio"):
             print(row.host, row.entity, row.mean, row.validity, row.age_seconds)
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from acquisition.config.loader import load
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster, Layout, read_layout
@@ -82,19 +83,28 @@ class SnapshotReader:
         self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
+        self._instance = ""
         self._positions: PositionReader | None = None
 
     @classmethod
     def connect(
         cls,
-        addresses: Sequence[str],
+        addresses: Sequence[str] = (),
         credentials: Credentials | None = None,
         timeout: float = 2.0,
         grace_seconds: float = 0.5,
         down_after_seconds: float = 10.0,
     ) -> Self:
-        """A reader of the shards that any of ``HOST:PORT`` leads to."""
-        cluster = Cluster([parse_address(text) for text in addresses], credentials, timeout)
+        """A reader of the shards that any of ``addresses`` (HOST:PORT) leads to, by default of those that every command
+        finds: the configured ones, else this machine's.
+
+        Raises ValueError for an address that is none, ConfigError or NoInputError for a bad configuration.
+        """
+        if addresses:
+            cluster = Cluster([parse_address(text) for text in addresses], credentials, timeout)
+        else:
+            shards = load().shards
+            cluster = Cluster(endpoints.seeds(shards), credentials or endpoints.credentials(shards), timeout)
         return cls(cluster, grace_seconds, down_after_seconds)
 
     @classmethod
@@ -225,9 +235,11 @@ class SnapshotReader:
         return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
-        if self._layout is None or self._positions is None:
+        if self._layout is None or self._positions is None or self._instance != self.cluster.instance:
             self._layout = read_layout(self.cluster)
             self._positions = PositionReader(self._layout)
+            self._sets.clear()
+            self._instance = self.cluster.instance
         return self._layout, self._positions
 
     def _take_records(

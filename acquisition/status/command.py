@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
     shards = endpoints.with_addresses(settings.shards, options.shards)
     options.top = options.top or sys.maxsize
     cluster, names = endpoints.connect(shards), _set_names()
-    with Members(endpoints.addresses(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
+    with Members(endpoints.seeds(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
         try:
             return _watch(
                 lambda: health.read(cluster, members, names, settings.snapshot.down_after_seconds),

@@ -81,7 +81,7 @@ def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, He
     shards, limits = endpoints.with_addresses(settings.shards, options.shards), settings.snapshot
     with (
         SnapshotReader(endpoints.connect(shards), limits.grace_seconds, limits.down_after_seconds) as reader,
-        Members(endpoints.addresses(shards), endpoints.credentials(shards), shards.timeout_seconds) as members,
+        Members(endpoints.seeds(shards), endpoints.credentials(shards), shards.timeout_seconds) as members,
     ):
         snapshot = reader.latest() if options.latest else reader.coherent()
         names = {block.set_id: block.resource_set for block in snapshot.blocks}

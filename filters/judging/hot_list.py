@@ -6,7 +6,7 @@ A rule without a screen, or one that needs the recent values, judges every host.
 
 ::
 
-    with SnapshotReader.connect(["127.0.0.1:7600"]) as reader:
+    with SnapshotReader.connect() as reader:
         decided = hot_list(reader, settings.decisions, method, hot_before)
         hot_before = decided.heat.hot
 """

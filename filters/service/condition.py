@@ -61,8 +61,8 @@ class Condition:
         try:
             if self._cluster is None:
                 self._cluster = endpoints.connect(shards)
-            addresses, user = endpoints.addresses(shards), endpoints.credentials(shards)
-            with Members(addresses, user, shards.timeout_seconds) as members:
+            seeds, user = endpoints.seeds(shards), endpoints.credentials(shards)
+            with Members(seeds, user, shards.timeout_seconds) as members:
                 down_after = self._settings.snapshot.down_after_seconds
                 return Look(health.read(self._cluster, members, self.set_names, down_after), time.monotonic())
         except ShardpulseError:

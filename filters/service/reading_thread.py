@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from acquisition.errors import ShardpulseError
-from acquisition.link import endpoints
-from acquisition.link.resp import Address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader
@@ -58,7 +56,6 @@ class ReadingThread:
         self._number = 0
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
-        self._addresses: list[Address] = []
         self._said = ""
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
 
@@ -99,12 +96,8 @@ class ReadingThread:
         return self._settings.snapshot.grace_seconds
 
     def _connected(self) -> SnapshotReader:
-        """The reader; a new one when local shards were started anew at other addresses."""
-        addresses = endpoints.addresses(self._settings.shards) if self._newest.outage is not None else self._addresses
-        if self._reader is None or addresses != self._addresses:
-            if self._reader is not None:
-                self._reader.close()
-            self._reader, self._addresses = SnapshotReader.from_settings(self._settings), addresses
+        if self._reader is None:
+            self._reader = SnapshotReader.from_settings(self._settings)
         return self._reader
 
     def _failed(self, reason: str, trace: str = "") -> None:

@@ -29,7 +29,7 @@ from acquisition.errors import (
     ShardError,
     TemporaryError,
 )
-from acquisition.link import endpoints
+from acquisition.link import endpoints, local_shards
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from filters.top import order, plain
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     settings = metric_registry.load_checked(options.config)
     where = endpoints.with_addresses(settings.shards, options.shards)
-    endpoints.addresses(where)  # without any the person should know before the screen is taken
+    local_shards.look(endpoints.seeds(where))  # without any the person should know before the screen is taken
     names = {resource_set_id(name): name for name in metric_registry.registered()}
     grace = settings.snapshot.grace_seconds
 

@@ -41,7 +41,7 @@ class Source:
     """Connections to the shards, and what of a reading the next one needs. Not thread-safe; a context manager."""
 
     def __init__(self, settings: Settings, where: Shards, set_names: Mapping[int, str], grace: float) -> None:
-        seeds, credentials = endpoints.addresses(where), endpoints.credentials(where)
+        seeds, credentials = endpoints.seeds(where), endpoints.credentials(where)
         self._down_after = settings.snapshot.down_after_seconds
         self._cluster = endpoints.connect(where)
         self._members = Members(seeds, credentials, where.timeout_seconds)

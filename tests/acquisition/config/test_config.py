@@ -13,8 +13,9 @@ from acquisition.config import loader as config
 from acquisition.config import metric_registry
 from acquisition.config import text as config_text
 from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
-from acquisition.errors import ConfigError, NoInputError, UnavailableError
+from acquisition.errors import ConfigError, NoInputError
 from acquisition.link import endpoints
+from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
 
 
@@ -175,14 +176,9 @@ def test_installed_metrics_are_found_through_entry_points(tmp_path):
         metric_registry.load_checked(str(path))
 
 
-def test_addresses_from_settings_and_from_the_state_of_local_shards(tmp_path):
-    assert endpoints.addresses(Shards(addresses=["[::1]:7000"])) == [Address("::1", 7000)]
-    local = Shards(directory=str(tmp_path))
-    with pytest.raises(UnavailableError, match="shardpulse shards up"):
-        endpoints.addresses(local)
-    (tmp_path / endpoints.STATE_FILE).write_text("{")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        endpoints.addresses(local)
+def test_seeds_are_those_of_the_settings_or_this_machines_shards(tmp_path):
+    assert endpoints.seeds(Shards(addresses=["[::1]:7000"])) == [Address("::1", 7000)]
+    assert endpoints.seeds(Shards(directory=str(tmp_path))) == LocalShards(str(tmp_path))
 
 
 def test_password_file(tmp_path):

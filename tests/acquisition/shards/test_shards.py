@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_port_in_use_is_named(offset, tmp_path):
     (base,) = machine.free_ports(1)
     with socket.create_server(("127.0.0.1", base + offset)):
         with pytest.raises(CannotCreateError, match=f"port {base + offset} .*in use") as caught:
-            start_shards(1, tmp_path / "s", base_port=base)
+            start_shards(1, tmp_path / "s", choose_ports=partial(machine.fixed_ports, base))
         assert caught.value.exit_code == 73
 
 
@@ -301,6 +302,17 @@ def test_up_status_down(directory):
     status = command(directory, "status")
     assert status.returncode == 69
     assert "shardpulse shards up" in status.stderr
+
+
+def test_ports_from_7600_on_and_those_in_use_are_passed_over_and_named(directory):
+    first, second = machine.next_ports(2)
+    with socket.create_server(("127.0.0.1", first)):
+        up = command(directory, "up", "--count", "1", "--json")
+    assert up.returncode == 0, up.stderr
+    port = int(json.loads(up.stdout)["shards"][0]["address"].rpartition(":")[2])
+    assert port >= second > first >= machine.FIRST_PORT
+    assert str(first) in up.stderr
+    assert "passed over" in up.stderr
 
 
 def test_down_after_kill_9(directory):

@@ -1,0 +1,129 @@
+"""This machine's shards are found by their state file, which is believed only when nobody else can have written it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from acquisition.errors import ConfigError, ShardError
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.local_shards import STATE_FILE, Found, LocalShards
+from acquisition.link.resp import Address
+from acquisition.shards.nodes import Members
+from acquisition.snapshot import SnapshotReader
+from tests.conftest import StartCluster
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state file that may be believed."""
+    path = tmp_path / STATE_FILE
+    path.write_text(json.dumps({"instance": "abc", "shards": [{"host": "127.0.0.1", "port": 7600}]}))
+    path.chmod(0o600)
+    tmp_path.chmod(0o700)
+    return path
+
+
+def test_it_tells_where_they_listen(state: Path) -> None:
+    assert LocalShards(str(state.parent)).look() == Found("abc", (Address("127.0.0.1", 7600),))
+
+
+def test_without_a_file_there_are_none(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ShardError, match="shardpulse shards up"):
+            LocalShards(str(place)).look()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"instance": "a", "shards": [{"host": "x"}]}', "\udcff"])
+def test_a_damaged_file_is_named(text: str, state: Path) -> None:
+    state.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        LocalShards(str(state.parent)).look()
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_what_others_may_write_is_not_believed(which: str, state: Path) -> None:
+    (state if which == "file" else state.parent).chmod(0o722)
+    with pytest.raises(ConfigError, match="others may write"):
+        LocalShards(str(state.parent)).look()
+
+
+@root
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_what_another_user_owns_is_not_believed(which: str, state: Path) -> None:
+    os.chown(state if which == "file" else state.parent, 12345, 12345)
+    with pytest.raises(ConfigError, match=r"another user \(uid 12345\)"):
+        LocalShards(str(state.parent)).look()
+
+
+def test_a_link_to_a_file_elsewhere_is_not_followed(state: Path, tmp_path: Path) -> None:
+    state.rename(tmp_path / "elsewhere.json")
+    state.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        LocalShards(str(state.parent)).look()
+
+
+def test_a_cluster_of_local_shards_is_found_again_at_other_ports(start_cluster: StartCluster) -> None:
+    first = start_cluster(2)
+    seeds = LocalShards(str(first.directory))
+    cluster, members = Cluster(seeds), Members(seeds)
+    assert read_layout(cluster).partitions == first.layout.partitions
+    assert {node.address for node in members.look()} == {*first.addresses}
+    reader = SnapshotReader(cluster)
+    assert not reader.coherent().errors
+    ports = {address.port for address in first.addresses}
+    first.stop()
+    with pytest.raises(ShardError, match="closed the connection"):
+        reader.coherent()
+    with pytest.raises(ShardError, match="no shards run on this machine"):
+        reader.coherent()
+    with pytest.raises(ShardError, match="no shards run on this machine"):
+        members.look()
+
+    second = start_cluster(1, partitions=8)
+    assert not ports & {address.port for address in second.addresses}
+    second.directory.rename(first.directory)
+    assert not reader.coherent().errors
+    assert cluster.masters() == second.addresses
+    assert read_layout(cluster).partitions == 8  # the layout is the new one's
+    assert [node.address for node in members.look()] == second.addresses
+    members.close()
+    reader.close()
+
+
+def test_a_stranger_at_a_port_of_before_is_not_asked(start_cluster: StartCluster) -> None:
+    shards = start_cluster(1)
+    seeds = LocalShards(str(shards.directory))
+    cluster = Cluster(seeds)
+    address = cluster.masters()[0]
+    shards.stop()
+    with pytest.raises(ShardError, match="closed the connection"):
+        cluster.call("key", "GET", "key")
+    with socket.create_server(address) as stranger:
+        stranger.settimeout(0.2)
+        with pytest.raises(ShardError, match="no shards run"):
+            cluster.call("key", "GET", "key")
+        with pytest.raises(ShardError, match="no shards run"):
+            cluster.connect(address)
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+
+
+def test_python_finds_them_as_the_commands_do(
+    start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shards = start_cluster(1)
+    config = tmp_path / "shardpulse.toml"
+    config.write_text(f'[shards]\ndirectory = "{shards.directory}"\n')
+    monkeypatch.setenv("SHARDPULSE_CONFIG", str(config))
+    with SnapshotReader.connect() as reader:
+        assert not reader.coherent().blocks
+        assert reader.cluster.masters() == shards.addresses
+    with SnapshotReader.connect([str(shards.addresses[0])]) as reader:
+        assert not reader.coherent().errors
