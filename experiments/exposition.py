@@ -1,4 +1,4 @@
-"""The cost of one scrape: ``python -m experiments.exposition``.
+"""``python -m experiments.exposition``: what one scrape of ``/metrics`` costs.
 
 Renders a snapshot of emulated hosts, each with one row of its own and so many VMs, as `/metrics` does. Reading
 the snapshot is not part of it; every repetition decodes its records anew, label texts are kept, as in the service.
@@ -30,6 +30,7 @@ from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from experiments.emulation.workload import host_name, host_number, resource_set, scale
 from experiments.harness import machine
+from experiments.processes.program import program
 from filters.exposition import Options, Prepared, render
 from filters.exposition.options import HOSTS, INPUTS
 from filters.worker.inputs.derived import DERIVED
@@ -39,6 +40,7 @@ _NOW = 1_800_000_000.0
 _INVALID = 0.01
 
 
+@program("exposition")
 def main(argv: list[str]) -> int:
     """Measure and print one JSON document."""
     options = _parser().parse_args(argv)

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError
-from acquisition.snapshot import SnapshotReader
-from experiments.harness import balance, machine, outcome, pipeline, shard_counts, usage
-from experiments.harness.options import Options, parse
-from experiments.harness.pipeline import Moment, Pipeline
+from acquisition.errors import UsageError
+from experiments.harness import machine, outcome
+from experiments.harness.ingestion import measure
+from experiments.harness.options import Options
 from experiments.harness.quantiles import medians
-from experiments.harness.report import format_run
-from experiments.harness.verification import Verdict, choose_hosts, verify
+from experiments.processes.profiler import format_profile
+from experiments.processes.program import program
+
+_DESCRIPTION = """\
+Measure the flow from emulated probes to readable smoothed state on this machine: the product's own
+frame encoder, writer, outbox, pinned shards, filter and snapshot reader. Every value changes in every
+frame, 1% of the samples are invalid, VMs come and go, hosts sample at the product's hashed phases.
+At the end everything is drained, the books must balance, and random entities must equal a
+scalar model in plain Python, or the run fails with exit code 1."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.ingest --hosts 100 --entities 101 --metrics 5 --rate 1 --seconds 600
+      the paper's data center: 100 hosts of 100 VMs, 50,500 samples/s, for ten minutes
+  python -m experiments.ingest --hosts 100 --entities 100 --metrics 15 --rate max --seconds 15 --repeats 5
+      the limit: a closed loop that offers no more than is smoothed
+  python -m experiments.ingest --hosts 10000 --entities 101 --metrics 15 --rate 1 --seconds 60
+      a million VMs, 15.15 million samples/s, 10,000 connections
+
+exit codes: 0 measured and verified, 1 something was lost, duplicated or differs from the scalar
+model, 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
+
+_HEADLINES = (
+    "samples_offered_per_second",
+    "samples_stored_per_second",
+    "samples_smoothed_per_second",
+    "frames_per_second",
+    "backlog_samples",
+    "samples_made",
+    "samples_invalid",
+    "samples_lost",
+    "samples_duplicated",
+    "missed_ticks",
+)
 
 
+@program("ingest")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was measured can be trusted."""
-    try:
-        options, given = parse(argv)
-        runs = [measure(options) for _ in range(given.repeats)]
-    except ShardpulseError as error:
-        print(f"ingest: {error}", file=sys.stderr)
-        return error.exit_code
+    options, given = parse(argv)
+    runs = [measure(options) for _ in range(given.repeats)]
     document = summary(argv, runs)
     return outcome.conclude(document, given, format_run)
 
@@ -46,126 +72,143 @@ def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def measure(options: Options) -> dict[str, Any]:
-    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
-    with tempfile.TemporaryDirectory(prefix="shardpulse-ingest-") as name:
-        directory = Path(name)
-        with pipeline.running(options, directory) as parts:
-            version = shard_counts.redis_version(parts.cluster)
-            parts.start()
-            parts.run(options.warmup)
-            parts.reader.send({"do": "begin"})
-            before = parts.mark()
-            parts.run(options.seconds)
-            after = parts.mark()
-            parts.reader.send({"do": "end"})
-            freshness = parts.reader.receive(30.0)
-            memory = usage.memory(parts.roles)
-            reports = parts.finish()
-            made = sum(report["counts"]["samples"] for report in reports)
-            accounts = balance.balance(parts.cluster, made)
-            snapshot_seconds, verdict = _verify(parts, reports)
-            parts.stop_filters()
-        found = pipeline.profiles(options, directory)
-    figures = {
-        **_rates(before, after),
-        **freshness,
-        **accounts,
-        "cpu_cores": _rounded(usage.cores(before.usage, after.usage)),
-        "shard_cores": _shard_cores(before, after),
-        "cpu_seconds_per_million_samples": _cost(before, after),
-        "memory_bytes": memory,
-        "snapshot_seconds": snapshot_seconds,
-        "checked_entities": verdict.entities,
-        "checked_samples": verdict.samples,
-        "mismatches": verdict.mismatches,
-        "worst_difference": round(verdict.worst, 4),
-    }
-    failures = _failures(options, figures, verdict, reports)
-    return {
-        "passed": not failures,
-        "failures": failures,
-        "figures": figures,
-        "machine": machine.describe(version),
-        "profiles": found,
-        "shard_commands": shard_counts.executed(before.shards, after.shards, after.usage.at - before.usage.at),
-        "writers": _sum_accounts(reports),
-    }
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = outcome.parser("ingest", _DESCRIPTION, _EXAMPLES)
+    add = made.add_argument
+    add("--hosts", type=int, default=100, metavar="N", help="emulated hosts, one connection each (default 100)")
+    add("--entities", type=int, default=101, metavar="N", help="rows of a frame: the host and its VMs (default 101)")
+    add("--metrics", type=int, default=15, metavar="N", help="columns of a frame (default 15)")
+    add("--rate", default="1", metavar="HZ|max", help="frames per second and host, or max: a closed loop (default 1)")
+    add("--seconds", type=float, default=10.0, metavar="S", help="length of the measured window (default 10)")
+    add("--warmup", type=float, default=3.0, metavar="S", help="time before the window (default 3)")
+    add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
+    add("--filters", type=int, default=1, metavar="K", help="filter processes that share the partitions (default 1)")
+    add("--generators", type=int, default=0, metavar="N", help="generator processes (default: one per 15,000 hosts)")
+    add("--invalid", type=float, default=0.01, metavar="SHARE", help="share of invalid samples (default 0.01)")
+    add("--churn", type=float, default=0.1, metavar="SHARE", help="share of the VMs replaced in an hour (default 0.1)")
+    add("--seed", type=int, default=1, metavar="N", help="determines every value (default 1)")
+    add("--check", type=int, default=100, metavar="N", help="random entities compared at the end (default 100)")
+    add("--tau", type=float, default=5.0, metavar="S", help="time constant of filter and scalar model (default 5)")
+    add("--linger", type=float, metavar="S", help="how long the filter gathers frames (default: the product's)")
+    add("--retention", type=float, metavar="S", help="how long raw frames are kept (default: the product's)")
+    add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
+    add(
+        "--outstanding",
+        type=int,
+        default=0,
+        metavar="N",
+        help="frames per host in the closed loop (default: 0.5 s)",
+    )
+    add("--watched", type=int, default=32, metavar="N", help="hosts that the freshness reader watches (default 32)")
+    add("--poll-ms", type=float, default=5.0, metavar="MS", help="how often it looks (default 5)")
+    add("--position-interval", type=float, default=2.0, metavar="S", help="of the writers (default: the product's 2)")
+    add("--held", type=float, default=10.0, metavar="S", help="what an emulated outbox holds (default 10)")
+    add("--drain", type=float, default=30.0, metavar="S", help="longest wait for what is pending (default 30)")
+    add("--lean", action="store_true", help="emulated hosts without an outbox: cheaper, and any error fails the run")
+    add("--pin", default="", metavar="ROLE=CORE,...", help="pin generator or filter (default: the kernel's choice)")
+    add("--repeats", type=int, default=1, metavar="N", help="runs on fresh shards; medians are printed (default 1)")
+    add("--overload", action="store_true", help="losses are what is measured: they do not fail the run")
+    add("--profile", action="store_true", help="print where generator and filter spend their CPU time")
+    return made
 
 
-def _rates(before: Moment, after: Moment) -> dict[str, Any]:
-    """What went through per second of the window. Stored samples are the shards' own count of
-    entries times the samples of an average entry, tables included."""
-    seconds = after.usage.at - before.usage.at
-    frames = after.offered.frames - before.offered.frames
-    offered = after.offered.samples - before.offered.samples
-    stored = after.shards.stored_frames - before.shards.stored_frames
-    smoothed = after.shards.applied - before.shards.applied
-    applied_frames = after.shards.frames - before.shards.frames
-    return {
-        "seconds": round(seconds, 3),
-        "samples_offered_per_second": round(offered / seconds),
-        "samples_stored_per_second": round(stored * smoothed / max(1, applied_frames) / seconds),
-        "samples_smoothed_per_second": round(smoothed / seconds),
-        "frames_per_second": round(frames / seconds),
-        "backlog_samples": after.offered.samples - after.shards.applied - after.shards.lost,
-        "missed_ticks": after.offered.missed - before.offered.missed,
-        "generator_lag_ms": round(after.offered.lag_seconds * 1000.0, 3),
-        "received_bytes_per_second": round((after.shards.received_bytes - before.shards.received_bytes) / seconds),
-        "shard_memory_bytes": after.shards.memory_bytes,
-    }
+def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
+    """Options of a run, and those of the program around it. Raises UsageError."""
+    given = parser().parse_args(argv)
+    options = Options(
+        hosts=given.hosts,
+        entities=given.entities,
+        metrics=given.metrics,
+        rate=_rate(given.rate),
+        seconds=given.seconds,
+        warmup=given.warmup,
+        shards=given.shards,
+        filters=given.filters,
+        generators=given.generators,
+        invalid=given.invalid,
+        churn=given.churn,
+        seed=given.seed,
+        check=given.check,
+        tau=given.tau,
+        linger_seconds=given.linger,
+        retention_seconds=given.retention,
+        filter_config=given.filter_config,
+        outstanding_frames=given.outstanding,
+        watched=given.watched,
+        poll_ms=given.poll_ms,
+        position_interval=given.position_interval,
+        held_seconds=given.held,
+        drain_seconds=given.drain,
+        lean=given.lean,
+        pins=_pins(given.pin),
+        overload=given.overload,
+        profile=given.profile,
+    )
+    for name in ("hosts", "entities", "metrics", "seconds", "filters", "repeats", "tau", "watched", "poll_ms"):
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} must be positive")
+    if not 0.0 <= options.invalid <= 1.0:
+        raise UsageError("--invalid is a share between 0 and 1")
+    return options, given
 
 
-def _cost(before: Moment, after: Moment) -> dict[str, float]:
-    millions = max(1, after.shards.applied - before.shards.applied) / 1e6
-    return {role: round((seconds - before.usage.cpu[role]) / millions, 5) for role, seconds in after.usage.cpu.items()}
+def _rate(text: str) -> float:
+    if text == "max":
+        return 0.0
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.0 < rate <= 1000.0:
+        raise UsageError(f"--rate {text!r} is neither max nor a frequency up to 1000 Hz")
+    return rate
 
 
-def _shard_cores(before: Moment, after: Moment) -> dict[str, float]:
-    """Cores that each shard used, by its place in slot order."""
-    seconds = after.usage.at - before.usage.at
-    pairs = zip(before.shard_seconds, after.shard_seconds, strict=True)
-    return {str(place): round((last - first) / seconds, 4) for place, (first, last) in enumerate(pairs)}
+def _pins(text: str) -> dict[str, int]:
+    pins = {}
+    for part in filter(None, text.split(",")):
+        role, _, core = part.partition("=")
+        if role not in ("generator", "filter") or not core.isdigit():
+            raise UsageError(f"--pin {part!r} is not generator=CORE or filter=CORE")
+        pins[role] = int(core)
+    return pins
 
 
-def _rounded(values: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 4) for name, value in values.items()}
+def format_run(document: dict[str, Any]) -> str:
+    """The summary document as a page of text."""
+    machine = document["machine"]
+    rows = [
+        f"{document['command']}",
+        f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}, "
+        f"redis-server {machine['redis_server']}, numpy {machine['packages']['numpy']}",
+        f"commit {document['commit'] or 'unknown'}, {document['date']}, "
+        + (f"medians of {document['repeats']} runs" if document["repeats"] > 1 else "one run"),
+        "",
+    ]
+    rows += [f"{name:30} {document[name]:>16,}" for name in _HEADLINES]
+    rows.append(_row("freshness_ms", document["freshness_ms"], "{:,.1f}"))
+    rows.append(_row("cpu_cores", document["cpu_cores"], "{:.3f}"))
+    rows.append(_row("cpu_seconds_per_million_samples", document["cpu_seconds_per_million_samples"], "{:.4f}"))
+    rows.append(_row("memory_bytes", document["memory_bytes"], "{:,}"))
+    rows.append(
+        f"scalar model: {document['checked_samples']} samples of {document['checked_entities']} entities, "
+        f"{document['mismatches']} differ, worst {document['worst_difference']:.3f} of what is allowed"
+    )
+    rows += [f"FAILED: {failure}" for failure in document["failures"]]
+    if document["profiles"]:
+        rows.append("commands that the shards executed (without their input and output)")
+        rows += [
+            f"  {figures['cores']:.4f} cores  {figures['calls_per_second']:>10,.0f}/s  {name}"
+            for name, figures in document["shard_commands"].items()
+        ]
+    rows += [format_profile(role, profile) for role, profile in document["profiles"].items()]
+    return "\n".join(rows)
 
 
-def _verify(parts: Pipeline, reports: list[dict[str, Any]]) -> tuple[float, Verdict]:
-    """Read everything as ``latest`` and compare; also how long that reading took."""
-    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
-    began = time.monotonic()
-    snapshot = SnapshotReader(parts.cluster).latest()
-    seconds = time.monotonic() - began
-    blocks = {block.host_id: block for block in snapshot.blocks}
-    options = parts.options
-    hosts = choose_hosts(options.workload, options.check)
-    return round(seconds, 4), verify(blocks, options.workload, logs, hosts, options.tau)
-
-
-def _failures(options: Options, figures: dict[str, Any], verdict: Verdict, reports: list[dict[str, Any]]) -> list[str]:
-    """Why the run does not count; empty when it does."""
-    found = []
-    if verdict.mismatches:
-        found.append(f"{verdict.mismatches} of {verdict.samples} samples differ from the scalar model")
-        found += verdict.examples
-    if not all(report["drained"] for report in reports):
-        found.append(f"not everything was smoothed within {options.drain_seconds:g} s")
-    found += balance.problems(figures, options.overload)
-    if figures["missed_ticks"] and not options.overload:
-        found.append(f"the generator missed {figures['missed_ticks']} ticks: it is the bottleneck")
-    if not figures["readings"]:
-        found.append("the freshness reader read nothing")
-    return found
-
-
-def _sum_accounts(reports: list[dict[str, Any]]) -> dict[str, float]:
-    totals: dict[str, float] = {}
-    for report in reports:
-        for name, value in report["writers"].items():
-            totals[name] = totals.get(name, 0) + value
-    return totals
+def _row(name: str, values: dict[str, float | None], pattern: str) -> str:
+    shown = (f"{key} {'-' if value is None else pattern.format(value)}" for key, value in values.items())
+    return f"{name:30} {'  '.join(shown)}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the decision inputs cost: CPU time of the filter per sample, with them and without, in one run.
+"""``python -m experiments.inputs_cost``: the filter's CPU time per sample with and without decision inputs, in one run.
 
     python -m experiments.inputs_cost                        # 100 hosts x 101 entities x 15 metrics
     python -m experiments.inputs_cost --together 10          # frames arrive in tens, as they do from many hosts
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +29,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from experiments.emulation.workload import Workload, host_number, resource_set
+from experiments.processes.program import program
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
@@ -165,7 +167,8 @@ def _report(sides: dict[str, Side], samples: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
+@program("inputs_cost")
+def main(argv: list[str]) -> int:
     """Print the report; as JSON with ``--json``."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--hosts", type=int, default=100)
@@ -174,16 +177,13 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=60, help="measured, after windows have filled")
     parser.add_argument("--together", type=int, default=100, help="frames that arrive at once")
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     keep_freed_memory()
     workload = Workload(options.hosts, options.entities, options.metrics, invalid=_INVALID)
     found = measure(workload, options.ticks, 35, options.together)
-    if options.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:32} {value}")
+    print(json.dumps(found) if options.json else "\n".join(f"{name:32} {value}" for name, value in found.items()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

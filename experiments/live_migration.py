@@ -1,4 +1,4 @@
-"""A real guest migrates between two hosts, and every reader says where it is.
+"""``python -m experiments.live_migration``: a real guest migrates between two hosts; every reader says where it is.
 
 Two process-id namespaces stand for two hosts: in each runs a real probe, which sees only the processes of its own, and
 a real qemu. A busy guest is migrated live (QMP ``migrate``), once cancelled and once for good, and is asked for
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -23,10 +22,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acquisition.errors import ShardpulseError, UnavailableError
+from acquisition.errors import UnavailableError
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.placement import MIGRATING, RUNNING, Placement
+from experiments.processes import needs
+from experiments.processes.program import program
 
 _UUID = "0a1b2c3d-0000-4000-8000-000000000001"
 _QEMU = "qemu-system-x86_64"
@@ -172,9 +173,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def missing() -> str:
     """What this machine lacks; "" when nothing."""
-    for tool, package in ((_QEMU, "qemu-system-x86"), ("unshare", "util-linux")):
-        if shutil.which(tool) is None:
-            return f"there is no {tool}: install it (Debian: {package})"
+    absent = needs.tool(_QEMU, "qemu-system-x86") or needs.tool("unshare", "util-linux")
+    if absent:
+        return absent
     tried = subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], capture_output=True, text=True, check=False)
     return f"no process-id namespace can be made: {tried.stderr.strip()}" if tried.returncode else ""
 
@@ -205,20 +206,16 @@ def perform(stage: Stage) -> list[str]:
     return [failure for failure in failures if failure]
 
 
+@program("live_migration")
 def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
     made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
     given = made.parse_args(argv)
-    try:
-        if missing():
-            raise UnavailableError(missing())
-        with ExitStack() as stack:
-            stage = Stage(stack, given.accelerator)
-            failures = perform(stage)
-    except ShardpulseError as error:
-        print(f"live_migration: {error}", file=sys.stderr)
-        return error.exit_code
+    needs.require(missing())
+    with ExitStack() as stack:
+        stage = Stage(stack, given.accelerator)
+        failures = perform(stage)
     document = {"accelerator": given.accelerator, "passed": not failures, "failures": failures}
     print(json.dumps({**document, "seen": [seen._asdict() for seen in stage.seen]}, indent=2))
     return 1 if failures else 0

@@ -1,4 +1,4 @@
-"""How long two shards stand still while a partition moves from one to the other: `python -m experiments.migrate_cost`.
+"""``python -m experiments.migrate_cost``: how long two shards stand still while a partition moves between them.
 
 A partition of ``--hosts`` hosts (three smoothed records, names and status each, as frames of 101 x 15 leave them) and
 raw streams of several sizes is moved with one MIGRATE, as `shardpulse shards add` does, between two idle shards.
@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
+from experiments.processes.program import program
 
 _SAMPLES = 101 * 15
 _FRAME = 96 + 101 * 8 + _SAMPLES * 4
@@ -26,16 +28,18 @@ _RECORD = 104 + 101 * 8 + _SAMPLES * 16
 _TAG = keys.tags(keys.DEFAULT_PARTITIONS)[10]
 
 
-def main() -> None:
+@program("migrate_cost")
+def main(argv: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=156, help="hosts in the partition (default: 10,000 in 64)")
     parser.add_argument("--raw", type=float, nargs="+", default=[0, 1, 8, 16, 32], help="megabytes of raw stream")
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as place, start_shards(2, Path(place, "s"), maxmemory_bytes=1 << 30) as shards:
         for raw in options.raw:
             print(json.dumps(measure(shards, options.hosts, raw, options.repeats)), flush=True)
+    return 0
 
 
 def measure(shards: Shards, hosts: int, raw: float, repeats: int) -> dict[str, float]:
@@ -74,4 +78,4 @@ def fill(cluster: Cluster, hosts: int, raw: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

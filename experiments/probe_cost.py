@@ -1,4 +1,4 @@
-"""What the probe costs its host: CPU and memory beside N processes, at 1 Hz.
+"""``python -m experiments.probe_cost``: what the probe costs its host, CPU and memory beside N processes at 1 Hz.
 
 ::
 
@@ -36,6 +36,8 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments.harness import machine
+from experiments.processes import needs
+from experiments.processes.program import program
 from probes.account import cpu_seconds, pss_bytes
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -43,9 +45,11 @@ _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
 _TOOLS = ("bare_tools",)
 
 
+@program("probe_cost")
 def main(argv: list[str]) -> int:
     """Run, print, and with ``--save`` keep the raw results."""
     options = _parser().parse_args(argv)
+    needs.require(needs.tool("vmstat", "procps"), needs.tool("pidstat", "sysstat"))
     kinds = list(_SOURCES) if options.source == "both" else [options.source]
     runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_TOOLS)}
     with (

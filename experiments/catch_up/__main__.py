@@ -6,10 +6,11 @@ import argparse
 import sys
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import UsageError
 from experiments.catch_up.run import Plan, run
 from experiments.emulation.workload import Workload
 from experiments.harness import outcome
+from experiments.processes.program import program
 
 _DESCRIPTION = """\
 Cut most of the emulated hosts off for a while and heal all links at once. Measured are the freshness
@@ -25,14 +26,11 @@ exit codes: 0 measured and nothing lost, 1 something was lost or did not catch u
 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
+@program("catch_up")
 def main(argv: list[str]) -> int:
     """Measure and print; 0 when nothing was lost and all hosts caught up."""
-    try:
-        given = _parse(argv)
-        runs = {name: run(_plan(given, name == "paced")) for name in given.only or ("paced", "unpaced")}
-    except ShardpulseError as error:
-        print(f"catch_up: {error}", file=sys.stderr)
-        return error.exit_code
+    given = _parse(argv)
+    runs = {name: run(_plan(given, name == "paced")) for name in given.only or ("paced", "unpaced")}
     failures = [failure for name, figures in runs.items() for failure in _failures(name, figures)]
     document = outcome.document("catch_up", argv, failures, runs)
     return outcome.conclude(document, given, lambda document: _format(document, runs))

@@ -21,7 +21,7 @@ from experiments.emulation.emulated_host import Common, EmulatedHost
 from experiments.emulation.fleet import Fleet
 from experiments.emulation.pacing import Paced
 from experiments.emulation.workload import Workload
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 
 _CONNECT_SECONDS = 60.0
 _LOOK_SECONDS = 0.005  #: how often writers that want to be served by the clock are looked for

@@ -17,7 +17,7 @@ from acquisition.shards.launch import start_shards
 from acquisition.wire import keys, position
 from experiments.emulation.workload import Workload, host_number, resource_set
 from experiments.harness import balance
-from experiments.harness.control import Child, python
+from experiments.processes.control import Child, python
 
 _READY_SECONDS = 120.0
 _LOOK_SECONDS = 0.2

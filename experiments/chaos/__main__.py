@@ -1,4 +1,4 @@
-"""``python -m experiments.chaos``: everything goes wrong for a while, and nothing may be lost."""
+"""``python -m experiments.chaos``: everything goes wrong for a while, and nothing may be lost (root)."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ import sys
 import tempfile
 from pathlib import Path
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, CannotCreateError, ShardpulseError
+from acquisition.errors import EXIT_OK, CannotCreateError
 from experiments.chaos import report, schedule
 from experiments.chaos.options import Options, parse
 from experiments.chaos.run import measure
+from experiments.harness import outcome
+from experiments.processes import needs
+from experiments.processes.program import program
+from experiments.testbed import missing
 
-_RESULTS = Path(__file__).resolve().parent.parent / "results"
 
-
+@program("chaos")
 def main(argv: list[str]) -> int:
-    """Run, print, and answer the exit code."""
+    """Run, print, and answer the exit code; the logs stay when something did not hold."""
+    options, given = parse(argv)
+    if given.schedule:
+        _print_schedule(options)
+        return EXIT_OK
+    needs.require(missing())
+    directory, kept = _directory(options), bool(options.keep)
     try:
-        options, given = parse(argv)
-        if given.schedule:
-            _print_schedule(options)
-            return EXIT_OK
-        directory = _directory(options)
-        outcome = measure(options, directory)
-    except ShardpulseError as error:
-        print(f"chaos: {error}", file=sys.stderr)
-        return error.exit_code
-    found = report.document(argv, options, outcome, str(directory))
-    (directory / "report.json").write_text(json.dumps(found, indent=1) + "\n")
-    if given.save:
-        _RESULTS.mkdir(exist_ok=True)
-        kept = {**found, "logs": ""} if found["passed"] else found
-        (_RESULTS / f"{given.save}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    print(json.dumps(found) if given.json else report.format_text(found))
-    if found["passed"] and not options.keep:
-        shutil.rmtree(directory, ignore_errors=True)
-    return EXIT_OK if found["passed"] else EXIT_FAILURE
+        ended = measure(options, directory)
+        kept = kept or bool(ended.failures)
+        found = report.document(argv, options, ended, str(directory) if kept else "")
+        (directory / "report.json").write_text(json.dumps(found, indent=1) + "\n")
+        return outcome.conclude(found, given, report.format_text)
+    finally:
+        if not kept:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _directory(options: Options) -> Path:

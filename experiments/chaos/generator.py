@@ -1,6 +1,6 @@
 """A share of the emulated hosts as a program: it may be killed with -9 at any moment and started again.
 
-    python -m experiments.chaos.generator     (orders and answers as JSON lines, see ``experiments.harness.control``)
+    python -m experiments.chaos.generator     (orders and answers as JSON lines, see ``experiments.processes.control``)
 
 The first order is the task. Then ``{"do": "step", "seconds": S}`` steps the wall clock of all
 hosts, ``{"do": "finish"}`` ends the making of frames (answered; what waits is still sent), and
@@ -19,7 +19,7 @@ from acquisition.link.resp import parse_address
 from experiments.chaos.event_loop import EventLoop
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 from probes.schedule import phase_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments.harness.control import Child, ChildFailed, python
+from experiments.processes.control import Child, ChildFailed, python
 from experiments.testbed import Host
 
 _READY_SECONDS = 60.0

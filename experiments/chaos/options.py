@@ -9,6 +9,7 @@ from typing import Any
 from acquisition.errors import UsageError
 from experiments.chaos.load import Load
 from experiments.chaos.schedule import KINDS, Scene
+from experiments.harness import outcome
 
 _DESCRIPTION = """\
 Run the whole pipeline (shards with replicas, filter workers and generators, each on a host of
@@ -75,12 +76,7 @@ class Options:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.chaos",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.parser("chaos", _DESCRIPTION, _EXAMPLES)
     add = made.add_argument
     add("--seconds", type=float, default=60.0, metavar="N", help="how long things go wrong (default 60)")
     add("--seed", type=int, default=1, metavar="S", help="determines faults and values (default 1)")
@@ -91,8 +87,6 @@ def parser() -> argparse.ArgumentParser:
     add("--drain", type=float, default=60.0, metavar="S", help="longest wait for what is pending (default 60)")
     add("--keep", default="", metavar="DIR", help="keep all logs in this new directory, whatever the verdict")
     add("--schedule", action="store_true", help="print the faults of this seed and end")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--save", metavar="NAME", help="write that document to experiments/results/NAME.json as well")
     return made
 
 

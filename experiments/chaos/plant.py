@@ -24,7 +24,7 @@ from experiments.chaos.generators import GeneratorProcess
 from experiments.chaos.host_log import Note
 from experiments.chaos.options import Options
 from experiments.chaos.workers import FilterWorker
-from experiments.harness.control import Child, python
+from experiments.processes.control import Child, python
 from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider, start_cluster
 
 _FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well

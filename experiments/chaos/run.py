@@ -20,7 +20,7 @@ from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
 from experiments.chaos.plant import Plant
 from experiments.chaos.referee import Findings
-from experiments.harness.control import ChildFailed
+from experiments.processes.control import ChildFailed
 
 _HEAL_SECONDS = 90.0
 _PROGRESS_SECONDS = 1.0

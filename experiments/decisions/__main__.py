@@ -9,12 +9,14 @@ import time
 from functools import partial
 from pathlib import Path
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError, UsageError
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, together, traces, training
 from experiments.decisions.default import RULE
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
 from experiments.harness import machine
+from experiments.processes import needs
+from experiments.processes.program import program
 from filters.decisions.overload_detection import REGISTRY
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -43,18 +45,16 @@ exit codes: 0 done and the targets are met, 1 a target is missed, 2 wrong option
 what it should be, 66 a file cannot be read, 69 the probe failed, 73 a file cannot be written"""
 
 
+@program("decisions")
 def main(argv: list[str]) -> int:
     """Run what was asked for; 0 when the default rule meets its targets."""
-    try:
-        given = parse(argv)
-        if given.record:
-            return _record(given)
-        if given.train:
-            return _train(given)
-        return _run(given, argv)
-    except ShardpulseError as error:
-        print(f"decisions: {error}", file=sys.stderr)
-        return error.exit_code
+    given = parse(argv)
+    needs.require(needs.matplotlib() if given.save and not (given.record or given.train) else "")
+    if given.record:
+        return _record(given)
+    if given.train:
+        return _train(given)
+    return _run(given, argv)
 
 
 def _record(given: argparse.Namespace) -> int:

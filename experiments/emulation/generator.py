@@ -24,8 +24,8 @@ from experiments.emulation.fleet import Fleet
 from experiments.emulation.lean_host import LeanHost
 from experiments.emulation.pacing import ClosedLoop, Paced
 from experiments.emulation.workload import Workload
-from experiments.harness.control import Orders, say
-from experiments.harness.profiler import profiling
+from experiments.processes.control import Orders, say
+from experiments.processes.profiler import profiling
 
 _CONNECT_SECONDS = 60.0
 _CONNECTED_AT_ONCE = 64

@@ -25,7 +25,7 @@ from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
 from experiments.emulation.workload import host_name, host_number
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 from probes.metrics import HOST
 
 _EPOCH = 1

@@ -1,4 +1,4 @@
-"""``python -m experiments.failover``: how long a shard is away when its master is killed, and what is lost."""
+"""``python -m experiments.failover``: how long a shard is away when its master is killed, and what is lost (root)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import CannotCreateError, ShardpulseError
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import find
@@ -18,6 +17,8 @@ from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.measure import Failover, measure
 from experiments.harness import machine, outcome
+from experiments.processes import needs
+from experiments.processes.program import program
 from experiments.testbed import ReplicatedCluster, Testbed
 
 _TIMES = ("promoted", "first_write", "last_write", "first_readable", "last_readable")
@@ -40,17 +41,13 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@program("failover")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was promised holds."""
     given = parser().parse_args(argv)
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0 / given.rate, seed=7)
-    try:
-        if testbed.missing():
-            raise CannotCreateError(testbed.missing())
-        runs = _repeat(workload, given.repeats)
-    except ShardpulseError as error:
-        print(f"failover: {error}", file=sys.stderr)
-        return error.exit_code
+    needs.require(testbed.missing())
+    runs = _repeat(workload, given.repeats)
     document = _document(argv, runs)
     return outcome.conclude(document, given, _text)
 

@@ -14,8 +14,8 @@ from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number
 from experiments.failover.load import Load
 from experiments.harness import balance
-from experiments.harness.control import Child, python
 from experiments.harness.verification import verify
+from experiments.processes.control import Child, python
 from experiments.testbed import Host, Node, ReplicatedCluster
 
 _TAU = 5.0

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import EXIT_OK, ShardpulseError, UsageError
+from acquisition.errors import EXIT_OK, UsageError
 from experiments.fuzz.entries import fuzz as fuzz_entries
 from experiments.fuzz.guard import growth
 from experiments.fuzz.worker import KINDS
 from experiments.harness import machine, outcome
-from experiments.harness.control import Child, ChildFailed, python
+from experiments.processes.control import Child, ChildFailed, python
+from experiments.processes.program import program
 
 _SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside one call
 
@@ -38,16 +39,13 @@ examples:
 exit codes: 0 nothing found, 1 something was found: it is printed and its input saved, 2 wrong options"""
 
 
+@program("fuzz")
 def main(argv: list[str]) -> int:
     """Fuzz, print, save; 0 when nothing was found."""
-    try:
-        given = parse(argv)
-        if given.only:
-            return again(given)
-        document = machine.provenance(argv, "experiments.fuzz") | fuzz(given)
-    except ShardpulseError as error:
-        print(f"fuzz: {error}", file=sys.stderr)
-        return error.exit_code
+    given = parse(argv)
+    if given.only:
+        return again(given)
+    document = machine.provenance(argv, "experiments.fuzz") | fuzz(given)
     return outcome.conclude(document, given, text)
 
 

@@ -27,10 +27,10 @@ from experiments.emulation.workload import host_name
 from experiments.fuzz import frames
 from experiments.fuzz.guard import MemoryWatch, growth
 from experiments.harness import pipeline
+from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
 from experiments.harness.verification import choose_hosts, verify
-from experiments.long_run.cohorts import of_hosts
 
 KIND = "entries"
 _BURST = 250

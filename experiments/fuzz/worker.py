@@ -19,7 +19,7 @@ from typing import Any
 
 from experiments.fuzz import frames, lines
 from experiments.fuzz.guard import MemoryWatch
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 
 KINDS: dict[str, ModuleType] = {lines.KIND: lines, frames.KIND: frames}
 _MOST_FAILURES = 20

@@ -1,1 +1,1 @@
-"""What benchmarks share: the pipeline under test, its processes, the balance of its books, usage, the outcome."""
+"""What benchmarks share: the pipeline under test, one measured run of it, the balance of its books, the outcome."""

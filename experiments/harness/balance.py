@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import books
+from acquisition.snapshot.books import Account
+from experiments.emulation.workload import host_number
 
 _MOST_FAULTS = 10
 
@@ -30,6 +33,12 @@ def balance(cluster: Cluster, made: int) -> dict[str, Any]:
         "frames_dropped_as_duplicates": totals.duplicate_frames,
         "frames_refused": totals.refused_frames,
     }
+
+
+def of_hosts(accounts: Iterable[Account], hosts: range) -> list[Account]:
+    """The accounts of some emulated hosts."""
+    numbers = set(map(host_number, hosts))
+    return [account for account in accounts if account.host in numbers]
 
 
 def problems(figures: dict[str, Any], overload: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
     python -m experiments.harness.filter_process CONFIG SHARDS
 
-That is ``shardpulse filter``, importable by ``experiments.harness.profiler``.
+That is ``shardpulse filter``, importable by ``experiments.processes.profiler``.
 """
 
 from __future__ import annotations

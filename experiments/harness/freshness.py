@@ -22,8 +22,8 @@ from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
 from acquisition.wire import keys, position, smoothed
 from experiments.emulation.workload import host_number
-from experiments.harness.control import Orders, say
 from experiments.harness.quantiles import percentiles
+from experiments.processes.control import Orders, say
 
 
 class Watched(NamedTuple):

@@ -18,9 +18,9 @@ from acquisition.shards.launch import Shards, start_shards
 from experiments.emulation.fleet import Counts
 from experiments.emulation.workload import resource_set
 from experiments.harness import shard_counts, usage
-from experiments.harness.control import Child, python
 from experiments.harness.options import Options
 from experiments.harness.verification import choose_hosts
+from experiments.processes.control import Child, python
 
 _READY_SECONDS = 180.0
 _ANSWER_SECONDS = 30.0
@@ -166,7 +166,7 @@ def _filter_command(options: Options, directory: Path, config: str, addresses: S
     arguments = [config, ",".join(addresses)]
     if options.profile:
         output = str(directory / f"filter-{part}.json")
-        return python("experiments.harness.profiler", output, "experiments.harness.filter_process", *arguments)
+        return python("experiments.processes.profiler", output, "experiments.harness.filter_process", *arguments)
     return python("experiments.harness.filter_process", *arguments)
 
 

@@ -17,20 +17,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import UsageError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
 from experiments.harness import machine, outcome, pipeline, shard_counts
-from experiments.harness.control import Child
+from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
 from experiments.harness.verification import choose_hosts, verify
 from experiments.long_run import flatness, local_probe, series
-from experiments.long_run.cohorts import Cohorts, left_over, of_hosts
+from experiments.long_run.cohorts import Cohorts, left_over
 from experiments.long_run.names import forgotten_names
-from experiments.long_run.plot import draw
+from experiments.processes import needs
+from experiments.processes.control import Child
+from experiments.processes.program import program
 
 _JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
 _ROWS = 360
@@ -60,16 +62,16 @@ exit codes: 0 flat, gone and nothing lost; 1 not so, the failures say what; 2 wr
 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
+@program("long_run")
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when everything holds."""
-    try:
-        given = parse(argv)
-        document, rows = measure(given)
-    except ShardpulseError as error:
-        print(f"long_run: {error}", file=sys.stderr)
-        return error.exit_code
+    given = parse(argv)
+    needs.require(needs.matplotlib() if given.save else "")
+    document, rows = measure(given)
     document = machine.provenance(argv, "experiments.long_run") | document
     if given.save:
+        from experiments.long_run.plot import draw
+
         series.write(outcome.RESULTS / f"{given.save}.csv", rows)
         draw(rows, document, outcome.RESULTS / f"{given.save}.png")
     return outcome.conclude(document, given, text)

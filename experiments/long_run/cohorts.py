@@ -16,7 +16,8 @@ from acquisition.snapshot.books import Account
 from acquisition.wire import keys
 from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS
 from experiments.emulation.workload import host_name
-from experiments.harness.control import Child, python
+from experiments.harness.balance import of_hosts
+from experiments.processes.control import Child, python
 
 #: Records and status expire by the shards' clocks, the rest when the filter looks, every ten seconds.
 _LATENESS = 15.0
@@ -81,12 +82,6 @@ class Cohorts:
         if self._child:
             self._child.stop()
             self._child = None
-
-
-def of_hosts(accounts: list[Account], hosts: range) -> list[Account]:
-    """The accounts of some emulated hosts."""
-    numbers = {host_id(host_name(index)) for index in hosts}
-    return [account for account in accounts if account.host in numbers]
 
 
 def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float) -> tuple[int, list[str]]:

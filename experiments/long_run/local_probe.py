@@ -14,7 +14,7 @@ from acquisition.link.cluster import Cluster, Layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.wire import keys, table
-from experiments.harness.control import Child, python
+from experiments.processes.control import Child, python
 from probes.metrics import PROCESSES
 
 HOST = "long-run-probe"

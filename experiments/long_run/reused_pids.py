@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from experiments.emulation.load_processes import work
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 _ATTEMPTS = 20

@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import UsageError
 from experiments.harness import machine, outcome
 from experiments.overload.run import run
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge
+from experiments.processes import needs
+from experiments.processes.program import program
 
 _DESCRIPTION = """\
 Offer more than the filter can take and look at what schedulers could read meanwhile. Some hosts talk ten
@@ -34,15 +36,13 @@ examples:
 exit codes: 0 as said, 1 not so, the failures say what, 2 wrong options, 69 a part could not be reached"""
 
 
+@program("overload")
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when the verdict holds."""
-    try:
-        scenario, given = parse(argv)
-        with tempfile.TemporaryDirectory(prefix="shardpulse-overload-") as name:
-            rows, final = run(scenario, Path(name))
-    except ShardpulseError as error:
-        print(f"overload: {error}", file=sys.stderr)
-        return error.exit_code
+    scenario, given = parse(argv)
+    needs.require(needs.matplotlib() if given.save else "")
+    with tempfile.TemporaryDirectory(prefix="shardpulse-overload-") as name:
+        rows, final = run(scenario, Path(name))
     figures = judge(scenario, rows, final)
     document = {
         **machine.provenance(argv, "experiments.overload"),

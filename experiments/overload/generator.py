@@ -16,8 +16,8 @@ from acquisition.link.resp import parse_address
 from acquisition.model.ticks import tick_of
 from experiments.emulation.emulated_host import Common, EmulatedHost
 from experiments.emulation.fleet import Fleet
-from experiments.harness.control import Orders, say
 from experiments.overload.scenario import CLASSES, TALKATIVE, TIMES, Scenario
+from experiments.processes.control import Orders, say
 from probes.schedule import phase_of
 
 _HELD_FRAMES = 8192

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.shards.launch import start_shards
-from experiments.harness.control import Child, python
 from experiments.harness.quantiles import percentiles
 from experiments.overload.observer import Observer
 from experiments.overload.scenario import CLASSES, Scenario
+from experiments.processes.control import Child, python
 
 _POLL = 0.1
 _ANSWER_SECONDS = 90.0

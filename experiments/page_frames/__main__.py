@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError
 from experiments.harness import outcome
-from experiments.page_frames.chromium import Page, chromium
+from experiments.harness.chromium import Page, chromium
 from experiments.page_frames.emulated import Ticks, emulated
 from experiments.page_frames.real_service import real_service
+from experiments.processes import needs
+from experiments.processes.program import program
 
 _MOST_MILLISECONDS = 33.0
 _RATES = (1.0, 10.0)
@@ -62,14 +63,12 @@ _MEASURE = """
 """
 
 
+@program("page_frames")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the target is met."""
     given = _parse(argv)
-    try:
-        figures = measure(given)
-    except ShardpulseError as error:
-        print(f"page_frames: {error}", file=sys.stderr)
-        return error.exit_code
+    needs.require(needs.chromium())
+    figures = measure(given)
     failures = [
         f"{name}: 95% of frames within {found['p95']} ms, {_MOST_MILLISECONDS:.0f} are asked for"
         for name, found in figures["rates"].items()

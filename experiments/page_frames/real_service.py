@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.harness import pipeline
-from experiments.harness.control import Child, python
 from experiments.harness.options import Options
-from experiments.serve_load.service import serving
+from experiments.harness.service import serving
+from experiments.processes.control import Child, python
 
 _ANSWER_SECONDS = 60.0
 _FILLED_SECONDS = 45.0  #: the windows of the rules must be full

@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UnavailableError
+from acquisition.errors import UnavailableError
 from acquisition.snapshot import SnapshotReader
 from experiments.emulation.host_figures import SET_ID
 from experiments.harness import outcome, pipeline, usage
-from experiments.harness.control import Child, python
 from experiments.harness.options import Options
+from experiments.processes.control import Child, python
+from experiments.processes.program import program
 from experiments.reading.client import HOT_LIST, QUESTIONS, SNAPSHOT
 
 _WARM_UP = 45.0  #: the windows of the rules must be full
@@ -43,14 +44,11 @@ exit codes: 0 the target is met (p99 of a snapshot of 100 hosts: 5 ms, of a hot 
 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
+@program("reading")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the target is met."""
     given = _parse(argv)
-    try:
-        figures = [measure(given) for _ in range(given.repeats)]
-    except ShardpulseError as error:
-        print(f"reading: {error}", file=sys.stderr)
-        return error.exit_code
+    figures = [measure(given) for _ in range(given.repeats)]
     median = sorted(figures, key=lambda each: each["milliseconds"]["p99"])[len(figures) // 2]
     failures = _failures(given, median)
     document = outcome.document("reading", argv, failures, {"median": median, "runs": figures})
@@ -72,10 +70,8 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-reading-") as name, contextlib.ExitStack() as stack:
         parts = stack.enter_context(pipeline.running(options, Path(name)))
         addresses = [str(address) for address in parts.shards.addresses]
-        hosts, client = (
-            Child(role, python(f"experiments.{module}"))
-            for role, module in (("host figures", "host_figures"), ("client", "reading_client"))
-        )
+        hosts = Child("host figures", python("experiments.emulation.host_figures"))
+        client = Child("client", python("experiments.reading.client"))
         stack.callback(hosts.stop)
         stack.callback(client.stop)
         hot = max(1, given.hosts // _HOT_EVERY)

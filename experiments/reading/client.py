@@ -14,8 +14,8 @@ from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import parse_address
 from acquisition.snapshot import SnapshotReader
-from experiments.harness.control import Orders, say
 from experiments.harness.quantiles import percentiles
+from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.verdict import ABSTAINS, HOT

@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import UsageError
 from experiments.harness import machine, outcome
 from experiments.harness.quantiles import medians
+from experiments.processes.program import program
 from experiments.refill.measure import ALLOWED, Task, run
 
 _DESCRIPTION = """\
@@ -27,17 +28,14 @@ examples:
 exit codes: 0 within the bound, 1 not, 2 wrong options, 69 a part could not be reached"""
 
 
+@program("refill")
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when the medians are within the bounds."""
-    try:
-        task, given = parse(argv)
-        runs = []
-        for _ in range(given.repeats):
-            with tempfile.TemporaryDirectory(prefix="shardpulse-refill-") as name:
-                runs.append(run(task, Path(name)))
-    except ShardpulseError as error:
-        print(f"refill: {error}", file=sys.stderr)
-        return error.exit_code
+    task, given = parse(argv)
+    runs = []
+    for _ in range(given.repeats):
+        with tempfile.TemporaryDirectory(prefix="shardpulse-refill-") as name:
+            runs.append(run(task, Path(name)))
     failures = judge(task, runs, given.within)
     document = {
         **machine.provenance(argv, "experiments.refill"),

@@ -23,7 +23,7 @@ from experiments.emulation.emulated_host import Common
 from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.values import STRIP_ROWS
 from experiments.emulation.workload import Workload, host_name, host_number
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 
 _WAIT = 0.01
 _RING_BYTES = 16 << 20

@@ -20,7 +20,7 @@ from acquisition.snapshot.block import Block
 from acquisition.wire import keys, position
 from experiments.emulation.workload import Workload, resource_set, scale
 from experiments.harness import usage
-from experiments.harness.control import Child, python
+from experiments.processes.control import Child, python
 
 #: Of the metric's range: what may differ. Squared range for the variance, range per second for the trend.
 ALLOWED = 1e-4

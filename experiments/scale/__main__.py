@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import UsageError
 from experiments.harness import machine, outcome
+from experiments.processes import needs
+from experiments.processes.program import program
 from experiments.scale import cost, frames, limit, million, sharding
-from experiments.scale.plot import draw
 from experiments.scale.runs import Plan, Row, Target
 
 #: name -> what measures it; the long ones last
@@ -50,16 +51,16 @@ exit codes: 0 all targets met and all runs valid, 1 not so (--quick: 1 only when
 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
+@program("scale")
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
-    try:
-        given, names, plan = parse(argv)
-        rows = {name: ROWS[name](plan) for name in names}
-    except ShardpulseError as error:
-        print(f"scale: {error}", file=sys.stderr)
-        return error.exit_code
+    given, names, plan = parse(argv)
+    needs.require(needs.matplotlib() if given.save and "cost" in names else "")
+    rows = {name: ROWS[name](plan) for name in names}
     document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
     if given.save and "cost" in rows:
+        from experiments.scale.plot import draw
+
         draw(rows["cost"].figures, outcome.RESULTS / f"{given.save}-cost.png")
     return outcome.conclude(document, given, text)
 

@@ -26,7 +26,7 @@ from acquisition.wire.frame import Frame
 from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_number
-from experiments.harness.control import Orders, say
+from experiments.processes.control import Orders, say
 from probes.schedule import phase_of
 
 _FRAMES = 64  #: different frames; each is sent by many hosts

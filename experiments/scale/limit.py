@@ -16,10 +16,10 @@ from statistics import median
 from typing import Any
 
 from acquisition.shards.launch import start_shards
-from experiments import ingest
-from experiments.harness.control import Child, python
+from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.harness.usage import cpu_seconds
+from experiments.processes.control import Child, python
 from experiments.scale.runs import RETENTION, WARM_UP, Plan, Row, Target, tell
 from filters.worker.settings import FilterSettings
 
@@ -46,7 +46,7 @@ def row(plan: Plan) -> Row:
     pairs: list[dict[str, Any]] = []
     failures: list[str] = []
     for number in range(plan.repeats):
-        run = ingest.measure(options)
+        run = ingestion.measure(options)
         tell("end to end", number, run)
         failures += [f"end to end: {failure}" for failure in run["failures"][:3]]
         figures = run["figures"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from experiments import ingest
+from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.harness.quantiles import medians
 
@@ -53,7 +53,7 @@ def measure(label: str, options: Options, repeats: int) -> tuple[dict[str, Any],
     """Medians of the figures of ``repeats`` runs, and the failures of all."""
     runs = []
     for number in range(repeats):
-        runs.append(ingest.measure(options))
+        runs.append(ingestion.measure(options))
         tell(label, number, runs[-1])
     failures = [f"{label}: {failure}" for run in runs for failure in run["failures"][:_MOST_TOLD]]
     return medians([run["figures"] for run in runs]), failures

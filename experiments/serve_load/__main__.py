@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import ShardpulseError
 from experiments.emulation.host_figures import HostFigures
 from experiments.harness import outcome, pipeline, usage
 from experiments.harness.options import Options
+from experiments.harness.service import Service, serving
+from experiments.processes import needs
+from experiments.processes.program import program
 from experiments.serve_load import wrk
-from experiments.serve_load.service import Service, serving
 
 _LEAST_RATE = 2000.0
 _MOST_P99 = 10.0  #: milliseconds
@@ -45,14 +46,12 @@ REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
+@program("serve_load")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the targets are met."""
     given = _parse(argv)
-    try:
-        figures = measure(given)
-    except ShardpulseError as error:
-        print(f"serve_load: {error}", file=sys.stderr)
-        return error.exit_code
+    needs.require(needs.tool("wrk", "wrk"))
+    figures = measure(given)
     failures = _failures(figures)
     document = outcome.document("serve_load", argv, failures, figures)
     return outcome.conclude(document, given, _format)

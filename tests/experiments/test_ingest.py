@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from acquisition.errors import UsageError
-from experiments import ingest
-from experiments.harness.options import Options, parse
+from experiments.harness import ingestion
+from experiments.harness.options import Options
+from experiments.ingest import main, parse
 
 SMALL = Options(hosts=20, entities=21, metrics=5, seconds=2.0, warmup=1.0, shards=2, seed=7)
 
@@ -34,7 +35,7 @@ def test_a_paced_run_loses_nothing_and_equals_the_scalar_model():
 
 
 def test_a_closed_loop_offers_what_is_smoothed_and_profiles():
-    run = ingest.measure(Options(hosts=10, entities=21, metrics=5, rate=0.0, seconds=2.0, warmup=1.0, profile=True))
+    run = ingestion.measure(Options(hosts=10, entities=21, metrics=5, rate=0.0, seconds=2.0, warmup=1.0, profile=True))
     assert run["failures"] == []
     figures = run["figures"]
     assert figures["samples_smoothed_per_second"] > 10 * 21 * 5 * 10
@@ -44,13 +45,13 @@ def test_a_closed_loop_offers_what_is_smoothed_and_profiles():
 
 
 def test_several_filters_and_generators_share_the_work():
-    run = ingest.measure(Options(hosts=12, entities=5, metrics=3, seconds=2.0, warmup=1.0, filters=2, generators=2))
+    run = ingestion.measure(Options(hosts=12, entities=5, metrics=3, seconds=2.0, warmup=1.0, filters=2, generators=2))
     assert run["failures"] == []
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.0])
 def test_lean_hosts_make_the_same_frames(rate):
-    run = ingest.measure(Options(hosts=12, entities=5, metrics=3, rate=rate, seconds=2.0, warmup=1.0, lean=True))
+    run = ingestion.measure(Options(hosts=12, entities=5, metrics=3, rate=rate, seconds=2.0, warmup=1.0, lean=True))
     assert run["failures"] == []
     assert run["figures"]["checked_samples"] == 100 * 3
 
@@ -58,7 +59,7 @@ def test_lean_hosts_make_the_same_frames(rate):
 def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
     wrong = tmp_path / "filter.toml"
     wrong.write_text("[filter]\ntau_seconds = 4.0\n")
-    run = ingest.measure(Options(**{**vars(SMALL), "filter_config": str(wrong)}))
+    run = ingestion.measure(Options(**{**vars(SMALL), "filter_config": str(wrong)}))
     assert not run["passed"]
     assert run["figures"]["mismatches"] > 0.9 * run["figures"]["checked_samples"]
     assert "differ from the scalar model" in run["failures"][0]
@@ -79,7 +80,7 @@ def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
 def test_wrong_options_are_refused(argv, capsys):
     with pytest.raises(UsageError):
         parse(argv)
-    assert ingest.main(argv) == 2
+    assert main(argv) == 2
     assert argv[0] in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@ import subprocess
 import sys
 import time
 
-from experiments.harness.profiler import format_profile, profiling
+from experiments.processes.profiler import format_profile, profiling
 
 
 def burn(seconds):
@@ -33,7 +33,7 @@ def test_no_output_means_no_profiler(tmp_path):
 
 def test_a_module_runs_under_it_as_under_python(tmp_path):
     output = tmp_path / "profile.json"
-    command = [sys.executable, "-m", "experiments.harness.profiler", str(output), "json.tool", "--compact"]
+    command = [sys.executable, "-m", "experiments.processes.profiler", str(output), "json.tool", "--compact"]
     done = subprocess.run(command, input="[1, 2]", capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[1,2]"
     assert "lines" in json.loads(output.read_text())
@@ -41,7 +41,7 @@ def test_a_module_runs_under_it_as_under_python(tmp_path):
 
 def test_without_arguments_it_says_how():
     done = subprocess.run(
-        [sys.executable, "-m", "experiments.harness.profiler"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "experiments.processes.profiler"], capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
     assert "usage" in done.stderr

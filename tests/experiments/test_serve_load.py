@@ -8,8 +8,8 @@ import pytest
 
 from acquisition.errors import UnavailableError
 from acquisition.shards.launch import start_shards
+from experiments.harness.service import serving
 from experiments.serve_load import wrk
-from experiments.serve_load.service import serving
 
 TEXT = """Running 10s test @ http://127.0.0.1:7680/v1/hot
   1 threads and 8 connections

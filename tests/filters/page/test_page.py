@@ -14,7 +14,7 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
-from experiments.page_frames.chromium import Page, chromium
+from experiments.harness.chromium import Page, chromium
 from tests.support import ROOT
 from tests.support.page_scene import HOSTILE, Data
 

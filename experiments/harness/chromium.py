@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import UnavailableError
+from experiments.processes import needs
 
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -144,9 +144,8 @@ class Page:
 @contextlib.contextmanager
 def chromium() -> Iterator[Page]:
     """A page of a browser of its own, which ends with the block. Raises UnavailableError without Chromium."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        raise UnavailableError("no chromium here: install one (Debian, Ubuntu: apt install chromium)")
+    needs.require(needs.chromium())
+    program = str(needs.browser())
     with tempfile.TemporaryDirectory(prefix="shardpulse-browser-", ignore_cleanup_errors=True) as profile:
         pid, reader, writer = _start(program, profile)
         try:

@@ -4,7 +4,7 @@ ITIMER_PROF sends SIGPROF after every 2 ms of CPU time, and the handler counts t
 and the functions that were running. Time inside a C function counts for the line that
 called it. Costs about 1%, and nothing when it is not used.
 
-    python -m experiments.harness.profiler OUTPUT.json MODULE [ARGUMENT ...]
+    python -m experiments.processes.profiler OUTPUT.json MODULE [ARGUMENT ...]
 
 runs a module as ``python -m`` would and writes its profile at the end.
 """
@@ -98,7 +98,7 @@ def format_profile(name: str, document: dict[str, Any], top: int = 15) -> str:
 def main(argv: list[str]) -> None:
     """Run the module named in ``argv`` under the profiler."""
     if len(argv) < 2:
-        sys.exit("usage: python -m experiments.harness.profiler OUTPUT.json MODULE [ARGUMENT ...]")
+        sys.exit("usage: python -m experiments.processes.profiler OUTPUT.json MODULE [ARGUMENT ...]")
     output, module, *arguments = argv
     sys.argv = [module, *arguments]
     with profiling(output):
