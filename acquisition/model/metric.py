@@ -14,6 +14,7 @@ GAUGE = "gauge"
 COUNTER = "counter"  #: read as a counter, sent as a rate per second
 
 INFINITY = float("inf")
+HOST_SET = "host"  #: the resource set of a host itself: one entity
 
 
 class Metric(NamedTuple):

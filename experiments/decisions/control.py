@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acquisition.config.decisions import Policy
 from experiments.decisions.load import Floats, Load, measured
 from experiments.decisions.migration import OVERHEAD, Fleet
 from experiments.decisions.monitor import Doubles, Monitor
@@ -13,7 +14,6 @@ from experiments.decisions.planning import Seen, plan
 from experiments.decisions.rules import RULES, drifts_of, window_of
 from experiments.decisions.truth import HEALTHY, OVERLOADED
 from experiments.decisions.watch import Watch
-from filters.decisions.policy import Policy
 
 #: The limits of moves. Without the cool-down of a VM, which forbids flaps whatever the rule: here they are to be seen.
 POLICY = Policy(cool_down_seconds=0.0)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from acquisition.config.decisions import Policy
 from experiments.decisions.load import Bools, Ints
 from experiments.decisions.migration import Fleet
 from experiments.decisions.monitor import Doubles
-from filters.decisions.policy import Policy
 
 
 class Seen(NamedTuple):

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
-from filters.decisions.verdict import HOT, NOT_HOT, Verdict
+from filters.decisions.verdict import Outcome, Verdict
 from filters.documents.encoding import encode
 from filters.documents.heat import heat_document, roster_document
 from filters.documents.loads import Load
@@ -52,10 +52,10 @@ class Ticks:
         picture = self._picture(variant)
         known = {host.id: self._load(index, variant) for index, host in enumerate(picture.hosts)}
         verdicts = {
-            host: Verdict(HOT if load.get(CPU, 0.0) > 0.95 else NOT_HOT, "above the limit")
+            host: Verdict(Outcome.HOT if load.get(CPU, 0.0) > 0.95 else Outcome.NOT_HOT, "above the limit")
             for host, load in known.items()
         }
-        hot = [host for host in picture.hosts if verdicts[host.id].outcome == HOT]
+        hot = [host for host in picture.hosts if verdicts[host.id].outcome == Outcome.HOT]
         documents: dict[str, Any] = {
             "tick": {"tick": variant, "hosts": self._hosts, "current": self._hosts, "late": 0, "down": 0,
                      "hot": len(hot), "moves": 0},

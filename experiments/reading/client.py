@@ -18,7 +18,7 @@ from experiments.harness.quantiles import percentiles
 from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
-from filters.decisions.verdict import ABSTAINS, HOT
+from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
@@ -92,8 +92,8 @@ def _hot(reader: SnapshotReader) -> Ask:
         verdicts = [verdict.outcome for verdict in decided.heat.verdicts.values()]
         return {
             "hosts": len(decided.picture.hosts) + decided.picture.others,
-            "hot": verdicts.count(HOT),
-            "abstained": verdicts.count(ABSTAINS),
+            "hot": verdicts.count(Outcome.HOT),
+            "abstained": verdicts.count(Outcome.ABSTAINED),
         }
 
     return ask
@@ -110,7 +110,7 @@ def _equal(reader: SnapshotReader) -> bool:
 
 def _outcomes(decided: Decided) -> dict[str, str]:
     outcomes = {host: verdict.outcome for host, verdict in decided.heat.verdicts.items()}
-    return {host: outcome for host, outcome in outcomes.items() if outcome in (HOT, ABSTAINS)}
+    return {host: outcome for host, outcome in outcomes.items() if outcome in (Outcome.HOT, Outcome.ABSTAINED)}
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from acquisition.config.decisions import Decisions
+from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError
 from filters.decisions import overload_detection, vm_placement, vm_selection
 from filters.decisions.overload_detection.rule import Parameters, Rule
-from filters.decisions.policy import Policy
 from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_selection import VmSelection
 

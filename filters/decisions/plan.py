@@ -17,11 +17,11 @@ from filters.decisions.constraints import hosts as host_constraints
 from filters.decisions.constraints import projection
 from filters.decisions.constraints import vms as vm_constraints
 from filters.decisions.constraints.planning_state import PlanningState
-from filters.decisions.heat import Heat, by_heat
+from filters.decisions.heat import Heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
-from filters.decisions.verdict import HOT, Figure, Verdict, measured
+from filters.decisions.verdict import Figure, Outcome, Verdict, measured
 from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_selection.choice import Worth
 
@@ -71,7 +71,7 @@ def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations
     ranked = _Destinations(state, method.placement)
     moves: list[Move] = []
     refusals: Refusals = {}
-    open_hosts, waiting = by_heat(heat), list[_Chosen]()
+    open_hosts, waiting = heat.having(Outcome.HOT), list[_Chosen]()
     for _ in range(method.policy.tries_per_host):
         waiting += [each for host in open_hosts for each in _choose(host, state, method, refusals)]
         waiting.sort(key=lambda each: method.placement.turn(each.vm))
@@ -85,7 +85,7 @@ def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations
             state = _after(vm, destination, state)
             ranked.update(state.hosts[destination.id])
         waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
-        open_hosts = [host for host in by_heat(heat) if host in failed]
+        open_hosts = [host for host in heat.having(Outcome.HOT) if host in failed]
         if not (open_hosts or waiting) or len(moves) >= method.policy.moves:
             break
     return Plan(tuple(moves), tuple(refusals.values()))
@@ -149,7 +149,7 @@ def _choose(host_id: str, state: PlanningState, method: Method, refusals: Refusa
         if (host.id, vm.id) in state.leaving:
             host = projection.without_vm(host, vm)
     for each in ranked:
-        if len(chosen) >= left or method.rule.judge(host, method.parameters, True).outcome != HOT:
+        if len(chosen) >= left or method.rule.judge(host, method.parameters, True).outcome is not Outcome.HOT:
             break
         chosen.append(each)
         host = projection.without_vm(host, each.vm)

@@ -1,14 +1,19 @@
-"""What a rule answers: hot, not hot, or that it abstains and why; with the figures that it used."""
+"""What a rule answers: hot, not hot, or that it abstained and why; with the figures that it used."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from filters.decisions.picture import Reading
 
-HOT = "hot"
-NOT_HOT = "not hot"
-ABSTAINS = "abstains"
+
+class Outcome(StrEnum):
+    """What a rule says of a host, by the same word in every answer and question, in the order of lists."""
+
+    HOT = "hot"
+    ABSTAINED = "abstained"
+    NOT_HOT = "not_hot"
 
 
 class Figure(NamedTuple):
@@ -24,10 +29,10 @@ class Figure(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``outcome`` is HOT, NOT_HOT or ABSTAINS; ``reason`` one sentence for people. ``excess`` orders
+    """What a rule says of a host; ``reason`` is one sentence for people. ``excess`` orders
     hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown)."""
 
-    outcome: str
+    outcome: Outcome
     reason: str
     figures: tuple[Figure, ...] = ()
     excess: float | None = None
@@ -35,12 +40,12 @@ class Verdict(NamedTuple):
 
 def abstain(reason: str, *figures: Figure) -> Verdict:
     """The rule does not know, and says why."""
-    return Verdict(ABSTAINS, reason, figures)
+    return Verdict(Outcome.ABSTAINED, reason, figures)
 
 
 def decide(hot: bool, reason: str, excess: float, *figures: Figure) -> Verdict:
     """Hot or not hot."""
-    return Verdict(HOT if hot else NOT_HOT, reason, figures, excess)
+    return Verdict(Outcome.HOT if hot else Outcome.NOT_HOT, reason, figures, excess)
 
 
 def measured(name: str, value: float | None, reading: Reading) -> Figure:

@@ -13,6 +13,7 @@ from acquisition.model import codes
 from acquisition.model.inputs import DecisionInputs
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
+from filters.text.quantities import digits
 
 #: What may be asked for of every sample, in the order of the documents.
 FIGURES = ("mean", "deviation", "trend", "last", "validity", "stale_seconds")
@@ -109,8 +110,8 @@ def rounded(values: npt.NDArray[Any]) -> Lists:
     good = np.isfinite(wide)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         exponent = np.where(good & (wide != 0), np.floor(np.log10(np.abs(wide))), 0.0)
-        digits = _DIGITS - 1 - exponent
-        up, down = 10.0 ** np.clip(digits, 0, 300), 10.0 ** np.clip(-digits, 0, 300)
+        decimals = _DIGITS - 1 - exponent
+        up, down = 10.0 ** np.clip(decimals, 0, 300), 10.0 ** np.clip(-decimals, 0, 300)
         wide = np.round(wide * up / down) / up * down
     values = wide
     if not good.all():
@@ -128,11 +129,6 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
         name: digits(value) if name in _SMOOTH else value for name, value in found._asdict().items()
     }
     return InputsDocument(**values)
-
-
-def digits(value: float | None) -> float | None:
-    """The digits that a float32 has; None where there is no value."""
-    return None if value is None or not np.isfinite(value) else float(f"{value:.{_DIGITS}g}")
 
 
 def shortened(value: float | None, digits: int = 6) -> float | None:

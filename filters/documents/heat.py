@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from acquisition.snapshot.block import CURRENT, DOWN, LATE
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
-from filters.decisions.verdict import ABSTAINS, HOT, Verdict
+from filters.decisions.verdict import Outcome, Verdict
 from filters.documents.loads import Load
 
 STATES = {CURRENT: "c", LATE: "l", DOWN: "d"}
-_OUTCOMES = {HOT: "h", ABSTAINS: "a"}
+_OUTCOMES = {Outcome.HOT: "h", Outcome.ABSTAINED: "a"}
 _UNKNOWN, _NOT_HOT = "?", "n"
 _PER_MILLE = 1000.0
 

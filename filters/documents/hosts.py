@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.inputs import InputsTable, Owner
@@ -19,15 +20,13 @@ from filters.documents.figures import (
     INPUTS,
     READING,
     ReadingDocument,
-    digits,
     inputs_document,
     readings_of,
     shortened,
 )
 from filters.documents.sets import SetSummary, summary
+from filters.text.quantities import digits
 
-#: The resource set whose only row is the host itself.
-HOST_SET = "host"
 #: What may be asked for of a host; id, name and state always stand there.
 FIELDS = ("id", "name", "state", "reason", "age_seconds", "labels", "sets", "readings", *READING)
 #: Ratios of the capacity of a host, which rules compare (filters.decisions.picture).

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot.block import CURRENT, Block
 from acquisition.snapshot.inputs import InputsTable, Owner
 from acquisition.snapshot.rows import finite
 from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
-
-_HOST_SET = "host"
 
 #: Ratio of the capacity of a host by metric (CPU, MEMORY, NETWORK); one that is not known is not there.
 Load = Mapping[str, float]
@@ -25,7 +24,7 @@ def loads(blocks: Iterable[Block], tables: Mapping[Owner, InputsTable]) -> dict[
     return {
         f"{block.host_id:016x}": _load(block, tables.get((block.host_id, block.set_id)))
         for block in blocks
-        if block.resource_set == _HOST_SET and block.state == CURRENT and block.raw_ids
+        if block.resource_set == HOST_SET and block.state == CURRENT and block.raw_ids
     }
 
 

@@ -11,7 +11,7 @@ from acquisition.model.inputs import RECENT_TICKS
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import RecentTable
-from filters.documents.figures import digits
+from filters.text.quantities import digits
 
 
 class Series(Struct, frozen=True):

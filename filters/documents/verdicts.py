@@ -1,23 +1,27 @@
-"""Hot hosts and moves: the documents of ``filters.query.documents``, narrowed to what was asked for.
-
-The types describe those documents for the interface description.
+"""Hot hosts and moves: what ``shardpulse query hot`` and ``moves`` print with ``--json``, and ``/v1/hot`` and
+``/v1/moves`` answer. A number that is not there is null; figures that were measured carry validity and age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from acquisition.config.decisions import Policy
 from acquisition.snapshot.selection import Selection
-from filters.decisions.plan import Plan
-from filters.judging.label_selection import LabelSelection
+from filters.decisions.deciding import Decided
+from filters.decisions.picture import Host, Vm
+from filters.decisions.plan import Move, Plan, Refusal
+from filters.decisions.verdict import Figure, Outcome, Verdict
+from filters.judging.labels import LabelSelection
+from filters.text.quantities import digits
 
-_ALWAYS = ("host", "id", "outcome")
-#: What may be asked for of a host; host, id and outcome always stand there.
-FIELDS = (*_ALWAYS, "state", "age_seconds", "labels", "reason", "excess", "figures")
-OUTCOMES = ("hot", "abstained", "not_hot")
+#: Lists of ``HotDocument`` that stand there unless others are asked for.
+LISTED = (Outcome.HOT, Outcome.ABSTAINED)
+#: Lists of ``MovesDocument``.
 PROPOSALS = ("moves", "refused")
 
 
@@ -29,7 +33,7 @@ class FigureDocument(Struct, frozen=True):
     unit: str
     validity: str | UnsetType = UNSET
     age_seconds: float | UnsetType | None = UNSET
-    stale_seconds: float | UnsetType | None = UNSET
+    stale_seconds: Annotated[float, Meta(description="since the last valid value")] | UnsetType | None = UNSET
 
 
 class RuleDocument(Struct, frozen=True):
@@ -46,7 +50,7 @@ class VerdictDocument(Struct, frozen=True):
 
     host: str
     id: str
-    outcome: str
+    outcome: Outcome
     state: str | UnsetType = UNSET
     age_seconds: float | UnsetType | None = UNSET
     labels: dict[str, Any] | UnsetType = UNSET
@@ -55,12 +59,17 @@ class VerdictDocument(Struct, frozen=True):
     figures: list[FigureDocument] | UnsetType = UNSET
 
 
+#: What may be asked for of a host; ``host``, ``id`` and ``outcome`` always stand there.
+FIELDS = VerdictDocument.__struct_fields__
+
+
 class HotDocument(Struct, frozen=True):
-    """Hot hosts, the hottest first; those on which the rule abstains, because an input is missing or warming."""
+    """Hot hosts, the hottest first; those on which the rule abstained, because an input is missing or warming; the
+    others, if asked for. ``hosts`` counts all."""
 
     tick: int
-    now: float
-    errors: list[str]
+    now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
+    errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
     rule: RuleDocument
     hosts: int
     hot: list[VerdictDocument] | UnsetType = UNSET
@@ -119,16 +128,16 @@ class RefusalDocument(Struct, frozen=True):
 
 
 class MovesDocument(Struct, frozen=True):
-    """Proposals in the order in which they should be carried out. ``blind`` says why there can be none: the log
-    of migrations could not be read."""
+    """Proposals in the order in which they should be carried out. ``hot`` names the hot hosts. ``blind`` says why there
+    can be no proposals: the log of migrations could not be read."""
 
     tick: int
-    now: float
-    errors: list[str]
+    now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
+    errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
     rule: RuleDocument
     selection: str
     placement: str
-    policy: dict[str, Any]
+    policy: Policy
     blind: str
     hot: list[str]
     moves: list[MoveDocument] | UnsetType = UNSET
@@ -136,53 +145,124 @@ class MovesDocument(Struct, frozen=True):
 
 
 class Hosts(NamedTuple):
-    """Which hosts a list of decisions is about."""
+    """Which hosts a list of decisions is about: all, unless patterns or labels narrow it."""
 
-    patterns: Selection
-    labels: LabelSelection
+    patterns: Selection = Selection()
+    labels: LabelSelection = LabelSelection()
 
-    def takes(self, name: str, identity: str, labels: Mapping[str, str]) -> bool:
-        """Whether a host is wanted; ``identity`` in hexadecimal digits."""
-        named = self.patterns.hosts is None or self.patterns.takes_block(name, int(identity, 16), "", 0)
-        return named and self.labels.takes(labels)
-
-
-def narrowed_hot(
-    document: Mapping[str, Any], tick: int, hosts: Hosts, outcomes: Collection[str], fields: Collection[str]
-) -> dict[str, Any]:
-    """The lists of ``outcomes``, of the selected hosts, with ``fields`` of each."""
-    kept = {key: value for key, value in document.items() if key not in OUTCOMES} | {"tick": tick}
-    whole = set(FIELDS) <= set(fields)
-    for name in OUTCOMES:
-        if name in outcomes:
-            rows = [row for row in document.get(name, ()) if hosts.takes(row["host"], row["id"], row["labels"])]
-            kept[name] = rows if whole else [_narrowed(row, fields) for row in rows]
-    return kept
+    def takes(self, host: Host) -> bool:
+        """Whether a host is wanted."""
+        named = self.patterns.hosts is None or self.patterns.takes_block(host.name, int(host.id, 16), "", 0)
+        return named and self.labels.takes(host.labels)
 
 
-def narrowed_moves(document: Mapping[str, Any], tick: int, parts: Collection[str], most: int) -> dict[str, Any]:
-    """The first ``most`` of each of ``parts``."""
-    kept = {key: value for key, value in document.items() if key not in PROPOSALS} | {"tick": tick}
-    return kept | {name: document[name][:most] for name in PROPOSALS if name in parts}
+def hot_document(
+    decided: Decided,
+    outcomes: Collection[str] = LISTED,
+    fields: Collection[str] = FIELDS,
+    hosts: Hosts | None = None,
+    tick: int | None = None,
+) -> HotDocument:
+    """The lists of ``outcomes``, of the chosen ``hosts`` (None: all), with ``fields`` of each. ``tick`` is that of the
+    picture, unless whoever answers counts otherwise."""
+    known, heat = {host.id: host for host in decided.picture.hosts}, decided.heat
+    lists: dict[str, Any] = {
+        outcome.value: [
+            host_document(known[key], heat.verdicts[key], fields)
+            for key in heat.having(outcome)
+            if hosts is None or hosts.takes(known[key])
+        ]
+        for outcome in Outcome
+        if outcome in outcomes
+    }
+    return HotDocument(*_head(decided, tick), len(known) + decided.picture.others, **lists)
 
 
-def narrowed_plan(plan: Plan, sources: Hosts, vms: LabelSelection) -> Plan:
+def moves_document(
+    decided: Decided, parts: Collection[str] = PROPOSALS, most: int | None = None, tick: int | None = None
+) -> MovesDocument:
+    """The first ``most`` (None: all) of each of ``parts``, and the hot hosts; ``tick`` as in ``hot_document``."""
+    plan, method = decided.plan or Plan((), ()), decided.method
+    return MovesDocument(
+        *_head(decided, tick),
+        method.selection.name,
+        method.placement.name,
+        method.policy,
+        decided.blind,
+        [host.name for host in decided.picture.hosts if decided.heat.verdicts[host.id].outcome is Outcome.HOT],
+        [_move(move) for move in plan.moves[:most]] if "moves" in parts else UNSET,
+        [_refusal(each) for each in plan.refusals[:most]] if "refused" in parts else UNSET,
+    )
+
+
+def narrowed(plan: Plan, sources: Hosts, vms: LabelSelection) -> Plan:
     """The proposals and refusals that concern a host of ``sources`` and a VM with such labels. A refusal of a host as a
     whole concerns any of its VMs."""
     return Plan(
-        tuple(
-            move
-            for move in plan.moves
-            if sources.takes(move.source.name, move.source.id, move.source.labels) and vms.takes(move.vm.labels)
-        ),
+        tuple(move for move in plan.moves if sources.takes(move.source) and vms.takes(move.vm.labels)),
         tuple(
             each
             for each in plan.refusals
-            if sources.takes(each.host.name, each.host.id, each.host.labels)
-            and (each.vm is None or vms.takes(each.vm.labels))
+            if sources.takes(each.host) and (each.vm is None or vms.takes(each.vm.labels))
         ),
     )
 
 
-def _narrowed(row: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key in _ALWAYS or key in fields}
+_MAKERS: Mapping[str, Callable[[Host, Verdict], Any]] = {
+    "state": lambda host, _: host.state,
+    "age_seconds": lambda host, _: digits(host.age_seconds),
+    "labels": lambda host, _: dict(host.labels),
+    "reason": lambda _, verdict: verdict.reason,
+    "excess": lambda _, verdict: digits(verdict.excess),
+    "figures": lambda _, verdict: _figures(verdict.figures),
+}
+
+
+def host_document(host: Host, verdict: Verdict, fields: Collection[str] = FIELDS) -> VerdictDocument:
+    """One host with its verdict."""
+    chosen = {name: make(host, verdict) for name, make in _MAKERS.items() if name in fields}
+    return VerdictDocument(host.name, host.id, verdict.outcome, **chosen)
+
+
+def _head(decided: Decided, tick: int | None) -> tuple[int, float, list[str], RuleDocument]:
+    picture, rule = decided.picture, decided.method.rule
+    parameters = msgspec.to_builtins(decided.method.parameters)
+    told = RuleDocument(rule.name, rule.title, rule.source, parameters)
+    return picture.tick if tick is None else tick, round(picture.now, 6), list(picture.errors), told
+
+
+def _figures(figures: tuple[Figure, ...]) -> list[FigureDocument]:
+    return [_figure(each) for each in figures]
+
+
+def _figure(figure: Figure) -> FigureDocument:
+    if not figure.validity:
+        return FigureDocument(figure.name, digits(figure.value), figure.unit)
+    ages = digits(figure.age_seconds), digits(figure.stale_seconds)
+    return FigureDocument(figure.name, digits(figure.value), figure.unit, figure.validity, *ages)
+
+
+def _move(move: Move) -> MoveDocument:
+    return MoveDocument(
+        _vm(move.vm),
+        _place(move.source),
+        _place(move.destination),
+        Why(
+            Explanation(move.why_host.reason, _figures(move.why_host.figures)),
+            Explanation(move.why_vm.reason, _figures(move.why_vm.figures)),
+            Explanation(move.why_destination, _figures(move.destination_figures)),
+        ),
+    )
+
+
+def _refusal(refusal: Refusal) -> RefusalDocument:
+    vm = _vm(refusal.vm) if refusal.vm is not None else None
+    return RefusalDocument(refusal.host.name, refusal.host.id, vm, refusal.reason)
+
+
+def _place(host: Host) -> Place:
+    return Place(host.name, host.id, digits(host.age_seconds))
+
+
+def _vm(vm: Vm) -> VmDocument:
+    return VmDocument(vm.id, vm.name, vm.kind, digits(vm.age_seconds))

@@ -16,13 +16,14 @@ from __future__ import annotations
 import numpy as np
 
 from acquisition.config.decisions import Decisions
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import SnapshotReader, collector
 from acquisition.snapshot.record_arrays import Bools
 from acquisition.snapshot.survey import Survey
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.overload_detection.rule import OneMetric
-from filters.judging.observe import HOST_SET, observe
+from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 
 

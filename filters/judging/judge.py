@@ -1,11 +1,11 @@
-"""What the reading thread decides about each snapshot: hot hosts and moves, by the configured method."""
+"""Judging tick after tick by one method, with hysteresis: what the service, the commands and the views share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from acquisition.config.settings import Settings
+from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable
@@ -13,6 +13,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.judging import migration_store
+from filters.judging.hot_list import hot_list
 from filters.judging.observe import observe
 from filters.judging.sources import TickInputs, inputs_of
 
@@ -26,24 +27,30 @@ class Judged(NamedTuple):
     tables: Tables
 
 
-class Judging:
+class TickJudge:
     """Decides tick after tick; what was hot before goes into the next judgement. One thread uses it."""
 
-    def __init__(self, settings: Settings, method: Method) -> None:
-        self._settings = settings.decisions
+    def __init__(self, settings: Decisions, method: Method) -> None:
+        self._settings = settings
         self._method = method
         self._hot: frozenset[str] = frozenset()
 
-    def judge(self, reader: SnapshotReader, snapshot: Snapshot) -> Judged:
-        """The verdicts on all hosts, and moves unless the log of migrations cannot be read.
+    def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
+        """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
 
         Raises ShardError when no shard answers at all.
         """
         tables = reader.inputs(snapshot)
         picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule, tables))
-        decided = decide(picture, self._method, self._log(reader), self._hot)
+        decided = decide(picture, self._method, self._log(reader) if moves else None, self._hot)
         self._hot = decided.heat.hot
         return Judged(decided, tables)
+
+    def hot_list(self, reader: SnapshotReader) -> Decided:
+        """The verdicts on all hosts but those that are certainly not hot, without moves; see ``hot_list``."""
+        decided = hot_list(reader, self._settings, self._method, self._hot)
+        self._hot = decided.heat.hot
+        return decided
 
     def _log(self, reader: SnapshotReader) -> Log | str:
         try:
@@ -53,7 +60,7 @@ class Judging:
 
 
 def judge_otherwise(
-    snapshot: Snapshot, settings: Settings, method: Method, tables: Tables, recent: Mapping[Owner, RecentTable]
+    snapshot: Snapshot, settings: Decisions, method: Method, tables: Tables, recent: Mapping[Owner, RecentTable]
 ) -> Decided:
     """What another rule says of the same snapshot, as if no host had been hot before; without moves."""
-    return decide(observe(snapshot, settings.decisions, TickInputs(tables, recent)), method, None)
+    return decide(observe(snapshot, settings, TickInputs(tables, recent)), method, None)

@@ -1,15 +1,23 @@
-"""The labels of the hosts and entities of a snapshot: what probes send, and what [decisions] says, which wins."""
+"""Labels of hosts, VMs and processes: what probes send, what [decisions] says, which wins, and selecting by them.
+
+A selector is ``NAME=VALUE`` (``*`` and ``?`` are wildcards of the value) or ``NAME``, which any value fulfils. Of
+several selectors of one name any must hold, of several names all: ``rack=r1``, ``rack=r2``, ``ssd`` is a host of
+either rack that has the label ``ssd``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from typing import NamedTuple
 
 from acquisition.config.decisions import Decisions
+from acquisition.config.decisions import Labels as Configured
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.vm_evidence import VM
 from acquisition.wire.table import Entity
-from filters.judging.label_table import LabelTable
-from filters.judging.observe import HOST_SET
 
 _HOST, _PROCESS = "host", "process"
 
@@ -38,3 +46,65 @@ class Labels:
         return (
             self._vms.of(entity.labels, entity.name, entity.stable) if entity.kind in self._vm_kinds else entity.labels
         )
+
+
+class LabelTable:
+    """Labels by pattern of names or ids; what later patterns say wins over earlier ones."""
+
+    def __init__(self, patterns: Mapping[str, Configured]) -> None:
+        self._rows = [(re.compile(translate(pattern)), _texts(labels)) for pattern, labels in patterns.items()]
+
+    def of(self, sent: Mapping[str, str], *names: str) -> Mapping[str, str]:
+        """The labels of what has these names, and sends ``sent`` of itself."""
+        if not self._rows:
+            return sent
+        found = dict(sent)
+        for pattern, labels in self._rows:
+            if any(pattern.match(name) for name in names):
+                found.update(labels)
+        return found
+
+
+def _texts(labels: Configured) -> dict[str, str]:
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in labels.items()}
+
+
+class Selector(NamedTuple):
+    """One of them; ``value`` is None where any will do."""
+
+    name: str
+    value: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, text: str) -> Selector:
+        """The selector in a text. Raises ValueError when it has no name."""
+        name, equals, value = text.partition("=")
+        if not name.strip():
+            raise ValueError(f"{text!r} is no NAME=VALUE or NAME")
+        return cls(name, re.compile(translate(value)) if equals else None)
+
+    def takes(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels fulfil it."""
+        found = labels.get(self.name)
+        return found is not None and (self.value is None or self.value.match(found) is not None)
+
+
+class LabelSelection(NamedTuple):
+    """Selectors by name; none takes everything."""
+
+    by_name: Mapping[str, tuple[Selector, ...]] = {}
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> LabelSelection:
+        """The selection of some selectors. Raises ValueError for one that is none."""
+        found: dict[str, tuple[Selector, ...]] = {}
+        for selector in map(Selector.of, texts):
+            found[selector.name] = (*found.get(selector.name, ()), selector)
+        return cls(found)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_name)
+
+    def takes(self, labels: Mapping[str, str]) -> bool:
+        """Whether something with these labels is wanted."""
+        return all(any(one.takes(labels) for one in several) for several in self.by_name.values())

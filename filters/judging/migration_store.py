@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from acquisition.config.decisions import Policy
 from acquisition.errors import DataError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 from filters.decisions.migrations import Log, Report, append, replay
-from filters.decisions.policy import Policy
 
 _KEEP_ENTRIES = 20_000
 _FIELDS = Report._fields

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import overload
 
 from acquisition.config.decisions import Decisions
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, Placement, settle
@@ -25,9 +26,8 @@ from acquisition.wire.table import Entity
 from filters.decisions import capacity, ratios
 from filters.decisions.picture import LATE, Host, Picture, Reading, Transit, Vm
 from filters.judging.block_readings import BlockReadings, ColumnCache, Inputs, RowReadings
-from filters.judging.label_table import LabelTable
+from filters.judging.labels import LabelTable
 
-HOST_SET = "host"
 _PROCESSES = "processes"
 
 

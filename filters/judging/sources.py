@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from acquisition.model import codes
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import DerivedReading, InputsTable, Owner, RecentTable
@@ -15,7 +16,6 @@ from filters.decisions.picture import Reading
 
 Tables = Mapping[Owner, InputsTable]
 
-_HOST_SET = "host"
 _RATIO = "ratio"
 
 
@@ -59,7 +59,7 @@ def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Ta
 
 def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:
     """The resource sets of hosts themselves, of which there are decision inputs."""
-    owners = ((block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == _HOST_SET)
+    owners = ((block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == HOST_SET)
     return [owner for owner in owners if owner in tables]
 
 

@@ -21,24 +21,21 @@ from acquisition.errors import (
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
-    ShardpulseError,
     TemporaryError,
     UsageError,
 )
 from acquisition.link import endpoints
-from acquisition.model.metric import resource_set_id
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import SnapshotReader
-from filters.decisions import overload_detection
-from filters.decisions.deciding import Decided, decide
-from filters.decisions.method import Method, method_of
-from filters.decisions.migrations import Log
+from filters.decisions import overload_detection, vm_placement, vm_selection
+from filters.decisions.deciding import Decided
+from filters.decisions.method import method_of
 from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import Picture
-from filters.judging import migration_store
-from filters.judging.hot_list import hot_list
-from filters.judging.observe import HOST_SET, observe
-from filters.judging.sources import inputs_of
-from filters.query.documents import hot_document, moves_document
+from filters.decisions.verdict import Outcome
+from filters.documents.encoding import encode
+from filters.documents.verdicts import LISTED, hot_document, moves_document
+from filters.judging.judge import TickJudge
 from filters.query.explanation import hot_lines, move_lines
 from filters.query.options import add_common, repeat
 from filters.text.quantities import printable
@@ -92,44 +89,30 @@ def main(argv: list[str]) -> int:
     shards = endpoints.with_addresses(settings.shards, options.shards)
     grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
     with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
-        return _answers(_Asked(question, reader, chosen, method, options), sys.stdout)
+        return _answers(_Asked(question, reader, TickJudge(chosen, method), options), sys.stdout)
 
 
 class _Asked:
-    """One question, asked once or again and again; ``hot`` is the hysteresis between answers."""
+    """One question, asked once or again and again with hysteresis between answers."""
 
-    def __init__(
-        self, question: str, reader: SnapshotReader, settings: Decisions, method: Method, options: argparse.Namespace
-    ) -> None:
+    def __init__(self, question: str, reader: SnapshotReader, judge: TickJudge, options: argparse.Namespace) -> None:
         self.question = question
         self.options = options
+        self.every = question == HOT and options.all
         self._reader = reader
-        self._settings = settings
-        self._method = method
-        self._hot: frozenset[str] = frozenset()
+        self._judge = judge
 
     def decide(self) -> Decided:
         """Read and decide. Raises TemporaryError when there is nothing yet."""
-        reader = self._reader
-        if self.question == HOT and not self.options.all:
-            decided = hot_list(reader, self._settings, self._method, self._hot)
+        if self.question == HOT and not self.every:
+            decided = self._judge.hot_list(self._reader)
         else:
-            snapshot = reader.coherent(_is_host if self.question == HOT else None)
-            picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
-            decided = decide(picture, self._method, self._log(), self._hot)
+            snapshot = self._reader.coherent(_is_host if self.every else None)
+            decided = self._judge.judge(self._reader, snapshot, moves=not self.every).decided
         _warn(decided.picture)
         if not decided.picture.hosts and not decided.picture.others:
             raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
-        self._hot = decided.heat.hot
         return decided
-
-    def _log(self) -> Log | str | None:
-        if self.question == HOT:
-            return None
-        try:
-            return migration_store.read(self._reader.cluster, self._method.policy)
-        except ShardpulseError as error:
-            return f"the log of migrations cannot be read: {error}"
 
 
 def _answers(asked: _Asked, out: TextIO) -> int:
@@ -140,12 +123,12 @@ def _answers(asked: _Asked, out: TextIO) -> int:
 
 def _answer(asked: _Asked, out: TextIO) -> int:
     decided = asked.decide()
-    every = asked.question == HOT and asked.options.all
+    outcomes = tuple(Outcome) if asked.every else LISTED
     if asked.options.json:
-        document = hot_document(decided, every) if asked.question == HOT else moves_document(decided)
-        out.write(msgspec.json.encode(document).decode() + "\n")
+        document = hot_document(decided, outcomes) if asked.question == HOT else moves_document(decided)
+        out.write(encode(document).decode() + "\n")
     else:
-        lines = hot_lines(decided, every) if asked.question == HOT else move_lines(decided)
+        lines = hot_lines(decided, outcomes) if asked.question == HOT else move_lines(decided)
         out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
     return EXIT_UNAVAILABLE if decided.picture.errors or decided.blind else EXIT_OK
@@ -199,10 +182,10 @@ def _parser(question: str) -> argparse.ArgumentParser:
         "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"
     )
     if question == MOVES:
-        parser.add_argument("--selection", metavar="NAME", help="minimum_migration_time, volume or most_cpu")
-        parser.add_argument("--placement", metavar="NAME", help="best_fit_decreasing or least_loaded")
+        parser.add_argument("--selection", metavar="NAME", help=f"of the VM: {', '.join(vm_selection.REGISTRY)}")
+        parser.add_argument("--placement", metavar="NAME", help=f"of the host: {', '.join(vm_placement.REGISTRY)}")
     else:
-        parser.add_argument("--all", action="store_true", help="hosts that are not hot too")
+        parser.add_argument("--all", action="store_true", help="hosts that are not_hot too")
     add_common(parser)
     return parser
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from filters.decisions.deciding import Decided
-from filters.decisions.heat import by_heat
 from filters.decisions.picture import CURRENT, Host
 from filters.decisions.plan import Move, Refusal
-from filters.decisions.verdict import ABSTAINS, HOT, Figure, Verdict
+from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.text.quantities import printable, quantity, seconds
 
 _INDENT = "    "
 
 
-def hot_lines(decided: Decided, every: bool) -> Iterator[str]:
-    """Hot hosts, the hottest first, then those on which the rule abstains; with ``every`` the others too."""
-    verdicts = decided.heat.verdicts
-    hosts = {host.id: host for host in decided.picture.hosts}
-    hot = by_heat(decided.heat)
-    abstained = [key for key, verdict in verdicts.items() if verdict.outcome == ABSTAINS]
-    yield from _head(decided, f"{len(hosts) + decided.picture.others} hosts: {len(hot)} hot, {len(abstained)} unknown")
-    others = [key for key, verdict in verdicts.items() if verdict.outcome not in (HOT, ABSTAINS)] if every else []
-    for key in (*hot, *abstained, *others):
-        yield from _host(hosts[key], verdicts[key])
+def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
+    """The hosts with these outcomes: the hot ones, the hottest first, those on which the rule abstained, the others."""
+    heat, hosts = decided.heat, {host.id: host for host in decided.picture.hosts}
+    found = {outcome: heat.having(outcome) for outcome in Outcome}
+    counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
+    yield from _head(decided, f"{len(hosts) + decided.picture.others} hosts: {counts}")
+    for outcome in Outcome:
+        for key in found[outcome] if outcome in outcomes else ():
+            yield from _host(hosts[key], heat.verdicts[key])
 
 
 def move_lines(decided: Decided) -> Iterator[str]:
@@ -34,8 +32,8 @@ def move_lines(decided: Decided) -> Iterator[str]:
         return
     yield from _head(
         decided,
-        f"{len(by_heat(decided.heat))} hot hosts, {len(plan.moves)} moves proposed · VM: {method.selection.title}"
-        f" · destination: {method.placement.title}",
+        f"{len(decided.heat.having(Outcome.HOT))} hot hosts, {len(plan.moves)} moves proposed"
+        f" · VM: {method.selection.title} · destination: {method.placement.title}",
     )
     for number, move in enumerate(plan.moves, 1):
         yield from _move(number, move)
@@ -51,7 +49,7 @@ def _head(decided: Decided, summary: str) -> Iterator[str]:
 
 def _host(host: Host, verdict: Verdict) -> Iterator[str]:
     state = "" if host.state == CURRENT else f" · {host.state}"
-    yield f"{verdict.outcome.upper():<9}{printable(host.name)}{state} · age {seconds(host.age_seconds)}"
+    yield f"{verdict.outcome.upper():<10}{printable(host.name)}{state} · age {seconds(host.age_seconds)}"
     yield f"{_INDENT}{printable(verdict.reason)}"
     yield from _figures(verdict.figures)
 

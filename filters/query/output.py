@@ -14,7 +14,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import CURRENT, DOWN, Block
 from acquisition.snapshot.rows import Row, finite
 from filters.query.request import Section
-from filters.text.quantities import ABSENT, exact, printable, quantity, seconds
+from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
 
 STATE_STYLES = {CURRENT: "green", DOWN: "bold red"}
 _WIDE = 110
@@ -144,13 +144,13 @@ def _set(section: Section) -> dict[str, Any]:
         "tick": block.tick,
         "interval": block.interval,
         "wall": round(block.wall, 6),
-        "age_seconds": _rounded(finite(block.age_seconds)),
+        "age_seconds": digits(block.age_seconds),
         "state": block.state,
         "reason": block.reason,
         "source": block.names.table.source if block.names is not None else "",
-        "coverage": _rounded(block.quality.coverage),
+        "coverage": digits(block.quality.coverage),
         "lost": block.quality.lost,
-        "lost_seconds": _rounded(block.quality.lost_seconds),
+        "lost_seconds": digits(block.quality.lost_seconds),
         "sheds": block.quality.sheds,
         "gaps": block.quality.gaps,
         "entities": block.shape[0],
@@ -161,11 +161,6 @@ def _set(section: Section) -> dict[str, Any]:
 def _row(row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
     for name in ("mean", "deviation", "trend", "last", "stale_seconds", "lost_seconds"):
-        fields[name] = _rounded(fields[name])
+        fields[name] = digits(fields[name])
     fields["age_seconds"] = None if row.age_seconds is None else round(row.age_seconds, 6)
     return fields
-
-
-def _rounded(value: float | None) -> float | None:
-    """The digits that a float32 has: 0.1, not 0.10000000149011612."""
-    return None if value is None else float(f"{value:.7g}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from acquisition.config.settings import Settings
 from filters.decisions import overload_detection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import Method, method_of
+from filters.decisions.verdict import Outcome
 from filters.documents import verdicts
 from filters.documents.encoding import encode, encode_long
 from filters.judging.judge import judge_otherwise
 from filters.judging.labels import Labels
 from filters.judging.sources import host_owners
-from filters.query.documents import hot_document, moves_document
 from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, Parameter, number
 from filters.service.problem import Problem
 from filters.service.recents import Recents
@@ -23,7 +21,10 @@ from filters.service.tick_cache import TickCache
 _MOST_MOVES = 10_000
 LIMIT = Parameter("limit", "at most so many of each list", most=_MOST_MOVES)
 OUTCOME = Parameter(
-    "outcome", "verdicts to list, separated by commas (default: hot,abstained)", verdicts.OUTCOMES, listed=True
+    "outcome",
+    f"verdicts to list, separated by commas (default: {','.join(verdicts.LISTED)})",
+    tuple(Outcome),
+    listed=True,
 )
 PARTS = Parameter("fields", "lists to answer with, separated by commas (default: all)", verdicts.PROPOSALS, listed=True)
 
@@ -36,27 +37,23 @@ def decision_resources(settings: Settings, recents: Recents, labels: Labels) -> 
 
     def otherwise(cache: TickCache, method: Method) -> Decided:
         owners = host_owners(cache.snapshot, cache.tables) if method.rule.history else []
-        return judge_otherwise(cache.snapshot, settings, method, cache.tables, recents.read(owners))
+        return judge_otherwise(cache.snapshot, settings.decisions, method, cache.tables, recents.read(owners))
 
     def hot(cache: TickCache, request: Request) -> bytes:
         made, hosts = _made(cache), _hosts(cache, request, labels)
         (name,) = request.chosen("rule", (made.method.rule.name,))
         decided = made if name == made.method.rule.name else otherwise(cache, methods[name])
-        outcomes = request.chosen("outcome", ("hot", "abstained"))
-        document = hot_document(decided, every="not_hot" in outcomes)
-        chosen = request.chosen("fields", verdicts.FIELDS)
-        narrowed = verdicts.narrowed_hot(document, cache.number, hosts, outcomes, chosen)
-        return encode_long(narrowed, *verdicts.OUTCOMES)
+        outcomes, chosen = request.chosen("outcome", verdicts.LISTED), request.chosen("fields", verdicts.FIELDS)
+        return encode_long(verdicts.hot_document(decided, outcomes, chosen, hosts, cache.number), *Outcome)
 
     def moves(cache: TickCache, request: Request) -> bytes:
         made, sources, vms = _made(cache), _hosts(cache, request, labels), request.entity_labels
         if vms:
             require_labels(ENTITY_LABEL, vms, entity_labels(cache, labels))
         if made.plan is not None and request.values:
-            made = made._replace(plan=verdicts.narrowed_plan(made.plan, sources, vms))
-        document: dict[str, Any] = moves_document(made)
-        parts = request.chosen("fields", verdicts.PROPOSALS)
-        return encode(verdicts.narrowed_moves(document, cache.number, parts, number(request.values, LIMIT)))
+            made = made._replace(plan=verdicts.narrowed(made.plan, sources, vms))
+        parts, most = request.chosen("fields", verdicts.PROPOSALS), number(request.values, LIMIT)
+        return encode(verdicts.moves_document(made, parts, most, cache.number))
 
     return (
         Resource(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct
 
 from acquisition.snapshot.block import CURRENT, DOWN, LATE
-from filters.decisions.heat import by_heat
+from filters.decisions.verdict import Outcome
 from filters.documents.encoding import encode
 from filters.documents.hosts import by_host, state_of
 from filters.service.stream import Events, event
@@ -46,7 +46,7 @@ def tick_document(cache: TickCache) -> TickDocument:
         states.count(CURRENT),
         states.count(LATE),
         states.count(DOWN),
-        None if decided is None else len(by_heat(decided.heat)),
+        None if decided is None else len(decided.heat.having(Outcome.HOT)),
         None if decided is None or decided.plan is None else len(decided.plan.moves),
         list(cache.snapshot.errors),
     )

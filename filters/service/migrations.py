@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
+from acquisition.config.decisions import Policy
 from acquisition.config.settings import Settings
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster
 from filters.decisions.migrations import Log, Report
-from filters.decisions.policy import Policy
 from filters.documents.encoding import encode
 from filters.judging import migration_store
 from filters.service import parameters

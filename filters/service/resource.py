@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot.selection import Selection
 from filters.documents.chosen import Chosen
-from filters.documents.hosts import DERIVED, HOST_SET
-from filters.judging.label_selection import LabelSelection, Selector
-from filters.judging.labels import Labels
+from filters.documents.hosts import DERIVED
+from filters.judging.labels import Labels, LabelSelection, Selector
 from filters.service.answer import JSON
 from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter, Values, selection
 from filters.service.problem import Problem, not_found

@@ -20,7 +20,7 @@ from acquisition.config.settings import Settings
 from filters.decisions.method import method_of
 from filters.documents.encoding import encode
 from filters.exposition import CLASSIC, OPENMETRICS, Options
-from filters.judging.judge import Judging
+from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
 from filters.service import parameters
@@ -77,8 +77,8 @@ class Service:
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.migrations = MigrationsEndpoint(settings, self.method.policy, self.newest)
-        self.judging = Judging(settings, self.method)
-        self.reading = ReadingThread(settings, self.newest, self._publish, self._trouble, self.judging.judge)
+        self.judge = TickJudge(settings.decisions, self.method)
+        self.reading = ReadingThread(settings, self.newest, self._publish, self._trouble, self.judge.judge)
         self.token = access.token  #: what clients must send; may be replaced at any time
         self._settings = settings
         self.recents = Recents(settings)

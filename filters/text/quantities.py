@@ -29,6 +29,11 @@ def exact(value: float | None) -> str:
     return ABSENT if value is None or not math.isfinite(value) else f"{value:.7g}"
 
 
+def digits(value: float | None) -> float | None:
+    """The digits that a float32 has: 0.1, not 0.10000000149011612; None where there is no value."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.7g}")
+
+
 def seconds(value: float | None) -> str:
     """An age: ``0.62 s``, ``3 min``; ``-`` when it is unknown."""
     if value is None or not math.isfinite(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import Owner, RecentTable
@@ -13,7 +14,7 @@ from acquisition.status.shards import ShardHealth
 from filters.text.quantities import printable
 from filters.top import entities, history
 from filters.top.history import History
-from filters.top.hosts import HOST_SET, list_hosts
+from filters.top.hosts import list_hosts
 from filters.top.listing import HOSTS, Listing
 from filters.top.recent import history_of_block, history_of_hosts
 from filters.top.view import Level, View, level_of_set

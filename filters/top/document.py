@@ -14,11 +14,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from acquisition.model import codes
 from acquisition.snapshot.block import STATES
+from filters.text.quantities import digits
 from filters.top.contents import Observation
 from filters.top.listing import METRICS, Listing
 from filters.top.order import Rows
@@ -36,7 +36,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
 
 
 def _row(listing: Listing, at: int) -> dict[str, Any]:
-    figures = {name: _number(getattr(listing, name)[at]) for name in ("mean", "deviation", "trend", "last", "memory")}
+    figures = {name: digits(getattr(listing, name)[at]) for name in ("mean", "deviation", "trend", "last", "memory")}
     return {
         "kind": listing.kind,
         "name": listing.names[at],
@@ -48,14 +48,9 @@ def _row(listing: Listing, at: int) -> dict[str, Any]:
         "validity": codes.name_of(int(listing.codes[at])),
         "invalid": int(listing.invalid[at]),
         "missing": int(listing.missing[at]),
-        "age_seconds": _number(listing.age[at]),
+        "age_seconds": digits(listing.age[at]),
         "tick": int(listing.tick[at]),
         "interval": float(listing.interval[at]),
         "state": STATES[listing.state[at]],
         "reason": listing.reasons[at],
     }
-
-
-def _number(value: float) -> float | None:
-    """The digits that a float32 has; None where there is no value."""
-    return float(f"{value:.7g}") if math.isfinite(value) else None

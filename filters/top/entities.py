@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import STATES, Block
 from acquisition.snapshot.placement import Placement
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
 from filters.text.quantities import printable, seconds
-from filters.top.hosts import HOST_SET
 from filters.top.listing import ENTITIES, METRICS, Listing, valid_age
 
 CPU = "cpu_ratio"

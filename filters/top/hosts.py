@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import STATES, Block
 from filters.top.columns import Columns, gather
 from filters.top.listing import HOSTS, Listing, valid_age
 
-HOST_SET = "host"
 _METRICS = ("cpu_idle_ratio", "cpu_iowait_ratio", "memory_available_bytes", "memory_total_bytes")
 _NOT_SAMPLED = "its host metrics are not sampled"
 Numbers = npt.NDArray[np.float64]

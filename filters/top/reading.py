@@ -14,14 +14,13 @@ from typing import NamedTuple, Self
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ShardpulseError
 from acquisition.link import endpoints
-from acquisition.model.metric import resource_set_id
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.inputs import Owner, RecentTable
 from acquisition.status import health, shards
 from acquisition.status.shards import ShardHealth
 from filters.top.contents import Observation, Place
-from filters.top.hosts import HOST_SET
 
 _HOST_SET_ID = resource_set_id(HOST_SET)
 _SMALL = 600  #: resource sets of all hosts that are read whole: some 30 ms with a hundred rows each

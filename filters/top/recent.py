@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from acquisition.model import codes
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import Owner, RecentTable
 from filters.top import history
 from filters.top.entities import CPU
 from filters.top.history import LENGTH, History
-from filters.top.hosts import HOST_SET
 from filters.top.listing import METRICS, Listing
 
 HOST_CPU = "cpu_busy_ratio"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from acquisition.model import codes
-from acquisition.model.metric import resource_set_id
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import ARRIVING, settle
@@ -19,7 +19,6 @@ from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
 
-HOST_SET = "host"
 VM_SET = "vms"
 _SETS = frozenset(map(resource_set_id, (HOST_SET, VM_SET)))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from acquisition.config.decisions import Policy
 from experiments.decisions.control import NOBODY, ORACLE, Method, control
 from experiments.decisions.detection import detect, observe
 from experiments.decisions.load import Load
@@ -11,7 +12,6 @@ from experiments.decisions.planning import Seen, plan
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.watch import RAW, named
 from filters.decisions.overload_detection import threshold
-from filters.decisions.policy import Policy
 
 POLICY = Policy(cool_down_seconds=0.0)
 

@@ -15,7 +15,7 @@ from experiments.decisions.settings import grid
 from experiments.decisions.watch import RAW, Watch, named
 from filters.decisions.overload_detection import REGISTRY, threshold
 from filters.decisions.picture import CPU, Host, Reading
-from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
+from filters.decisions.verdict import Outcome
 
 HOSTS = 5
 EMA = named("EMA 3 s")
@@ -87,11 +87,11 @@ def test_equal_to_the_pure_rule(rule, watch):
             for index, (scalar, (value, valid)) in enumerate(zip(scalars, samples, strict=True)):
                 scalar.sample(value, valid)
                 expected = REGISTRY[rule].judge(scalar.host(), parameters, bool(was_hot[index]))
-                assert found.abstains[index] == (expected.outcome == ABSTAINS), expected
-                assert found.hot[index] == (expected.outcome == HOT), expected
+                assert found.abstains[index] == (expected.outcome == Outcome.ABSTAINED), expected
+                assert found.hot[index] == (expected.outcome == Outcome.HOT), expected
                 outcomes.add(expected.outcome)
             was_hot = np.where(found.abstains, was_hot, found.hot)
-        assert ABSTAINS in outcomes
+        assert Outcome.ABSTAINED in outcomes
         assert len(outcomes) > 1
 
 
@@ -99,10 +99,10 @@ def test_the_threshold_may_be_entered_below_high():
     parameters = threshold.Parameters(high=0.9, low=0.8, k=2, n=2, enter=0.8, plateau=None)
     reading = Reading(CPU, mean=0.82, last=0.95, validity="VALID", stale_seconds=0.0, recent=(0.95, 0.95), interval=1.0)
     host = Host("1", "h1", readings={CPU: reading})
-    assert threshold.judge(host, parameters).outcome == HOT
-    assert threshold.judge(host, msgspec.structs.replace(parameters, enter=None)).outcome == NOT_HOT
+    assert threshold.judge(host, parameters).outcome == Outcome.HOT
+    assert threshold.judge(host, msgspec.structs.replace(parameters, enter=None)).outcome == Outcome.NOT_HOT
     cooler = host._replace(readings={CPU: reading._replace(mean=0.8)})
-    assert threshold.judge(cooler, parameters, True).outcome == NOT_HOT
+    assert threshold.judge(cooler, parameters, True).outcome == Outcome.NOT_HOT
     with pytest.raises(ValueError, match="enter"):
         threshold.Parameters(high=0.9, low=0.8, enter=0.7)
 

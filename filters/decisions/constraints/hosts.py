@@ -11,7 +11,7 @@ from filters.decisions import capacity
 from filters.decisions.constraints import labels, projection
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
-from filters.decisions.verdict import ABSTAINS, HOT
+from filters.decisions.verdict import Outcome
 
 HostConstraint = Callable[[Host, PlanningState], str | None]
 PairConstraint = Callable[[Host, Vm, PlanningState], str | None]
@@ -40,9 +40,9 @@ def is_cordoned(host: Host, _state: PlanningState) -> str | None:
 def is_hot(host: Host, state: PlanningState) -> str | None:
     """It is hot, or the rule cannot tell."""
     verdict = state.verdicts[host.id]
-    if verdict.outcome == HOT:
+    if verdict.outcome is Outcome.HOT:
         return f"it is hot: {verdict.reason}"
-    return f"the rule abstains: {verdict.reason}" if verdict.outcome == ABSTAINS else None
+    return f"the rule abstains: {verdict.reason}" if verdict.outcome is Outcome.ABSTAINED else None
 
 
 def is_moving(host: Host, state: PlanningState) -> str | None:
@@ -109,9 +109,9 @@ def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
     if missing:
         return f"MISSING: {missing[0]} of the VM, which the rule looks at"
     verdict = state.rule.judge(projection.loaded(host, vm), state.parameters, False)
-    if verdict.outcome == HOT:
+    if verdict.outcome is Outcome.HOT:
         return f"it would become hot: {verdict.reason}"
-    return f"the rule abstains: {verdict.reason}" if verdict.outcome == ABSTAINS else None
+    return f"the rule abstains: {verdict.reason}" if verdict.outcome is Outcome.ABSTAINED else None
 
 
 def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from acquisition.config.decisions import Policy
 from filters.decisions.migrations import Migrations
 from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.picture import Host
-from filters.decisions.policy import Policy
 from filters.decisions.verdict import Verdict
 
 

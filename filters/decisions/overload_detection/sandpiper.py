@@ -26,7 +26,7 @@ from filters.decisions.overload_detection import rule_inputs
 from filters.decisions.overload_detection.rule import Parameters as Base
 from filters.decisions.overload_detection.rule import Rule, Share, Window
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
-from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT, Figure, Verdict, decide, measured
+from filters.decisions.verdict import Figure, Outcome, Verdict, decide, measured
 
 
 class Parameters(Base, frozen=True):
@@ -55,13 +55,13 @@ class Parameters(Base, frozen=True):
 def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
     """Hot if any metric is; if none is known to be and one abstains, so does the rule."""
     verdicts = [_judge_metric(subject, metric, parameters) for metric in parameters.metrics]
-    for wanted in (HOT, ABSTAINS):
+    for wanted in (Outcome.HOT, Outcome.ABSTAINED):
         found = [verdict for verdict in verdicts if verdict.outcome == wanted]
         if found:
             return max(found, key=lambda verdict: verdict.excess or 0.0)
     figures = tuple(figure for verdict in verdicts for figure in verdict.figures)
     highest = max(verdicts, key=lambda verdict: verdict.excess or 0.0)
-    return Verdict(NOT_HOT, highest.reason, figures, highest.excess)
+    return Verdict(Outcome.NOT_HOT, highest.reason, figures, highest.excess)
 
 
 def _judge_metric(subject: Host | Vm, metric: str, parameters: Parameters) -> Verdict:

@@ -21,7 +21,7 @@ from filters.decisions.method import Method, method_of
 from filters.decisions.migrations import FINISHED, STARTED, Migration, Migrations
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Picture, Transit, Vm
 from filters.decisions.plan import Plan, propose
-from filters.decisions.verdict import ABSTAINS, HOT
+from filters.decisions.verdict import Outcome
 from filters.decisions.vm_selection import minimum_migration_time, most_cpu, volume
 from tests.support.pictures import GIB, constant, host, inputs, picture, vm
 
@@ -365,10 +365,10 @@ def test_hysteresis_goes_in_and_comes_out() -> None:
     assert first.hot == {"h"}
     for state, kept in ((LATE, {"h"}), (DOWN, set())):
         heat = judge_all(picture(host("h", cpu=0.9, state=state)), how.rule, how.parameters, first.hot)
-        assert heat.verdicts["h"].outcome == ABSTAINS
+        assert heat.verdicts["h"].outcome == Outcome.ABSTAINED
         assert heat.hot == kept
     again = judge_all(picture(host("h", cpu=0.8)), how.rule, how.parameters, first.hot)
-    assert again.verdicts["h"].outcome == HOT
+    assert again.verdicts["h"].outcome == Outcome.HOT
     assert judge_all(picture(host("h", cpu=0.8)), how.rule, how.parameters).hot == set()
 
 
@@ -439,8 +439,8 @@ def test_no_plan_breaks_a_promise(drawn: Any, placement: str, per_host: int, hea
     assert len({move.vm.id for move in found.moves}) == len(found.moves)
     for move in found.moves:
         source, destination = move.source.name, move.destination.name
-        assert heat.verdicts[source].outcome == HOT
-        assert heat.verdicts[destination].outcome != HOT
+        assert heat.verdicts[source].outcome == Outcome.HOT
+        assert heat.verdicts[destination].outcome != Outcome.HOT
         assert move.destination.state == "current"
         assert move.vm.labels["pinned"] != "True"
         key = move.vm.labels["anti_affinity"]

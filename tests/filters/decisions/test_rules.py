@@ -24,7 +24,7 @@ from filters.decisions.overload_detection import (
 from filters.decisions.overload_detection.order_statistics import median, median_absolute_deviation, quartiles
 from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Reading, Vm
-from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT, Verdict
+from filters.decisions.verdict import Outcome, Verdict
 from tests.support.pictures import constant, host, inputs, reading
 
 loads = st.floats(0.0, 1.0, allow_subnormal=False)
@@ -54,41 +54,41 @@ def value(verdict: Verdict, name: str) -> float:
 
 def test_threshold_wants_level_and_k_of_n() -> None:
     above = [0.5, 0.9, 0.9, 0.5, 0.9]  # 3 of 5 above 0.8
-    assert ask(threshold.RULE, reading(CPU, above, mean=0.81)).outcome == HOT
-    assert ask(threshold.RULE, reading(CPU, above, mean=0.8)).outcome == NOT_HOT  # not above
-    assert ask(threshold.RULE, reading(CPU, [0.9, 0.5, 0.9, 0.5, 0.5], mean=0.81)).outcome == NOT_HOT  # 2 of 5
-    assert ask(threshold.RULE, reading(CPU, [0.9, 0.5], mean=0.81), k=0).outcome == HOT  # the level alone
+    assert ask(threshold.RULE, reading(CPU, above, mean=0.81)).outcome == Outcome.HOT
+    assert ask(threshold.RULE, reading(CPU, above, mean=0.8)).outcome == Outcome.NOT_HOT  # not above
+    assert ask(threshold.RULE, reading(CPU, [0.9, 0.5, 0.9, 0.5, 0.5], mean=0.81)).outcome == Outcome.NOT_HOT  # 2 of 5
+    assert ask(threshold.RULE, reading(CPU, [0.9, 0.5], mean=0.81), k=0).outcome == Outcome.HOT  # the level alone
 
 
 def test_threshold_has_hysteresis_that_comes_in_as_a_value() -> None:
     between = constant(CPU, 0.75)
-    assert ask(threshold.RULE, between).outcome == NOT_HOT
-    assert ask(threshold.RULE, between, True).outcome == HOT
-    assert ask(threshold.RULE, constant(CPU, 0.7), True).outcome == NOT_HOT  # fell to low
+    assert ask(threshold.RULE, between).outcome == Outcome.NOT_HOT
+    assert ask(threshold.RULE, between, True).outcome == Outcome.HOT
+    assert ask(threshold.RULE, constant(CPU, 0.7), True).outcome == Outcome.NOT_HOT  # fell to low
 
 
 def test_threshold_takes_the_count_of_the_filter_where_it_counts_the_same() -> None:
     counted = reading(CPU, mean=0.9, last=0.9, inputs=inputs(above=3))
-    assert ask(threshold.RULE, counted).outcome == HOT
-    assert ask(threshold.RULE, counted, k=4).outcome == NOT_HOT
+    assert ask(threshold.RULE, counted).outcome == Outcome.HOT
+    assert ask(threshold.RULE, counted, k=4).outcome == Outcome.NOT_HOT
     for changes in ({"high": 0.85}, {"n": 6}):
         other = ask(threshold.RULE, counted, **changes)
-        assert other.outcome == ABSTAINS
+        assert other.outcome == Outcome.ABSTAINED
         assert "must agree" in other.reason
     gaps = counted._replace(inputs=inputs(above=3, counted_valid=3))
-    assert ask(threshold.RULE, gaps).outcome == HOT
+    assert ask(threshold.RULE, gaps).outcome == Outcome.HOT
     fresh = counted._replace(inputs=inputs(above=3, warming=True))  # 5 of 5, in a window of 30 that is not full
-    assert ask(threshold.RULE, fresh).outcome == HOT
+    assert ask(threshold.RULE, fresh).outcome == Outcome.HOT
     young = counted._replace(inputs=inputs(above=3, counted_valid=3, warming=True))
     assert ask(threshold.RULE, young).reason == "WARMING: 3 of 5 valid values of cpu_busy_ratio"
 
 
 def test_threshold_may_be_entered_below_high() -> None:
     rising = reading(CPU, [0.5, 0.6, 0.9, 0.9, 0.9], mean=0.75)
-    assert ask(threshold.RULE, rising).outcome == NOT_HOT
-    assert ask(threshold.RULE, rising, enter=0.72).outcome == HOT  # 3 of 5 are above 0.8
-    assert ask(threshold.RULE, rising, enter=0.75).outcome == NOT_HOT
-    assert ask(threshold.RULE, rising, enter=0.72, high=0.95).outcome == NOT_HOT  # 0 of 5
+    assert ask(threshold.RULE, rising).outcome == Outcome.NOT_HOT
+    assert ask(threshold.RULE, rising, enter=0.72).outcome == Outcome.HOT  # 3 of 5 are above 0.8
+    assert ask(threshold.RULE, rising, enter=0.75).outcome == Outcome.NOT_HOT
+    assert ask(threshold.RULE, rising, enter=0.72, high=0.95).outcome == Outcome.NOT_HOT  # 0 of 5
     with pytest.raises(ValueError, match="is above enter"):
         threshold.Parameters(enter=0.1)
 
@@ -99,44 +99,44 @@ PLATEAU: dict[str, Any] = {"plateau": 4, "plateau_range": 0.06}
 def test_a_plateau_tells_before_k_of_n_and_before_the_average() -> None:
     jump = [0.3, 0.3, 0.91, 0.93, 0.95, 0.92]
     verdict = ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6, **PLATEAU)
-    assert verdict.outcome == HOT
+    assert verdict.outcome == Outcome.HOT
     assert "the last 4 values of cpu_busy_ratio are above 0.8 and at most 0.04 apart" in verdict.reason
     assert (value(verdict, "lowest"), value(verdict, "highest"), value(verdict, "plateau")) == (0.91, 0.95, 4.0)
     assert verdict.excess == pytest.approx(0.91 - 0.8)
     for off in (None, 0):
-        assert ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6, plateau=off).outcome == NOT_HOT
+        assert ask(threshold.RULE, reading(CPU, jump, mean=0.5), k=5, n=6, plateau=off).outcome == Outcome.NOT_HOT
     spike = [0.3, 0.82, 1.0, 1.0, 0.85]  # its ends are covered only in part
-    assert ask(threshold.RULE, reading(CPU, spike, mean=0.5), **PLATEAU).outcome == NOT_HOT
+    assert ask(threshold.RULE, reading(CPU, spike, mean=0.5), **PLATEAU).outcome == Outcome.NOT_HOT
     low = [0.3, 0.8, 0.81, 0.82, 0.83]  # one is not above 0.8
-    assert ask(threshold.RULE, reading(CPU, low, mean=0.5), **PLATEAU).outcome == NOT_HOT
+    assert ask(threshold.RULE, reading(CPU, low, mean=0.5), **PLATEAU).outcome == Outcome.NOT_HOT
     wide = [0.3, 0.875, 0.9375, 0.9375, 0.9375]  # 0.0625 apart
-    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), **PLATEAU).outcome == NOT_HOT
-    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), plateau=4, plateau_range=0.0625).outcome == NOT_HOT
-    assert ask(threshold.RULE, constant(CPU, 1.0), **PLATEAU).outcome == HOT  # a host that is full stays at 1.0
+    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), **PLATEAU).outcome == Outcome.NOT_HOT
+    assert ask(threshold.RULE, reading(CPU, wide, mean=0.5), plateau=4, plateau_range=0.0625).outcome == Outcome.NOT_HOT
+    assert ask(threshold.RULE, constant(CPU, 1.0), **PLATEAU).outcome == Outcome.HOT  # a host that is full stays at 1.0
 
 
 def test_a_plateau_holds_an_alarm_that_began_before_the_average_rose() -> None:
     risen = reading(CPU, [0.1, 0.95, 0.95, 0.95, 0.95, 0.95], mean=0.6)
-    assert ask(threshold.RULE, risen, True, **PLATEAU).outcome == HOT
-    assert ask(threshold.RULE, risen, True).outcome == NOT_HOT
+    assert ask(threshold.RULE, risen, True, **PLATEAU).outcome == Outcome.HOT
+    assert ask(threshold.RULE, risen, True).outcome == Outcome.NOT_HOT
     over = reading(CPU, [0.95, 0.95, 0.95, 0.95, 0.5], mean=0.69)
-    assert ask(threshold.RULE, over, True, **PLATEAU).outcome == NOT_HOT
+    assert ask(threshold.RULE, over, True, **PLATEAU).outcome == Outcome.NOT_HOT
 
 
 def test_a_plateau_is_taken_from_the_filter_where_it_keeps_the_same() -> None:
     kept = reading(CPU, mean=0.5, last=0.9, inputs=inputs(plateau=4, lowest=0.9, highest=0.95))
-    assert ask(threshold.RULE, kept, **PLATEAU).outcome == HOT
-    assert ask(threshold.RULE, kept, plateau=4, plateau_range=0.01).outcome == NOT_HOT
+    assert ask(threshold.RULE, kept, **PLATEAU).outcome == Outcome.HOT
+    assert ask(threshold.RULE, kept, plateau=4, plateau_range=0.01).outcome == Outcome.NOT_HOT
     other = ask(threshold.RULE, kept, plateau=5, plateau_range=0.06)
-    assert other.outcome == ABSTAINS
+    assert other.outcome == Outcome.ABSTAINED
     assert other.reason == (
         "MISSING: the filter keeps lowest and highest of the last 4 values of cpu_busy_ratio, not of 5: "
         "[filter.inputs] and the rule must agree"
     )
     without = kept._replace(inputs=inputs(above=5, plateau=0))
-    assert ask(threshold.RULE, without, **PLATEAU).outcome == ABSTAINS
-    assert ask(threshold.RULE, without).outcome == NOT_HOT  # nobody asks for it
-    assert ask(threshold.RULE, without._replace(mean=0.9), **PLATEAU).outcome == HOT  # k of n tells without it
+    assert ask(threshold.RULE, without, **PLATEAU).outcome == Outcome.ABSTAINED
+    assert ask(threshold.RULE, without).outcome == Outcome.NOT_HOT  # nobody asks for it
+    assert ask(threshold.RULE, without._replace(mean=0.9), **PLATEAU).outcome == Outcome.HOT  # k of n tells without it
     young = kept._replace(inputs=inputs(valid=3, plateau=4))
     assert ask(threshold.RULE, young, **PLATEAU).reason == "WARMING: 3 of 4 valid values of cpu_busy_ratio"
 
@@ -157,20 +157,20 @@ def test_threshold_is_its_formula(
     changes = {"k": k, "enter": enter, "plateau": m, "plateau_range": apart}
     verdict = ask(threshold.RULE, reading(CPU, values, mean=mean), was_hot, **changes)
     if was_hot:
-        expected = HOT if mean > 0.7 else NOT_HOT
+        expected = Outcome.HOT if mean > 0.7 else Outcome.NOT_HOT
     elif mean <= (0.8 if enter is None else enter):
-        expected = NOT_HOT
+        expected = Outcome.NOT_HOT
     elif k and len(values) < 5:
-        expected = ABSTAINS
+        expected = Outcome.ABSTAINED
     else:
         count = 0
         for each in values[-5:]:
             count += 1 if each > 0.8 else 0
-        expected = HOT if count >= k else NOT_HOT
+        expected = Outcome.HOT if count >= k else Outcome.NOT_HOT
     if m and len(values) < m:
-        expected = HOT if expected == HOT else ABSTAINS
+        expected = Outcome.HOT if expected == Outcome.HOT else Outcome.ABSTAINED
     elif m and all(each > 0.8 for each in values[-m:]):
-        expected = HOT if max(values[-m:]) - min(values[-m:]) < apart else expected
+        expected = Outcome.HOT if max(values[-m:]) - min(values[-m:]) < apart else expected
     assert verdict.outcome == expected
 
 
@@ -204,10 +204,10 @@ def test_sandpiper_by_hand() -> None:
 
 def test_sandpiper_wants_k_of_n_and_the_prediction() -> None:
     only_cpu = {"metrics": (CPU,), "window": 5}
-    assert ask(sandpiper.RULE, reading(CPU, [0.1, 0.2, 0.8, 0.8, 0.8]), **only_cpu).outcome == HOT
-    assert ask(sandpiper.RULE, reading(CPU, [0.1, 0.2, 0.7, 0.8, 0.8]), **only_cpu).outcome == NOT_HOT  # 2 of 5
+    assert ask(sandpiper.RULE, reading(CPU, [0.1, 0.2, 0.8, 0.8, 0.8]), **only_cpu).outcome == Outcome.HOT
+    assert ask(sandpiper.RULE, reading(CPU, [0.1, 0.2, 0.7, 0.8, 0.8]), **only_cpu).outcome == Outcome.NOT_HOT  # 2 of 5
     # 3 of 5 are above, but the load has left
-    assert ask(sandpiper.RULE, reading(CPU, [0.8, 0.8, 0.8, 0.3, 0.1]), **only_cpu).outcome == NOT_HOT
+    assert ask(sandpiper.RULE, reading(CPU, [0.8, 0.8, 0.8, 0.3, 0.1]), **only_cpu).outcome == Outcome.NOT_HOT
 
 
 def test_sandpiper_tests_every_metric_and_abstains_when_one_may_be_hot() -> None:
@@ -215,12 +215,12 @@ def test_sandpiper_tests_every_metric_and_abstains_when_one_may_be_hot() -> None
     rest = {NETWORK: constant(NETWORK, 0.1), MEMORY: constant(MEMORY, 0.1)}
     defaults = sandpiper.RULE.defaults
     judge = sandpiper.RULE.judge
-    assert judge(Host("h", "h", readings={CPU: hot, **rest}), defaults).outcome == HOT
-    assert judge(Host("h", "h", readings={CPU: calm, **rest}), defaults).outcome == NOT_HOT
+    assert judge(Host("h", "h", readings={CPU: hot, **rest}), defaults).outcome == Outcome.HOT
+    assert judge(Host("h", "h", readings={CPU: calm, **rest}), defaults).outcome == Outcome.NOT_HOT
     del rest[NETWORK]
-    assert judge(Host("h", "h", readings={CPU: hot, **rest}), defaults).outcome == HOT
+    assert judge(Host("h", "h", readings={CPU: hot, **rest}), defaults).outcome == Outcome.HOT
     missing = judge(Host("h", "h", readings={CPU: calm, **rest}), defaults)
-    assert (missing.outcome, missing.reason) == (ABSTAINS, "MISSING: h has no network_used_ratio")
+    assert (missing.outcome, missing.reason) == (Outcome.ABSTAINED, "MISSING: h has no network_used_ratio")
 
 
 @given(st.lists(loads, min_size=5, max_size=60), st.sampled_from(["onward", "reverting"]))
@@ -238,7 +238,7 @@ def test_sandpiper_is_its_formula(values: list[float], predictor: str) -> None:
     assert value(verdict, "predicted") == pytest.approx(expected, abs=1e-4)
     count = len([each for each in values[-5:] if each > 0.75])
     if not math.isclose(expected, 0.75, abs_tol=1e-4):
-        assert verdict.outcome == (HOT if count >= 3 and expected > 0.75 else NOT_HOT)
+        assert verdict.outcome == (Outcome.HOT if count >= 3 and expected > 0.75 else Outcome.NOT_HOT)
 
 
 # --- Neat --------------------------------------------------------------------------------------------------------
@@ -251,15 +251,15 @@ def test_mad_and_iqr_by_hand() -> None:
     assert quartiles(values) == pytest.approx((0.2, 0.4))
     # u = 0.9 against 1 - 2.5 * 0.1 = 0.75, and against 1 - 1.5 * 0.2 = 0.7
     assert value(ask(neat_mad.RULE, reading(CPU, values), window=5), "limit") == pytest.approx(0.75)
-    assert ask(neat_mad.RULE, reading(CPU, values), window=5).outcome == HOT
-    assert ask(neat_mad.RULE, reading(CPU, values), window=5, safety=0.9).outcome == NOT_HOT  # 0.91
+    assert ask(neat_mad.RULE, reading(CPU, values), window=5).outcome == Outcome.HOT
+    assert ask(neat_mad.RULE, reading(CPU, values), window=5, safety=0.9).outcome == Outcome.NOT_HOT  # 0.91
     assert value(ask(neat_iqr.RULE, reading(CPU, values), window=5), "limit") == pytest.approx(0.7)
-    assert ask(neat_iqr.RULE, reading(CPU, values, mean=0.69), window=5).outcome == NOT_HOT
-    assert ask(neat_iqr.RULE, reading(CPU, values, mean=0.71), window=5).outcome == HOT
+    assert ask(neat_iqr.RULE, reading(CPU, values, mean=0.69), window=5).outcome == Outcome.NOT_HOT
+    assert ask(neat_iqr.RULE, reading(CPU, values, mean=0.71), window=5).outcome == Outcome.HOT
 
 
 def test_equal_to_the_limit_is_overloaded() -> None:
-    assert ask(neat_mad.RULE, constant(CPU, 1.0)).outcome == HOT  # u >= 1 - s * 0
+    assert ask(neat_mad.RULE, constant(CPU, 1.0)).outcome == Outcome.HOT  # u >= 1 - s * 0
 
 
 @given(st.lists(loads, min_size=1, max_size=60), loads)
@@ -273,7 +273,7 @@ def test_mad_and_iqr_are_their_formulas(values: list[float], mean: float) -> Non
         verdict = ask(rule, found, window=window)
         assert value(verdict, "limit") == pytest.approx(limit, abs=1e-9)
         if not math.isclose(mean, limit, abs_tol=1e-9):
-            assert verdict.outcome == (HOT if mean >= limit else NOT_HOT)
+            assert verdict.outcome == (Outcome.HOT if mean >= limit else Outcome.NOT_HOT)
         from_filter = reading(
             CPU, mean=mean, last=mean,
             inputs=inputs(window=window, valid=window, mad=mad, median=middle, q1=first, q3=third),
@@ -284,10 +284,10 @@ def test_mad_and_iqr_are_their_formulas(values: list[float], mean: float) -> Non
 def test_spread_of_the_filter_needs_a_full_and_mostly_valid_window() -> None:
     found = reading(CPU, mean=0.9, last=0.9, inputs=inputs(valid=14, mad=0.1))
     assert ask(neat_mad.RULE, found).reason == "WARMING: 14 of 30 valid values of cpu_busy_ratio"
-    assert ask(neat_mad.RULE, found._replace(inputs=inputs(valid=15, mad=0.1))).outcome == HOT
-    assert ask(neat_mad.RULE, found._replace(inputs=inputs(mad=0.1, warming=True))).outcome == ABSTAINS
-    assert ask(neat_mad.RULE, found._replace(inputs=inputs(mad=None))).outcome == ABSTAINS
-    assert ask(neat_mad.RULE, found._replace(inputs=inputs(window=20, valid=20, mad=0.1))).outcome == ABSTAINS
+    assert ask(neat_mad.RULE, found._replace(inputs=inputs(valid=15, mad=0.1))).outcome == Outcome.HOT
+    assert ask(neat_mad.RULE, found._replace(inputs=inputs(mad=0.1, warming=True))).outcome == Outcome.ABSTAINED
+    assert ask(neat_mad.RULE, found._replace(inputs=inputs(mad=None))).outcome == Outcome.ABSTAINED
+    assert ask(neat_mad.RULE, found._replace(inputs=inputs(window=20, valid=20, mad=0.1))).outcome == Outcome.ABSTAINED
 
 
 def test_regression_goes_on_in_a_straight_line() -> None:
@@ -295,8 +295,8 @@ def test_regression_goes_on_in_a_straight_line() -> None:
     assert neat_regression.fit(line) == pytest.approx((0.3, 0.01))
     verdict = ask(neat_regression.RULE, reading(CPU, line), migration_seconds=20.0)
     assert value(verdict, "predicted") == pytest.approx(0.3 + 0.01 * 50)  # 0.8 at the end of the migration
-    assert verdict.outcome == NOT_HOT  # 1.2 * 0.8 = 0.96
-    assert ask(neat_regression.RULE, reading(CPU, line), migration_seconds=25.0).outcome == HOT  # 1.02
+    assert verdict.outcome == Outcome.NOT_HOT  # 1.2 * 0.8 = 0.96
+    assert ask(neat_regression.RULE, reading(CPU, line), migration_seconds=25.0).outcome == Outcome.HOT  # 1.02
     # half as many steps of twice the interval
     verdict = ask(neat_regression.RULE, reading(CPU, line, interval=2.0), migration_seconds=20.0)
     assert value(verdict, "predicted") == pytest.approx(0.7)
@@ -320,7 +320,7 @@ def test_regression_is_its_formula(values: list[float], seconds: float) -> None:
     verdict = ask(neat_regression.RULE, reading(CPU, values), window=n, migration_seconds=seconds)
     assert value(verdict, "predicted") == pytest.approx(expected, abs=1e-6)
     if not math.isclose(1.2 * expected, 1.0, abs_tol=1e-6):
-        assert verdict.outcome == (HOT if 1.2 * expected >= 1.0 else NOT_HOT)
+        assert verdict.outcome == (Outcome.HOT if 1.2 * expected >= 1.0 else Outcome.NOT_HOT)
 
 
 # --- CUSUM -------------------------------------------------------------------------------------------------------
@@ -334,10 +334,10 @@ def test_cusum_by_hand() -> None:
 
 def test_cusum_takes_that_of_the_filter() -> None:
     found = reading(CPU, mean=0.7, last=0.9, inputs=inputs(cusum=0.51))
-    assert ask(cusum.RULE, found).outcome == HOT
-    assert ask(cusum.RULE, found, limit=0.51).outcome == NOT_HOT  # above, not at
-    assert ask(cusum.RULE, found, level=0.7).outcome == NOT_HOT  # an alarm at a level that is no overload
-    assert ask(cusum.RULE, found._replace(inputs=inputs(cusum=0.51, warming=True))).outcome == ABSTAINS
+    assert ask(cusum.RULE, found).outcome == Outcome.HOT
+    assert ask(cusum.RULE, found, limit=0.51).outcome == Outcome.NOT_HOT  # above, not at
+    assert ask(cusum.RULE, found, level=0.7).outcome == Outcome.NOT_HOT  # an alarm at a level that is no overload
+    assert ask(cusum.RULE, found._replace(inputs=inputs(cusum=0.51, warming=True))).outcome == Outcome.ABSTAINED
 
 
 @pytest.mark.parametrize("rule", [sandpiper.RULE, neat_regression.RULE])
@@ -348,10 +348,10 @@ def test_a_window_with_a_long_gap_is_not_full(rule: Rule) -> None:
     def at(*steps: int) -> Verdict:
         return ask(rule, reading(CPU, values, recent_steps=steps), window=30, **metrics)
 
-    assert at(*range(30)).outcome == HOT
-    assert at(*range(25), *range(54, 59)).outcome == HOT  # 30 of 59 ticks
+    assert at(*range(30)).outcome == Outcome.HOT
+    assert at(*range(25), *range(54, 59)).outcome == Outcome.HOT  # 30 of 59 ticks
     late = at(*range(25), *range(100, 105))  # nothing of 75 ticks: what lies before says nothing of now
-    assert (late.outcome, late.reason) == (ABSTAINS, f"WARMING: 5 of 30 valid values of {CPU}")
+    assert (late.outcome, late.reason) == (Outcome.ABSTAINED, f"WARMING: 5 of 30 valid values of {CPU}")
 
 
 def test_single_spikes_between_samples_that_fail_are_no_plateau() -> None:
@@ -361,14 +361,14 @@ def test_single_spikes_between_samples_that_fail_are_no_plateau() -> None:
         found = reading(CPU, mean=0.5, last=1.0, inputs=kept._replace(counted_valid=counted_valid))
         return threshold.RULE.judge(one(found), threshold.RULE.defaults, was_hot).outcome
 
-    assert (at(4), at(6)) == (HOT, HOT)
-    assert (at(3), at(1), at(1, was_hot=True)) == (NOT_HOT, NOT_HOT, NOT_HOT)
+    assert (at(4), at(6)) == (Outcome.HOT, Outcome.HOT)
+    assert (at(3), at(1), at(1, was_hot=True)) == (Outcome.NOT_HOT, Outcome.NOT_HOT, Outcome.NOT_HOT)
 
 
 def test_cusum_without_a_level_is_the_formula_alone() -> None:
     found = reading(CPU, [0.0, 1.0, 0.0], recent_means=(0.0, 0.0, 0.0))  # d = 1, and an average of exactly 0
-    assert ask(cusum.RULE, found, window=3, drift=0.0).outcome == HOT
-    assert ask(cusum.RULE, found, window=3, drift=0.0, level=0.1).outcome == NOT_HOT
+    assert ask(cusum.RULE, found, window=3, drift=0.0).outcome == Outcome.HOT
+    assert ask(cusum.RULE, found, window=3, drift=0.0, level=0.1).outcome == Outcome.NOT_HOT
 
 
 @given(st.lists(st.tuples(loads, loads), min_size=2, max_size=60), st.floats(0, 0.5))
@@ -381,7 +381,7 @@ def test_cusum_is_its_formula(pairs: list[tuple[float, float]], drift: float) ->
     verdict = ask(cusum.RULE, found, window=len(values), drift=drift)
     assert value(verdict, "d") == pytest.approx(d, abs=1e-9)
     if not math.isclose(d, 0.5, abs_tol=1e-9):
-        assert verdict.outcome == (HOT if d > 0.5 else NOT_HOT)
+        assert verdict.outcome == (Outcome.HOT if d > 0.5 else Outcome.NOT_HOT)
 
 
 # --- all of them -------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ RULES = pytest.mark.parametrize("rule", REGISTRY.values(), ids=list(REGISTRY))
 def test_every_rule_abstains_where_nothing_is_known(rule: Rule) -> None:
     full = host("h", cpu=0.99).readings
     known = Host("h", "h", readings=full)
-    assert rule.judge(known, rule.defaults).outcome in (HOT, NOT_HOT)
+    assert rule.judge(known, rule.defaults).outcome in (Outcome.HOT, Outcome.NOT_HOT)
     for broken, words in (
         (known._replace(state=DOWN, age_seconds=60.0), "h is down, 60 s old"),
         (known._replace(state=LATE, reason="slow"), "h is late, of unknown age: slow"),
@@ -404,7 +404,7 @@ def test_every_rule_abstains_where_nothing_is_known(rule: Rule) -> None:
         (_with_cpu(known, recent=(0.9,), recent_means=(0.9,)), "WARMING: 1 of "),
     ):
         verdict = rule.judge(broken, rule.defaults)
-        assert verdict.outcome == ABSTAINS, verdict
+        assert verdict.outcome == Outcome.ABSTAINED, verdict
         assert verdict.reason.startswith(words)
 
 
@@ -426,10 +426,10 @@ def test_a_raw_value_that_failed_a_check_is_not_used(rule: Rule) -> None:
     broken = _with_cpu(known, last=5.0, validity="RANGE", stale_seconds=1.0)
     parameters = msgspec.structs.replace(rule.defaults, smoothed=False)
     verdict = rule.judge(broken, parameters)
-    assert verdict.outcome == ABSTAINS
+    assert verdict.outcome == Outcome.ABSTAINED
     assert verdict.reason.startswith("RANGE")
     outlier = _with_cpu(known, validity="VALID|OUTLIER")
-    assert rule.judge(outlier, parameters).outcome == NOT_HOT
+    assert rule.judge(outlier, parameters).outcome == Outcome.NOT_HOT
 
 
 @RULES
@@ -447,9 +447,9 @@ def test_no_rule_ever_fails_or_forgets_its_reason(
 ) -> None:  # type: ignore[no-untyped-def]
     found = Reading(CPU, mean, None, None, last, validity, 0.5, stale, None, values, values)
     verdict = rule.judge(one(found, state=state), rule.defaults, was_hot)
-    assert verdict.outcome in (HOT, NOT_HOT, ABSTAINS)
+    assert verdict.outcome in (Outcome.HOT, Outcome.NOT_HOT, Outcome.ABSTAINED)
     assert verdict.reason
-    assert (verdict.excess is None) == (verdict.outcome == ABSTAINS)
+    assert (verdict.excess is None) == (verdict.outcome == Outcome.ABSTAINED)
     assert all(figure.value is None or math.isfinite(figure.value) for figure in verdict.figures)
 
 

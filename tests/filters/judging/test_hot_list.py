@@ -14,16 +14,16 @@ from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
-from acquisition.model.metric import resource_set_id
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method, method_of
 from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU
-from filters.decisions.verdict import HOT, NOT_HOT
+from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
-from filters.judging.observe import HOST_SET, observe
+from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 from filters.worker.worker import Worker
 from tests.support.data_center import HOST_METRICS, Guest, Machine, run, smooth, smoothing
@@ -44,7 +44,7 @@ def everyone(reader: SnapshotReader, method: Method, hot: frozenset[str] = froze
 
 def told(decided: Decided) -> dict[str, object]:
     """Everything that a hot list says."""
-    verdicts = {host: verdict for host, verdict in decided.heat.verdicts.items() if verdict.outcome != NOT_HOT}
+    verdicts = {host: verdict for host, verdict in decided.heat.verdicts.items() if verdict.outcome != Outcome.NOT_HOT}
     ages = {host.id: (host.name, host.state, host.age_seconds) for host in decided.picture.hosts if host.id in verdicts}
     count = len(decided.picture.hosts) + decided.picture.others
     return {"hot": decided.heat.hot, "count": count} | {host: (ages[host], verdicts[host]) for host in ages}
@@ -85,7 +85,7 @@ def test_a_hot_list_tells_the_same_as_judging_everyone(shards: Shards, cluster: 
         method = method_of(Decisions())
         listed = hot_list(reader, Decisions(), method)
         assert listed.picture.others > 8  # so that it was worth it
-        assert any(verdict.outcome == HOT for verdict in listed.heat.verdicts.values())
+        assert any(verdict.outcome == Outcome.HOT for verdict in listed.heat.verdicts.values())
         assert listed.picture.tick == tick + 1
 
 

@@ -21,7 +21,7 @@ from filters.decisions.method import method_of
 from filters.decisions.migrations import STARTED, Report
 from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
-from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT
+from filters.decisions.verdict import Outcome
 from filters.judging import migration_store
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
@@ -77,7 +77,7 @@ def test_recent_values_are_of_the_tick_and_not_of_before_a_restart(
     seen = see(shards, tick + 10, rule="sandpiper")
     assert [len(host_of(seen, name).readings[CPU].recent) for name in ("hot", "calm")] == [10, TICKS + 10]
     verdict = REGISTRY["sandpiper"].judge(host_of(seen, "hot"), REGISTRY["sandpiper"].defaults)
-    assert verdict.outcome == ABSTAINS
+    assert verdict.outcome == Outcome.ABSTAINED
     assert "WARMING: 10 of 30" in verdict.reason
 
 
@@ -156,7 +156,7 @@ def test_a_late_host_has_no_figures_and_is_not_idle(shards: Shards, cluster: Clu
     assert late.state == "late"
     assert late.readings[CPU].mean is None
     method = method_of(Decisions())
-    assert decide(seen, method, None).heat.verdicts[late.id].outcome == ABSTAINS
+    assert decide(seen, method, None).heat.verdicts[late.id].outcome == Outcome.ABSTAINED
 
 
 def test_labels_of_the_configuration_win(shards: Shards, cluster: Cluster, worker: Worker) -> None:
@@ -197,9 +197,13 @@ def test_every_rule_judges_what_the_filter_keeps(rule: str, shards: Shards, clus
     seen = see(shards, tick, rule=rule)
     verdicts = decide(seen, method_of(Decisions(), rule), None).heat.verdicts
     calm = verdicts[host_of(seen, "calm").id]
-    assert calm.outcome == NOT_HOT, calm
-    expected = {"threshold": HOT, "sandpiper": HOT, "neat_regression": HOT}  # a constant has no spread and no rise
-    assert verdicts[host_of(seen, "hot").id].outcome == expected.get(rule, NOT_HOT)
+    assert calm.outcome == Outcome.NOT_HOT, calm
+    expected = {
+        "threshold": Outcome.HOT,
+        "sandpiper": Outcome.HOT,
+        "neat_regression": Outcome.HOT,
+    }  # a constant has no spread and no rise
+    assert verdicts[host_of(seen, "hot").id].outcome == expected.get(rule, Outcome.NOT_HOT)
 
 
 def decided(shards: Shards, cluster: Cluster, tick: int) -> Decided:
@@ -230,8 +234,8 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, worker: Worker, 
     assert query(shards, "hot", "--grace", "0") == 0
     text = capsys.readouterr().out
     assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
-    assert "2 hosts: 1 hot, 0 unknown" in text
-    assert "HOT      hot · age " in text
+    assert "2 hosts: 1 hot, 0 abstained" in text
+    assert "HOT       hot · age " in text
     assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
     assert "calm" not in text
 
@@ -266,8 +270,8 @@ def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
     run(worker, [machine], ahead=AHEAD)
     assert query(shards, "hot", "--grace", "0") == 0
     text = capsys.readouterr().out
-    assert "1 hosts: 0 hot, 1 unknown" in text
-    assert f"ABSTAINS {machine.id} · late" in text
+    assert "1 hosts: 0 hot, 1 abstained" in text
+    assert f"ABSTAINED {machine.id} · late" in text
     assert "it sends no figures of the host itself" in text
 
 

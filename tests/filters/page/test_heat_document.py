@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, Host, Picture
-from filters.decisions.verdict import ABSTAINS, HOT, NOT_HOT, Verdict
+from filters.decisions.verdict import Outcome, Verdict
 from filters.documents.heat import heat_document, roster_document
 
 
@@ -13,7 +13,11 @@ def host(name: str, state: str = "current", age: float | None = 1.04) -> Host:
 
 HOSTS = (host("late", LATE), host("blind"), host("down", DOWN, None), host("busy"))
 KNOWN = {"id-blind": {MEMORY: 0.25}, "id-busy": {CPU: 0.9316, MEMORY: 0.25}}
-VERDICTS = {"id-busy": Verdict(HOT, ""), "id-blind": Verdict(ABSTAINS, ""), "id-late": Verdict(NOT_HOT, "")}
+VERDICTS = {
+    "id-busy": Verdict(Outcome.HOT, ""),
+    "id-blind": Verdict(Outcome.ABSTAINED, ""),
+    "id-late": Verdict(Outcome.NOT_HOT, ""),
+}
 
 
 def test_columns_are_in_the_order_of_names_and_missing_is_null() -> None:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from filters.documents.columns import BlockDocument, EntityName, SnapshotDocument
 from filters.documents.encoding import encode, encode_around, encode_long
-from filters.documents.figures import digits, rounded
+from filters.documents.figures import rounded
 from filters.service.answer import Answer, accepts_gzip, matches
 from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
 from filters.service.problem import Problem
+from filters.text.quantities import digits
 
 KNOWN = (HOST, SET, ENTITY, METRIC, Parameter("state", "", ("late", "down")), Parameter("limit", "", most=99))
 WORDS = st.sampled_from(

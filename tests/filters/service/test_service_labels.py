@@ -22,7 +22,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
-from filters.judging.label_selection import LabelSelection
+from filters.judging.labels import LabelSelection
 from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.problem import Problem
