@@ -18,6 +18,8 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
+pytest_plugins = ["tests.support.turns", "tests.support.untested"]
+
 StartCluster = Callable[..., Shards]
 
 

@@ -10,6 +10,7 @@ from acquisition.errors import EXIT_FAILURE, EXIT_OK
 from experiments.page_frames.__main__ import main
 
 
+@pytest.mark.needs("chromium")
 def test_it_measures_frames_of_all_tiles(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--hosts", "200", "--seconds", "0.5", "--json"]) in (EXIT_OK, EXIT_FAILURE)
     found = json.loads(capsys.readouterr().out)

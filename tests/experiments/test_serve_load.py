@@ -32,6 +32,7 @@ def test_what_wrk_prints() -> None:
         wrk.parse("unable to connect")
 
 
+@pytest.mark.needs("wrk")
 def test_a_service_under_load(tmp_path) -> None:
     with (
         start_shards(1, tmp_path / "shards", maxmemory_bytes=64 << 20) as shards,

@@ -32,16 +32,12 @@ from probes.metrics import HOST
 from probes.module import Module
 from probes.reading import Reading
 from probes.sources.procfs_host import HostSource
-from probes.sources.tool_child import find_tool
 from tests.support import ROOT
 
 PATIENT = 20.0
 COMMAND = [sys.executable, "-m", "probes.probe_command"]
 
-needs_tools = pytest.mark.skipif(
-    find_tool("vmstat") is None or find_tool("pidstat") is None,
-    reason="vmstat (procps) or pidstat (sysstat) is missing",
-)
+needs_tools = pytest.mark.needs("vmstat", "pidstat")
 
 
 def until(condition: Callable[[], Any], seconds: float = PATIENT) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -24,17 +23,6 @@ _WAIT = 20.0
 T = TypeVar("T")
 #: Method, Accept header -> content type, body.
 Answer = Callable[[str | None], tuple[str, bytes]]
-
-
-def tool(name: str) -> str:
-    """A program of Debian's package ``prometheus``, which tests/run installs as root."""
-    return shutil.which(name) or name
-
-
-def missing() -> str:
-    """What is not there, and how to get it; empty when nothing is missing."""
-    names = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
-    return f"{' and '.join(names)} not found: apt install prometheus" if names else ""
 
 
 @contextlib.contextmanager
@@ -124,7 +112,7 @@ def prometheus(directory: Path, configuration: str) -> Iterator[Prometheus]:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [
-        tool("prometheus"), f"--config.file={directory / 'prometheus.yml'}",
+        "prometheus", f"--config.file={directory / 'prometheus.yml'}",
         f"--storage.tsdb.path={directory / 'data'}", f"--web.listen-address={address}", "--log.level=warn",
     ]  # fmt: skip
     with running(command, directory / "prometheus.log") as child:

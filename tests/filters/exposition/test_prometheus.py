@@ -29,13 +29,11 @@ from tests.support.prometheus_server import (
     Prometheus,
     answering,
     eventually,
-    missing,
     prometheus,
     shardpulse,
-    tool,
 )
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"PROMETHEUS IS NOT TESTED HERE: {missing()}")
+pytestmark = pytest.mark.needs("promtool")
 
 RULES = ROOT / "deploy/prometheus/shardpulse.rules.yml"
 DASHBOARD = json.loads((ROOT / "deploy/grafana/shardpulse.json").read_text())
@@ -119,7 +117,7 @@ def configuration(*targets: str) -> str:
 
 
 def check(*arguments: str, data: bytes | None = None) -> str:
-    done = subprocess.run([tool("promtool"), *arguments], input=data, capture_output=True, timeout=60)
+    done = subprocess.run(["promtool", *arguments], input=data, capture_output=True, timeout=60)
     output = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, output
     return output

@@ -20,6 +20,7 @@ from tests.support.page_scene import HOSTILE, Data
 
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
 from tests.support.serving import Serving  # isort: skip
+from tests.support.untested import require  # isort: skip
 
 PAGE = ROOT / "filters" / "page"
 LIVE = "document.body.dataset.connection === 'live'"
@@ -56,6 +57,7 @@ OLD_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Page]:
+    require("chromium")
     with chromium() as page:
         page.size(1280, 800)
         yield page

@@ -20,12 +20,14 @@ from acquisition.shards.launch import Shards
 from filters.service.access import access, check, is_loopback
 from filters.service.problem import Problem
 from tests.support.serving import Serving
+from tests.support.untested import require
 
 TOKEN = "correct-horse-battery-staple"
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    require("openssl")
     place = tmp_path_factory.mktemp("tls")
     certificate, key, token = place / "cert.pem", place / "key.pem", place / "token"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]

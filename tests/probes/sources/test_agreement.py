@@ -23,7 +23,6 @@ from probes.reading import Reading
 from probes.sources import Request, Source, create
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_processes import ProcessSource
-from probes.sources.tool_child import find_tool
 from tests.support.process_load import busy
 
 TICKS = 10
@@ -32,10 +31,7 @@ PROCESS_CPU = 0.05
 MEMORY = 0.01
 RATES = 0.05
 
-pytestmark = pytest.mark.skipif(
-    find_tool("vmstat") is None or find_tool("pidstat") is None,
-    reason="vmstat (procps) or pidstat (sysstat) is missing",
-)
+pytestmark = pytest.mark.needs("vmstat", "pidstat")
 
 Pairs = list[tuple[Reading, Reading]]
 

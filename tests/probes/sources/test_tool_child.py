@@ -30,10 +30,7 @@ from tests.support import ROOT
 
 PATIENT = 10.0
 
-needs_tools = pytest.mark.skipif(
-    find_tool("vmstat") is None or find_tool("pidstat") is None,
-    reason="vmstat (procps) or pidstat (sysstat) is missing",
-)
+needs_tools = pytest.mark.needs("vmstat", "pidstat")
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENT) -> None:

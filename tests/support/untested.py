@@ -1,0 +1,46 @@
+"""What a run could not test, and how to get it: a plugin of pytest.
+
+A test says which programs it needs: ``@pytest.mark.needs("vmstat", "pidstat")``; a fixture calls ``require``.
+Without them it is skipped with the reason, and the run ends with a list of all such reasons. Where apt may
+install, nothing is skipped for want of a program: the test fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+
+import pytest
+from environment import SYSTEM_TOOLS  # deploy/environment.py, which installs them
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of the test is made."""
+    require(*(tool for mark in item.iter_markers("needs") for tool in mark.args))
+
+
+def require(*tools: str) -> None:
+    """For fixtures: go on where these programs are, else skip or fail the test with what to install."""
+    missing = {tool: SYSTEM_TOOLS[tool] for tool in tools if shutil.which(tool) is None}
+    if missing:
+        said = f"{', '.join(missing)} not found: apt install {' '.join(dict.fromkeys(missing.values()))}"
+        if os.geteuid() == 0 and shutil.which("apt-get"):
+            pytest.fail(f"{said} (tests/run does that)", pytrace=False)
+        pytest.skip(said)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The list at the end."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(_reason(report) for report in reports)
+    if reasons:
+        terminalreporter.section("not tested here")
+        for reason, count in sorted(reasons.items()):
+            terminalreporter.line(f"{count} test{'s' if count > 1 else ''}: {reason}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return str(text).removeprefix("Skipped: ")
