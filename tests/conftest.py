@@ -9,16 +9,25 @@ All of them die with the test process, in whatever way it ends.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 pytest_plugins = ["tests.support.turns", "tests.support.untested"]
+
+# how long an example takes says how busy the machine is, not whether the example holds
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started by `nohup tests/run &`: children would inherit it,
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and tests press Ctrl-C in them
 
 StartCluster = Callable[..., Shards]
 

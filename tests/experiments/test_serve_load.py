@@ -32,6 +32,7 @@ def test_what_wrk_prints() -> None:
         wrk.parse("unable to connect")
 
 
+@pytest.mark.alone
 @pytest.mark.needs("wrk")
 def test_a_service_under_load(tmp_path) -> None:
     with (

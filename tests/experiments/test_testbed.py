@@ -110,6 +110,7 @@ def test_nothing_passes_a_cut_link_until_it_is_healed(bed: Testbed, echo: Addres
         exchange(connection)  # it was only late
 
 
+@pytest.mark.alone
 @needs_namespaces
 def test_a_delay_is_added_in_each_direction_and_taken_back(bed: Testbed, echo: Address) -> None:
     with connect(bed.hosts[1], echo) as connection:
@@ -144,6 +145,7 @@ def test_a_part_of_the_packets_is_lost(bed: Testbed) -> None:
     assert 1250 < arrived < 1550  # 1,400 +- 7 standard deviations
 
 
+@pytest.mark.alone
 @needs_namespaces
 @pytest.mark.skipif(not capability.has_tbf(), reason="RATE LIMITS ARE NOT TESTED HERE: this kernel has no tc tbf")
 def test_a_rate_limit_holds(bed: Testbed, echo: Address) -> None:
@@ -168,6 +170,7 @@ def test_only_packets_from_a_blocked_address_vanish(bed: Testbed, echo: Address)
         exchange(connection)
 
 
+@pytest.mark.alone
 @needs_namespaces
 def test_faults_of_one_link_add_up_and_heal_together(bed: Testbed, echo: Address) -> None:
     link = bed.hosts[1].link

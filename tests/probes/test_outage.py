@@ -140,6 +140,7 @@ def test_probe_killed_and_started_again_while_its_link_is_cut_loses_nothing(scen
     assert found.applied == sum(each.samples for each in frames)
 
 
+@pytest.mark.alone
 def test_ticks_are_on_time_while_shards_do_not_answer(scene: Scene) -> None:
     scene.start()
     scene.until(lambda: scene.applied() >= 5)

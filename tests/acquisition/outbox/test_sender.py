@@ -124,6 +124,7 @@ def test_seed_by_name(make: Make, cluster: Cluster, shards: Shards) -> None:
     advance_until(sender, lambda: sender.ready)
 
 
+@pytest.mark.alone
 def test_name_that_does_not_exist(make: Make) -> None:
     """However long the name server takes, no call waits for it."""
     sender = make([Address("no-such-host.invalid", 1)])
@@ -156,6 +157,7 @@ def test_replies_after_ready(make: Make, cluster: Cluster, shards: Shards) -> No
     assert isinstance(replies[1], ReplyError)
 
 
+@pytest.mark.alone
 def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
     make: Make, impostor: Callable[..., Impostor]
 ) -> None:

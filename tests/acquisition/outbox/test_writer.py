@@ -48,6 +48,7 @@ def raw_length(pipeline: Pipeline) -> int:
     return int(pipeline.cluster.call(key, "XLEN", key))
 
 
+@pytest.mark.alone
 def test_frames_of_two_sets_are_applied_in_order(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline()
     pipeline.start_filter()
@@ -269,6 +270,7 @@ def is_up(pipeline: Pipeline) -> bool:
     return False
 
 
+@pytest.mark.alone
 def test_shard_killed_and_restarted_empty(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     pipeline.start_filter()
@@ -291,6 +293,7 @@ def test_shard_killed_and_restarted_empty(own_cluster: OwnCluster) -> None:
         assert pipeline.writer.problem == ""
 
 
+@pytest.mark.alone
 def test_shard_that_hangs_delays_no_tick(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster(timeout=0.3)
     pipeline.start_filter()

@@ -37,6 +37,7 @@ def slots_of(shards: Shards) -> list[int]:
     return [row.slots for row in rows]
 
 
+@pytest.mark.alone
 def test_one_more_and_one_less_under_load(start_cluster: StartCluster) -> None:
     shards = start_cluster(2)
     said: list[str] = []

@@ -118,6 +118,7 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.alone
 def test_thousands_of_idle_connections(service: Serving, descriptors: None) -> None:
     before = resident(service.process.pid)
     plugs, slowest = [], 0.0
@@ -156,6 +157,7 @@ def queries(count: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.alone
 def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
     seen: dict[int, int] = {}
@@ -177,6 +179,7 @@ def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving
     assert service.ask("/v1/hot").status == 200
 
 
+@pytest.mark.alone
 def test_patterns_that_are_slow_elsewhere_hold_nobody_up(service: Serving) -> None:
     """The costliest patterns that are allowed, many at once, while others ask for what is prepared."""
     stop, waits = threading.Event(), []

@@ -7,6 +7,8 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from acquisition.link.cluster import read_layout
 from acquisition.shards.launch import Shards
 from filters.worker.assembly import leasing_worker
@@ -16,6 +18,7 @@ from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 
 
+@pytest.mark.alone
 def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Shards]) -> None:
     running = start_cluster(2, directives={"cluster-node-timeout": "60000"})  # two masters alone call it down soon
     cluster = running.connect()

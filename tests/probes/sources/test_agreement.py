@@ -31,7 +31,7 @@ PROCESS_CPU = 0.05
 MEMORY = 0.01
 RATES = 0.05
 
-pytestmark = pytest.mark.needs("vmstat", "pidstat")
+pytestmark = [pytest.mark.needs("vmstat", "pidstat"), pytest.mark.alone]
 
 Pairs = list[tuple[Reading, Reading]]
 
