@@ -43,9 +43,21 @@ def test_without_a_python_it_says_what_to_install(script, tmp_path):
 @pytest.mark.parametrize("script", ["deploy/demo", "tests/run"])
 def test_a_named_python_that_is_none_is_an_error(script):
     environment = {**os.environ, "PYTHON": "/nope"}
-    done = subprocess.run(["/bin/sh", str(ROOT / script), "--help"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(["/bin/sh", str(ROOT / script)], env=environment, capture_output=True, text=True)
     assert done.returncode == 69
     assert "PYTHON=/nope is no Python 3.11" in done.stderr
+
+
+def test_help_of_the_tests_needs_no_environment():
+    done = subprocess.run(
+        ["/bin/sh", str(ROOT / "tests" / "run"), "--help"],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    for words in ("usage: tests/run", "--quick", "--bare", "--format", "between two edits", "exit codes:"):
+        assert words in done.stdout
 
 
 def test_without_venv_it_names_the_package(no_root, monkeypatch, capsys):
