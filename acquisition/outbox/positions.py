@@ -16,7 +16,7 @@ from acquisition.outbox.numbering import renumber
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.void import HOPELESS, give_up, reason_of
 from acquisition.outbox.window import SendWindow
-from acquisition.wire import keys, position, status
+from acquisition.wire import commit, keys, position, status
 from acquisition.wire.position import Position
 
 _CURSOR: Expected = (None, 1, 0, 0)
@@ -108,13 +108,23 @@ class Positions:
         """Take a reply to something else than a frame of now: the windows that have gone back, None
         when the reply makes no sense."""
         if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
-            self.cursor, self.level = _commit(reply)
+            self._learn(reply)
             return []
         if kind == APPLIED and type(reply) is list and len(reply) == len(self._asked):
             return self._compare(reply)
         if kind == _REJECTED[1]:
             return self._decide(self._doubted.popleft(), reply)
         return [] if kind in (_STATUS[1], STALE) else None
+
+    def _learn(self, data: bytes | None) -> None:
+        """Take how far the filter has read, and the level that it asks for."""
+        self.cursor, self.level = b"", 0.0
+        if data is not None:
+            try:
+                found = commit.decode(data)
+                self.cursor, self.level = found.cursor, float(found.fair_share)
+            except FrameError:
+                self.unreadable += 1
 
     def _decide(self, window: SendWindow, entries: Any) -> list[SendWindow]:
         """Give up the frame in doubt if the filter will never take it; send again in any case."""
@@ -151,10 +161,3 @@ class Positions:
         except FrameError:
             self.unreadable += 1
             return None
-
-
-def _commit(data: bytes | None) -> tuple[bytes, float]:
-    """The stream id and the level in ``<commit id> <cursor> <rejected>[ <level>]``."""
-    words = (data or b"").split(b" ")
-    cursor = words[1] if len(words) > 1 else b""
-    return cursor, float(words[3]) if len(words) > 3 and words[3].isdigit() else 0.0

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from acquisition.errors import FrameError
 from acquisition.outbox.entry import Entry
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
-from acquisition.wire import frame
+from acquisition.wire import frame, rejected
 from acquisition.wire.frame import Frame
 
 #: Why the filter puts a frame aside that no filter will ever take (reasons of ``acquisition.errors.FrameError``).
@@ -27,14 +28,14 @@ _INTERVAL_AT = [name for name, _ in frame.HEADER_FIELDS].index("interval")
 def reason_of(entries: Any, entry: bytes) -> str:
     """Why the filter has put stream entry ``entry`` aside, "" when it has not.
 
-    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``filters.worker.partition`` writes it).
+    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``acquisition.wire.rejected``).
     """
     for row in entries if isinstance(entries, list) else ():
         try:
-            fields = dict(zip(row[1][::2], row[1][1::2], strict=True))
-            if fields[b"entry"] == entry:
-                return str(fields[b"reason"], "ascii", "replace")
-        except (TypeError, IndexError, ValueError, KeyError):
+            found = rejected.decode(row[1])
+            if found.entry == entry:
+                return found.reason
+        except (FrameError, TypeError, IndexError):
             continue  # whoever wrote that was no filter
     return ""
 

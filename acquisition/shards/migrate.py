@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from acquisition.errors import ShardError, ShardpulseError, TemporaryError, UnavailableError
+from acquisition.errors import FrameError, ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.resp import ReplyError, raise_for
 from acquisition.shards import interrupts
 from acquisition.shards.nodes import Members, Node
 from acquisition.shards.reshard import Move
-from acquisition.wire import keys
+from acquisition.wire import commit, keys
 
 _MIGRATE_BYTES = 64 << 20  #: that one MIGRATE carries: bounds how long two shards stand still
 _TRIM_BYTES = 32 << 20  #: of a partition, above which frames that are smoothed already are left behind
@@ -215,9 +215,9 @@ class Mover:
             if name.startswith(b"commit:{"):
                 tag = name.decode()[len("commit:{") : -1]
                 value = self._members.pipeline(node, [*first, ("GET", keys.commit(tag))])[-1]
-                words = value.split() if isinstance(value, bytes) else []
-                if len(words) >= 2:  # commit id, cursor, …
-                    self._members.pipeline(node, [*first, ("XTRIM", keys.raw(tag), "MINID", words[1])])
+                with contextlib.suppress(FrameError):  # a damaged one says nothing of what is smoothed
+                    cursor = commit.decode(value if isinstance(value, bytes) else b"").cursor
+                    self._members.pipeline(node, [*first, ("XTRIM", keys.raw(tag), "MINID", cursor)])
 
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
         """Commands that end the wait of every XREAD at the source.

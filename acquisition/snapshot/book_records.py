@@ -5,42 +5,39 @@ They may hold anything: what cannot be read becomes a line in ``problems``, with
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Layout
 from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
-from acquisition.wire import keys, position, status
+from acquisition.wire import commit, keys, position, status
 from acquisition.wire.position import Position
 from acquisition.wire.status import Status
-
-_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
-_COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})\b.*", re.DOTALL)
 
 
 def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
     """The filter's cursor and its count of entries put aside."""
     if data is None:
         return b"", 0
-    match = _COMMIT.fullmatch(data) if isinstance(data, bytes) else None
-    if match is None:
+    try:
+        found = commit.decode(data)
+    except FrameError:
         problems.append(f"{keys.commit(tag)} holds {shown(data)}: no commit")
         return b"", 0
-    return match[2], int(match[3])
+    return found.cursor, found.rejected
 
 
 def positions_in(tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
     """The fields of a partition's applied positions, by (host, resource set)."""
     found: dict[tuple[int, int], Position] = {}
     for member, data in zip(rows[::2], rows[1::2], strict=True):
-        match = _MEMBER.fullmatch(member)
+        named = keys.parse_member(member)
         where = f"{keys.applied(tag)} field {shown(member)}"
-        if match is None or layout.tag_of(int(match[1], 16)) != tag:
+        if named is None or layout.tag_of(named[0]) != tag:
             problems.append(f"{where} names no resource set of its partition")
             continue
         try:
-            found[(int(match[1], 16), int(match[2], 16))] = position.decode(data)
+            found[named] = position.decode(data)
         except FrameError as error:
             problems.append(f"{where}: {error}")
     return found

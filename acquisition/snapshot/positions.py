@@ -165,11 +165,5 @@ def _members(tag: str, answer: list[bytes]) -> Held:
 
 
 def _member(tag: str, field: bytes) -> Member | None:
-    host, _, resource_set = field.partition(b":")
-    try:
-        numbers = int(host, 16), int(resource_set, 16)
-    except ValueError:
-        return None
-    if keys.member(*numbers).encode() != field:
-        return None
-    return Member(tag, *numbers, keys.smoothed(tag, *numbers, 0)[:-1])
+    named = keys.parse_member(field)
+    return None if named is None else Member(tag, *named, keys.smoothed(tag, *named, 0)[:-1])

@@ -8,14 +8,14 @@ Cluster: its update is one transaction and Redis's own resharding moves it.
 key                                             type    written by; holds
 ==============================================  ======  =====================================
 ``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
-``commit:{tag}``                                string  filter; ``<commit id> <cursor> <rejected>[ <level>]``
+``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
 ``inputs:{tag}:HOST:SET:SLOT``                  string  filter; decision inputs of one tick, expires
 ``recent:{tag}:HOST:SET``                       hash    filter; recent values: field step % 120 -> row, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
-``rejected:{tag}``                              stream  filter; entries that are no frames, with reason
+``rejected:{tag}``                              stream  filter; what is no frame (``acquisition.wire.rejected``)
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
@@ -29,6 +29,7 @@ modulo the number of kept ticks.
 
 from __future__ import annotations
 
+import re
 from binascii import crc_hqx
 from functools import cache
 
@@ -38,6 +39,7 @@ MIGRATIONS = "shardpulse:migrations"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"
+_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 
 
 def slot_of(key: str) -> int:
@@ -94,6 +96,12 @@ def dormant(tag: str) -> str:
 def member(host: int, resource_set: int) -> str:
     """The field of ``applied`` and the middle of ``smoothed`` and ``names``: HOST:SET."""
     return f"{host:016x}:{resource_set:08x}"
+
+
+def parse_member(field: bytes) -> tuple[int, int] | None:
+    """The host and the resource set that ``member`` names; None for a field that is no member."""
+    found = _MEMBER.fullmatch(field)
+    return None if found is None else (int(found[1], 16), int(found[2], 16))
 
 
 def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:

@@ -20,8 +20,9 @@ from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
+from acquisition.wire import commit, keys
 from acquisition.wire import frame as wire
-from acquisition.wire import keys
+from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
 from experiments.emulation.workload import host_name
 from experiments.fuzz import frames
@@ -181,9 +182,8 @@ def _wait_for(parts: Pipeline, newest: dict[str, bytes]) -> list[str]:
 
     def passed() -> bool:
         for key in list(behind):
-            commit = parts.cluster.call(key, "GET", key.replace("raw:", "commit:", 1))
-            words = commit.split(b" ") if isinstance(commit, bytes) else []
-            if len(words) > 1 and _number(words[1]) >= _number(behind[key]):
+            value = parts.cluster.call(key, "GET", key.replace("raw:", "commit:", 1))
+            if _number(_committed(value).cursor) >= _number(behind[key]):
                 del behind[key]
         return not behind
 
@@ -205,13 +205,20 @@ def _number(entry: bytes) -> tuple[int, int]:
     return int(first), int(second)
 
 
+def _committed(value: bytes | None) -> Commit:
+    """The commit in ``value``; nothing where nothing was committed, or where our own poison lies."""
+    try:
+        return commit.decode(value or b"")
+    except FrameError:
+        return Commit(b"", b"0-0", 0)
+
+
 def _rejected(cluster: Cluster, layout: Layout) -> tuple[int, int]:
     """Entries that were put aside, by the filter's own count, and the longest stream of them."""
     total = longest = 0
     for tag in layout.tags:
-        commit = cluster.call(keys.commit(tag), "GET", keys.commit(tag))
-        words = commit.split(b" ") if isinstance(commit, bytes) else []
-        total += int(words[2]) if len(words) > 2 else 0
+        value = cluster.call(keys.commit(tag), "GET", keys.commit(tag))
+        total += _committed(value).rejected
         longest = max(longest, int(cluster.call(keys.rejected(tag), "XLEN", keys.rejected(tag))))
     return total, longest
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
+from acquisition.wire import commit
 from filters.worker.pace import together
 from filters.worker.partition import Partition
 
@@ -166,10 +167,8 @@ class Channel:
                 raise error_for(reply, self._open().address)
         if kind is _COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")
-        if kind is _READ:
-            found = b"" if replies[1] is None else replies[1].partition(b" ")[0]
-            if found != self.partition.commit_id:
-                raise Overtaken("the shard holds another commit")
+        if kind is _READ and commit.id_of(replies[1]) != self.partition.commit_id:
+            raise Overtaken("the shard holds another commit")
 
     # ---------------------------------------------------------------- shards that hang
 

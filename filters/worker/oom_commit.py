@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import hiredis
 
 from acquisition.link.resp import Argument, pack
+from acquisition.wire.commit import LUA_ID
 
-_SCRIPT = """\
+_SCRIPT = f"""\
 local value = redis.call('GET', KEYS[1])
-if string.match(value or '', '^[^ ]*') ~= ARGV[1] then return false end
+if string.match(value or '', '{LUA_ID}') ~= ARGV[1] then return false end
 redis.call('HLEN', KEYS[3])
 redis.call('XTRIM', KEYS[2], 'MINID', ARGV[2])
 local at = 3

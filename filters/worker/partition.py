@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Argument, pack
+from acquisition.wire import commit, keys, position, rejected
 from acquisition.wire import frame as wire
-from acquisition.wire import keys, position
+from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
+from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.name_table import NameTable, learn
@@ -28,8 +30,6 @@ from filters.worker.state import State
 
 START = b"0-0"
 _LAST_ID = b"18446744073709551615-18446744073709551615"
-_REJECTED_KEPT = 1000
-_REJECTED_BYTES = 4096
 _EXPIRE_EVERY = 10.0
 _MOST_COUNTED = 1 << 62
 _MOST_ENTRIES = 512
@@ -136,14 +136,8 @@ class Partition:
         self.rejected += 1
         self._reasons[error.reason] = f"{error.reason}: {error}"
         kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
-        self._extra.append(
-            pack(
-                (
-                    "XADD", keys.rejected(self.tag), "MAXLEN", "~", _REJECTED_KEPT, "*",
-                    "entry", entry_id, "reason", error.reason, "message", str(error), "data", kept[:_REJECTED_BYTES],
-                )
-            )
-        )  # fmt: skip
+        said = rejected.encode(Rejected(entry_id, error.reason, str(error), kept))
+        self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", rejected.KEPT, "*", *said)))
 
     def new_rejections(self) -> Rejections:
         """What was put aside since this was last asked."""
@@ -187,9 +181,8 @@ class Partition:
                 applied += (member, position.encode(state.track.position()))
             commands.append(pack(tuple(applied)))
             count += 1
-        value = b"%s %s %d" % (self.commit_id, self.cursor, self.rejected)
-        if fair_share:
-            value += b" %d" % max(1, fair_share)
+        share = max(1, int(fair_share)) if fair_share else 0
+        value = commit.encode(Commit(self.commit_id, self.cursor, self.rejected, share))
         commands.append(pack(("SET", self.commit_key, value)))
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()

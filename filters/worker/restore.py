@@ -6,21 +6,18 @@ shard, the shard loads) is no damage: taken for an absent value it would make av
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import commit, keys, position, smoothed
 from filters.kernels.step import Kernel
 from filters.worker.inputs.restoring import restore as restore_inputs
 from filters.worker.name_table import learn
 from filters.worker.partition import Partition
 from filters.worker.state import State
 
-_COMMIT = re.compile(rb"(\w*) (\d+-\d+) (\d+)(?: \d+)?")
-_MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 _TOGETHER = 64  #: resource sets read in one round trip
 
 
@@ -31,9 +28,9 @@ def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel,
     the commit id is read first. Raises ShardError, TemporaryError and PermissionRefused.
     """
     damage: list[str] = []
-    commit, rows, dormant = _own_keys(partition, connection, damage)
+    committed, rows, dormant = _own_keys(partition, connection, damage)
     partition.dormant.load(dormant)
-    _restore_commit(partition, commit, damage)
+    _restore_commit(partition, committed, damage)
     states = [
         state
         for member, data in zip(rows[::2], rows[1::2], strict=True)
@@ -68,25 +65,23 @@ def _own_keys(
 def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]) -> None:
     if value is None:
         return
-    found = _COMMIT.fullmatch(value)
-    if found is not None:
-        partition.resume(found[1], found[2], int(found[3]))
-        return
-    partition.resume(value.partition(b" ")[0])  # positions keep what is read again from counting twice
-    damage.append(f"{partition.commit_key} is damaged ({value[:40]!r}): its stream is read from the start")
+    try:
+        partition.resume(*commit.decode(value)[:3])
+    except FrameError as error:
+        partition.resume(commit.id_of(value))  # positions keep what is read again from counting twice
+        damage.append(f"{partition.commit_key} is damaged: {error}; its stream is read from the start")
 
 
 def _restore_position(partition: Partition, member: bytes, data: bytes, damage: list[str]) -> State | None:
     """The state of a field of the applied positions; None when it has no averages to go on with."""
     where = f"{partition.applied_key} field {member[:40]!r}"
-    named = _MEMBER.fullmatch(member)
-    if named is None or keys.partition_of(int(named[1], 16), partition.partitions) != partition.number:
+    named = keys.parse_member(member)
+    if named is None or keys.partition_of(named[0], partition.partitions) != partition.number:
         damage.append(f"{where} names no resource set of this partition: it is removed")
         partition.also(pack(("HDEL", partition.applied_key, member)))
         return None
-    host, resource_set = int(named[1], 16), int(named[2], 16)
-    state = State(partition.tag, host, resource_set, partition.settings.keep_ticks)
-    partition.states[(host, resource_set)] = state
+    state = State(partition.tag, *named, partition.settings.keep_ticks)
+    partition.states[named] = state
     try:
         state.track.restore(position.decode(data))
     except FrameError as error:

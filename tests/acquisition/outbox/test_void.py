@@ -18,7 +18,9 @@ from acquisition.outbox.ring import AREA, RECORD_SIZE
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.void import HOPELESS, reason_of
 from acquisition.shards.launch import Shards
-from acquisition.wire import frame, keys
+from acquisition.wire import commit, frame, keys, rejected
+from acquisition.wire.commit import Commit
+from acquisition.wire.rejected import Rejected
 from tests.support.writer_bench import METRICS, SET, Pipeline
 
 MakePipeline = Callable[..., Pipeline]
@@ -181,10 +183,9 @@ def test_filter_that_does_not_know_it_yet(make_pipeline: MakePipeline, reason: s
     while stalls(pipeline) < 4:
         assert time.monotonic() < deadline
         for entry, _ in cluster.call(key, "XRANGE", key, "-", "+"):
-            cluster.call(
-                keys.rejected(tag), "XADD", keys.rejected(tag), "*", "entry", entry, "reason", reason, "data", b""
-            )
-            cluster.call(keys.commit(tag), "SET", keys.commit(tag), b"abc %s 1" % entry)
+            said = rejected.encode(Rejected(entry, reason, "not of ours", b""))
+            cluster.call(keys.rejected(tag), "XADD", keys.rejected(tag), "*", *said)
+            cluster.call(keys.commit(tag), "SET", keys.commit(tag), commit.encode(Commit(b"abc", entry, 1)))
         pipeline.turn_for(0.02)
     cluster.call(keys.commit(tag), "DEL", keys.commit(tag))
     pipeline.start_filter()

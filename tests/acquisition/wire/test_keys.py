@@ -52,6 +52,18 @@ def test_every_key_of_a_partition_lies_in_one_slot(host: int, resource_set: int,
     assert keys.member(host, resource_set) in names[-1]
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1))
+def test_members_read_back(host: int, resource_set: int) -> None:
+    assert keys.parse_member(keys.member(host, resource_set).encode()) == (host, resource_set)
+
+
+@pytest.mark.parametrize(
+    "field", [b"", b":", b"00000000000000ff:0000001", b"00000000000000FF:00000010", b"00000000000000ff:00000010 "]
+)
+def test_fields_that_are_no_members(field: bytes) -> None:
+    assert keys.parse_member(field) is None
+
+
 def test_tags_never_change() -> None:
     """Data in the shards is found by these names: they are part of the format."""
     assert keys.tags(4) == ("0.1", "1.3", "2.1", "3.3")

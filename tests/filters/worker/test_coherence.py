@@ -18,7 +18,7 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placement
-from acquisition.wire import keys
+from acquisition.wire import commit, keys
 from acquisition.wire.table import Entity
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
@@ -58,7 +58,7 @@ class Bench:
     def cursor(self, hash_tag: str) -> tuple[int, ...]:
         key = keys.commit(hash_tag)
         value = self.cluster.call(key, "GET", key)
-        return (0, 0) if value is None else place(value.split(b" ")[1])
+        return (0, 0) if value is None else place(commit.decode(value).cursor)
 
     def reconnect(self, host: Host) -> None:
         """Until the shard of a host answers again."""

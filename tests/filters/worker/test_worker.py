@@ -12,8 +12,9 @@ from acquisition.errors import FrameError, ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.model.metric import Metric
-from acquisition.wire import frame, keys, position, smoothed, table
+from acquisition.wire import commit, frame, keys, position, rejected, smoothed, table
 from acquisition.wire.position import WANT_TABLE, Position
+from acquisition.wire.rejected import Rejected
 from acquisition.wire.smoothed import SmoothedRecord
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
@@ -51,10 +52,9 @@ class Bench:
         key = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, (1_000_000 + tick) % ZERO)
         return smoothed.decode(self.cluster.call(key, "GET", key))
 
-    def rejected(self, feeder: Feeder) -> list[dict[bytes, bytes]]:
+    def rejected(self, feeder: Feeder) -> list[Rejected]:
         key = keys.rejected(feeder.tag)
-        rows = self.cluster.call(key, "XRANGE", key, "-", "+")
-        return [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
+        return [rejected.decode(fields) for _, fields in self.cluster.call(key, "XRANGE", key, "-", "+")]
 
 
 @pytest.fixture
@@ -227,10 +227,9 @@ def test_what_is_no_frame_is_put_aside_with_its_reason(bench: Bench, reason: str
     bench.cluster.call(key, "XADD", key, "*", "x" if reason == "payload" else "f", bad)
     feeder.push(good)
     turn_until(worker, applied(bench, feeder, 1))
-    rejected = bench.rejected(feeder)
-    assert [row[b"reason"] for row in rejected] == [reason.encode()]
+    assert [row.reason for row in bench.rejected(feeder)] == [reason]
     value = bench.cluster.call(keys.commit(feeder.tag), "GET", keys.commit(feeder.tag))
-    assert value.split(b" ")[2] == b"1"
+    assert commit.decode(value).rejected == 1
 
 
 def test_what_is_put_aside_is_told_once_of_each_kind_and_counted(bench: Bench) -> None:
@@ -258,13 +257,13 @@ def test_damaged_state_starts_anew_and_holds_nothing_else_up(bench: Bench, damag
     feed(other, 1, 4)
     turn_until(first, lambda: applied(bench, feeder, 4)() and applied(bench, other, 4)())
     first.close()
-    commit, positions = keys.commit(feeder.tag), keys.applied(feeder.tag)
+    committed, positions = keys.commit(feeder.tag), keys.applied(feeder.tag)
     member = keys.member(feeder.host, feeder.resource_set)
     record = keys.smoothed(feeder.tag, feeder.host, feeder.resource_set, 1_000_004 % ZERO)
     names = keys.names(feeder.tag, feeder.host, feeder.resource_set)
     commands: dict[str, list[tuple[object, ...]]] = {
-        "commit": [("SET", commit, "garbage")],
-        "commit type": [("DEL", commit), ("LPUSH", commit, "x")],
+        "commit": [("SET", committed, "garbage")],
+        "commit type": [("DEL", committed), ("LPUSH", committed, "x")],
         "member": [("HSET", positions, "who is this", "x")],
         "position": [("HSET", positions, member, "garbage")],
         "applied type": [("DEL", positions), ("SET", positions, "x")],
@@ -273,7 +272,7 @@ def test_damaged_state_starts_anew_and_holds_nothing_else_up(bench: Bench, damag
         "names": [("SET", names, "garbage")],
     }
     for command in commands[damage]:
-        bench.cluster.call(commit, *command)
+        bench.cluster.call(committed, *command)
     second = bench.worker()
     if damage in ("position", "applied type"):  # what the probe does when its position is gone
         feeder.sequence = feeder.made = 0
@@ -302,7 +301,7 @@ def test_a_position_of_another_partition_makes_its_host_no_member(bench: Bench) 
     stranger.push(stray)
     feed(feeder, 1, 2)
     turn_until(worker, applied(bench, feeder, 2))
-    assert [entry[b"reason"] for entry in bench.rejected(feeder)] == [b"partition"]
+    assert [entry.reason for entry in bench.rejected(feeder)] == ["partition"]
     assert bench.cluster.call(positions, "HGET", positions, member) is None
 
 
@@ -350,7 +349,7 @@ def test_a_table_that_cannot_be_read_stops_nothing(bench: Bench) -> None:
     feeder.push(frame.encode(broken))
     feeder.push(feeder.make(values(3), 3.0))
     turn_until(worker, applied(bench, feeder, 3))
-    assert [row[b"reason"] for row in bench.rejected(feeder)] == [b"payload"]
+    assert [row.reason for row in bench.rejected(feeder)] == ["payload"]
 
 
 def test_a_shard_that_came_back_empty_makes_the_worker_load_again(bench: Bench) -> None:
