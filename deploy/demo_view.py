@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection
+from acquisition.snapshot.states import CURRENT
 from filters.query.output import STATE_STYLES, validity
 from filters.text.quantities import ABSENT, printable, quantity, seconds, shortened
 

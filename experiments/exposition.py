@@ -21,9 +21,10 @@ from acquisition.model import codes
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.names import Names
+from acquisition.snapshot.states import CURRENT
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position

@@ -22,6 +22,7 @@ import hiredis
 import msgspec
 
 from acquisition import help_text
+from acquisition.config import endpoints
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProcessesModule, Settings
 from acquisition.errors import (
@@ -33,7 +34,6 @@ from acquisition.errors import (
     ConfigError,
     ShardpulseError,
 )
-from acquisition.link import endpoints
 from acquisition.link.resp import parse_address
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS

@@ -15,8 +15,8 @@ import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config import loader as config
+from acquisition.config.endpoints import credentials, seeds, with_addresses
 from acquisition.errors import NoInputError
-from acquisition.link.endpoints import credentials, seeds, with_addresses
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer

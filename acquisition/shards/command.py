@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from acquisition import help_text
+from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
@@ -21,7 +22,7 @@ from acquisition.errors import (
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
 )
-from acquisition.link import endpoints, state_directory
+from acquisition.link import state_directory
 from acquisition.shards import growth_command, machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, ConfigError, UnavailableError
-from acquisition.link import endpoints, state_directory
+from acquisition.link import state_directory
 from acquisition.shards import local_growth
 from acquisition.shards.launch import Shards, running
 from acquisition.shards.local_growth import Growth

@@ -12,20 +12,12 @@ from acquisition.model.metric import Metric
 from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
 from acquisition.snapshot.quality import Quality
+from acquisition.snapshot.states import LATE
 from acquisition.wire import smoothed
 from acquisition.wire.planes import Plane
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
-
-#: The tick that the reading asks for is here.
-CURRENT = "current"
-#: It is not: the host is slow, or what it sent cannot be used. ``reason`` says which.
-LATE = "late"
-#: Nothing has come from the whole host for longer than ``down_after``.
-DOWN = "down"
-
-STATES = (CURRENT, LATE, DOWN)  #: the index of a state is its number in arrays
 
 
 class Block:

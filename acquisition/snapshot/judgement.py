@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import ticks
-from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.shard_reading import Member, Place, Value
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from acquisition.wire import smoothed
 
 

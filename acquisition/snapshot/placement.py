@@ -22,7 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, EvidenceIndex, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire.table import Entity
 

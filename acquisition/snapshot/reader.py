@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import DataError, ShardpulseError
-from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster, Layout, read_layout
 from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.column import Bools
 from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
 from acquisition.snapshot.names import NOW, NamesCache
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.prefetch import Prefetch, Slotted
-from acquisition.snapshot.record_arrays import Bools
 from acquisition.snapshot.shard_reading import Member, Place, names_commands, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.snapshot.column import Bools
 from acquisition.wire import position
 
-Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 Bytes = npt.NDArray[np.uint8]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.matrix import Matrix, matrix_of
 from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Patterns, Selection
+from acquisition.snapshot.states import CURRENT
 from acquisition.wire.position import SHEDS
 
 

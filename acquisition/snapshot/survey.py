@@ -20,35 +20,17 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import codes
-from acquisition.snapshot.record_arrays import Bools, Group, dtype_of, groups_of
+from acquisition.snapshot.column import Bools, Column, Doubles
+from acquisition.snapshot.record_arrays import Group, dtype_of, groups_of
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
-
-Doubles = npt.NDArray[np.float64]
 
 _SMOOTHED = dtype_of(smoothed.HEADER_FIELDS)
 _INPUTS = dtype_of(wire.HEADER_FIELDS)
 #: Fields in which records of decision inputs must agree to be looked at together.
 _SHAPE = ("magic", "version", "columns", "derived", "entities", "window", "depth", "names_size", "counted", "plateau")
 _MOST_SHAPES = 8  #: of one length; whoever has yet another is not known
-
-
-class Column(NamedTuple):
-    """One metric of all hosts, arrays (N,): NaN where not ``known``.
-
-    ``mean`` is the moving average, ``last`` the raw value where it is valid, ``stale_seconds`` as of a reading.
-    Of a metric that the filter does not derive, ``last`` is NaN, and hosts with any invalid sample are not known.
-    ``planes`` are those of ``acquisition.wire.inputs.PLANES``, and of how many ticks they are: ``window`` and
-    ``plateau``. ``warming``: whose window is not full.
-    """
-
-    known: Bools
-    mean: Doubles
-    last: Doubles
-    stale_seconds: Doubles
-    planes: Mapping[str, Doubles]
-    warming: Bools
 
 
 class _Part(NamedTuple):

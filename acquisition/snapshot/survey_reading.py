@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from acquisition.link.cluster import Cluster, Layout
 from acquisition.model import ticks
+from acquisition.snapshot.column import Bools
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
-from acquisition.snapshot.record_arrays import Bools, Rows
+from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.shard_reading import Command, Member
 from acquisition.wire import keys
 

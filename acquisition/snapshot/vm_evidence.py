@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from acquisition.model import codes
-from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
+from acquisition.snapshot.states import CURRENT, DOWN
 from acquisition.wire.smoothed import SmoothedRecord
 from acquisition.wire.table import Entity
 

@@ -13,8 +13,8 @@ from typing import TextIO
 from rich.console import Console
 
 from acquisition import help_text
+from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
-from acquisition.config import metric_registry
 from acquisition.errors import (
     EXIT_CONFIG,
     EXIT_DATA,
@@ -28,7 +28,6 @@ from acquisition.errors import (
     DataError,
     ShardpulseError,
 )
-from acquisition.link import endpoints
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.snapshot.books import Account

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from acquisition.snapshot.block import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 
 if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from acquisition.snapshot.block import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome, Verdict
 from filters.documents.loads import Load

@@ -10,8 +10,9 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable, Owner
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions import picture
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
 from filters.documents.chosen import Chosen

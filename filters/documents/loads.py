@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from acquisition.model.metric import HOST_SET
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable, Owner
 from acquisition.snapshot.rows import finite
+from acquisition.snapshot.states import CURRENT
 from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from acquisition import help_text
+from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import (
@@ -23,7 +24,6 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     CannotCreateError,
 )
-from acquisition.link import endpoints
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.status import health

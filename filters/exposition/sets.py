@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from acquisition.model import codes
-from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import CURRENT, DOWN
 from filters.exposition import syntax
 from filters.exposition.family import COUNTER, GAUGE, Family, Filled, Series
 from filters.exposition.labels import SET

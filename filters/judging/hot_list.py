@@ -18,7 +18,7 @@ import numpy as np
 from acquisition.config.decisions import Decisions
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import SnapshotReader, collector
-from acquisition.snapshot.record_arrays import Bools
+from acquisition.snapshot.column import Bools
 from acquisition.snapshot.survey import Survey
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method

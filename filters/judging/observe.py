@@ -18,9 +18,10 @@ from typing import overload
 from acquisition.config.decisions import Decisions
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import CURRENT, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, Placement, settle
 from acquisition.snapshot.rows import finite
+from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.decisions import capacity, ratios

@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.console import Console
 
 from acquisition import help_text
+from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import (
     EXIT_CONFIG,
@@ -22,7 +23,6 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     TemporaryError,
 )
-from acquisition.link import endpoints
 from acquisition.snapshot import Snapshot, SnapshotReader
 from filters.query import decisions_command as decisions
 from filters.query.options import add_common, count, repeat

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import msgspec
 
 from acquisition import help_text
+from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.config.decisions import Decisions
 from acquisition.config.metric_registry import load_checked
@@ -24,7 +25,6 @@ from acquisition.errors import (
     TemporaryError,
     UsageError,
 )
-from acquisition.link import endpoints
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import SnapshotReader
 from filters.decisions import overload_detection, vm_placement, vm_selection

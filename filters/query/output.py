@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import CURRENT, DOWN, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, finite
+from acquisition.snapshot.states import CURRENT, DOWN
 from filters.query.request import Section
 from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
 

@@ -8,10 +8,10 @@ import sys
 import msgspec
 
 from acquisition import errors, help_text
+from acquisition.config.endpoints import with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError, UsageError
-from acquisition.link.endpoints import with_addresses
 from filters.service.access import access
 from filters.service.server import Server, allow_descriptors, listen, run, server
 from filters.service.service import Service

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from acquisition.config import metric_registry
+from acquisition.config import endpoints, metric_registry
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError
-from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.nodes import Members

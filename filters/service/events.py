@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
-from acquisition.snapshot.block import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions.verdict import Outcome
 from filters.documents.encoding import encode
 from filters.documents.hosts import by_host, state_of

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
+from acquisition.config import endpoints
 from acquisition.config.decisions import Policy
 from acquisition.config.settings import Settings
 from acquisition.errors import DataError, ShardpulseError
-from acquisition.link import endpoints
 from acquisition.link.cluster import Cluster
 from filters.decisions.migrations import Log, Report
 from filters.documents.encoding import encode

@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.console import Console
 
 from acquisition import help_text
-from acquisition.config import metric_registry
+from acquisition.config import endpoints, metric_registry
 from acquisition.errors import (
     EXIT_CONFIG,
     EXIT_DATA,
@@ -29,7 +29,7 @@ from acquisition.errors import (
     ShardError,
     TemporaryError,
 )
-from acquisition.link import endpoints, local_shards
+from acquisition.link import local_shards
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from filters.top import order, plain

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from acquisition.model import codes
-from acquisition.snapshot.block import STATES
+from acquisition.snapshot.states import STATES
 from filters.text.quantities import digits
 from filters.top.contents import Observation
 from filters.top.listing import METRICS, Listing

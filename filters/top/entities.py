@@ -11,8 +11,9 @@ import numpy.typing as npt
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import STATES, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placement
+from acquisition.snapshot.states import STATES
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
 from filters.text.quantities import printable, seconds

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from rich.text import Text
 
-from acquisition.snapshot.block import STATES
+from acquisition.snapshot.states import STATES
 from acquisition.status.shards import REPLICA, ShardHealth
 from filters.query.output import STATE_STYLES
 from filters.text.quantities import printable, quantity, seconds

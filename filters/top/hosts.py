@@ -15,7 +15,8 @@ import numpy.typing as npt
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import STATES, Block
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import STATES
 from filters.top.columns import Columns, gather
 from filters.top.listing import HOSTS, Listing, valid_age
 

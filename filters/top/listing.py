@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.snapshot.block import CURRENT, STATES
+from acquisition.snapshot.states import CURRENT, STATES
 from acquisition.wire.smoothed import Floats
 
 HOSTS = "hosts"
@@ -24,7 +24,7 @@ class Listing(NamedTuple):
     The figures are of CPU use, of a metric listing of that metric.
     ``mean deviation trend last memory`` float64, NaN where there is no value; ``codes`` uint8 of ``last``;
     ``age`` float64, seconds since the newest valid value at the time of the snapshot, of a row without values
-    since it was last heard of; NaN while unknown. ``state`` uint8, an index into block.STATES. ``invalid`` int64
+    since it was last heard of; NaN while unknown. ``state`` uint8, an index into states.STATES. ``invalid`` int64
     counts samples at this tick whose check failed, ``missing`` those without a value.
     ``interval`` float64 is seconds per tick, ``now`` the reader's clock. ``heading`` is what all rows have in common.
     """

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
-from acquisition.snapshot.block import STATES
+from acquisition.snapshot.states import STATES
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
 
 CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE, AS_IS = (

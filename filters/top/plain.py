@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from acquisition.model import codes
-from acquisition.snapshot.block import STATES
+from acquisition.snapshot.states import STATES
 from acquisition.status.shards import ShardHealth
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.top.cells import ABSENT as NO_VALUE

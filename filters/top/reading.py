@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from acquisition.config import endpoints
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ShardpulseError
-from acquisition.link import endpoints
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from acquisition.snapshot.block import STATES
+from acquisition.snapshot.states import STATES
 from acquisition.status import text as status_text
 from filters.query.output import STATE_STYLES
 from filters.text.quantities import seconds

@@ -13,11 +13,11 @@ import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config import Settings
+from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.inputs import Inputs
 from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Layout, read_layout
-from acquisition.link.endpoints import connect, with_addresses
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
 from filters.runtime.memory import keep_freed_memory

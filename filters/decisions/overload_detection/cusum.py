@@ -18,8 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column
+from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import NotNegative, OneMetric, Rule, Share
 from filters.decisions.picture import Host, Reading, Vm

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column
+from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import spread
 from filters.decisions.overload_detection.order_statistics import quartiles
 from filters.decisions.overload_detection.rule import NotNegative, Rule

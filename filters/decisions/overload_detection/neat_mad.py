@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column
+from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import spread
 from filters.decisions.overload_detection.order_statistics import median_absolute_deviation
 from filters.decisions.overload_detection.rule import Rule

@@ -12,8 +12,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column
+from acquisition.snapshot.column import Bools, Column
 from filters.decisions.picture import CPU, Host, Vm
 from filters.decisions.verdict import Verdict
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column, Doubles
+from acquisition.snapshot.column import Bools, Column, Doubles
 from filters.decisions.overload_detection.rule import Parameters
 
 

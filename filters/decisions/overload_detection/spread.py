@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column, Doubles
+from acquisition.snapshot.column import Bools, Column, Doubles
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import NotNegative, OneMetric, Window
 from filters.decisions.picture import Host, Reading, Vm

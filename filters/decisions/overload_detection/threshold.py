@@ -24,8 +24,7 @@ import numpy as np
 from msgspec import Meta
 
 from acquisition.config.inputs import Inputs
-from acquisition.snapshot.record_arrays import Bools
-from acquisition.snapshot.survey import Column
+from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Window
 from filters.decisions.picture import CPU, Host, Reading, Vm

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
-from acquisition.config import metric_registry
 from acquisition.config import text as config_text
 from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link import endpoints
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
 

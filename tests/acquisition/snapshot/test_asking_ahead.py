@@ -13,7 +13,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader, collector
-from acquisition.snapshot.block import CURRENT
+from acquisition.snapshot.states import CURRENT
 from tests.support.scene import Scene
 
 TICK = 999_999

@@ -14,11 +14,12 @@ from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot, judgement, placement
-from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, UNSEEN, Placements, settle
 from acquisition.snapshot.shard_reading import Member, Place
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
 from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position

@@ -17,8 +17,9 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader, quality
-from acquisition.snapshot.block import CURRENT, DOWN, LATE, STATES, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.quality import Quality
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import SHEDS, Position
 from tests.support.scene import METRICS, Scene, entities, record

@@ -20,7 +20,7 @@ from test_exposition_inputs import table
 
 from acquisition.shards.launch import start_shards
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import LATE
+from acquisition.snapshot.states import LATE
 from filters.exposition import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import ROOT

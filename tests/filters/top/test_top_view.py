@@ -12,7 +12,8 @@ from rich.cells import cell_len
 
 from acquisition.model import codes
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import STATES, Block
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import STATES
 from filters.text.sparkline import bars
 from filters.top import history, order
 from filters.top.contents import Contents, Observation, Opened

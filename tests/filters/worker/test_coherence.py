@@ -16,8 +16,9 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.block import CURRENT, DOWN, LATE, Block
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placement
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from acquisition.wire import commit, keys
 from acquisition.wire.table import Entity
 from filters.worker.assembly import lone_worker

@@ -14,7 +14,7 @@ from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.block import CURRENT, LATE
+from acquisition.snapshot.states import CURRENT, LATE
 from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
