@@ -6,14 +6,14 @@ A row per sample would say host, entity and metric again with each number; a mat
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from filters.documents.chosen import Chosen
-from filters.documents.figures import FIGURES, Lists, planes_of, shortened
+from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened
 
 Plane = list[list[float | None]] | UnsetType
 
@@ -37,7 +37,8 @@ class EntityName(Struct, frozen=True):
 
 
 class BlockDocument(Struct, frozen=True):
-    """One resource set of one host: ``mean[i][j]`` is of ``entities[i]`` and ``metrics[j]``."""
+    """One resource set of one host: ``mean[i][j]`` is of ``entities[i]`` and ``metrics[j]``, and so is
+    each of ``extra``."""
 
     host: str
     host_id: str
@@ -56,6 +57,7 @@ class BlockDocument(Struct, frozen=True):
     last: Plane = UNSET
     validity: list[list[str]] | UnsetType = UNSET
     stale_seconds: Plane = UNSET
+    extra: Annotated[dict[str, list[list[float | None]]], DESCRIBED] | UnsetType = UNSET
 
 
 class SnapshotDocument(Struct, frozen=True):
@@ -115,7 +117,7 @@ def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDo
             EntityName(f"{members[i].id:016x}", members[i].kind, members[i].name, members[i].stable, members[i].epoch)
             for i in rows
         ],
-        **planes,
+        **gathered(planes),
     )
 
 

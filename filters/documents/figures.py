@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.model import codes
 from acquisition.model.inputs import DecisionInputs
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
+from acquisition.wire import planes
 from filters.text.quantities import digits
 
+#: The figures of further kernels (acquisition.wire.planes), by name.
+EXTRA = {plane.figure: plane for plane in planes.extra()}
+_OWN = {plane.figure: plane for plane in planes.OWN}
 #: What may be asked for of every sample, in the order of the documents.
-FIGURES = ("mean", "deviation", "trend", "last", "validity", "stale_seconds")
+FIGURES = (*_OWN, *EXTRA, "validity", "stale_seconds")
+NUMBERS = frozenset((*_OWN, "stale_seconds"))  #: those of them that are numbers, without further kernels
 UNIT = "unit"
 INPUTS = "inputs"
 #: What may be asked for of a reading.
@@ -27,6 +32,12 @@ _VALIDITY = np.array([codes.name_of(code) for code in range(256)], object)
 
 Number = float | UnsetType | None
 Lists = list[list[Any]]
+#: For an object of the figures of further kernels: what they are.
+DESCRIBED = Meta(
+    description="; ".join(
+        ["the figures of further kernels by name", *(f"{p.figure}: {p.help}" for p in EXTRA.values())]
+    )
+)
 
 
 class InputsDocument(Struct, frozen=True):
@@ -64,12 +75,19 @@ class ReadingDocument(Struct, frozen=True):
     stale_seconds: Number = UNSET
     unit: str | UnsetType = UNSET
     inputs: InputsDocument | UnsetType | None = UNSET
+    extra: Annotated[dict[str, float | None], DESCRIBED] | UnsetType = UNSET
 
 
 def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str]) -> dict[str, Lists]:
     """Figure -> list of rows of values; numbers are None where there is none."""
     index = np.ix_(np.asarray(rows, np.intp), np.asarray(columns, np.intp))
     return {name: _plane(block, name, index) for name in FIGURES if name in figures}
+
+
+def gathered(values: dict[str, Any]) -> dict[str, Any]:
+    """What a document has by figure, with those of further kernels together in ``extra``."""
+    extra = {name: values.pop(name) for name in EXTRA if name in values}
+    return values | {"extra": extra} if extra else values
 
 
 def readings_of(
@@ -87,7 +105,7 @@ def readings_of(
                 values[UNIT] = metric.unit
             if INPUTS in figures:
                 values[INPUTS] = inputs_document(table.inputs(row, metric.name) if table is not None else None)
-            by_metric[metric.name] = ReadingDocument(**values)
+            by_metric[metric.name] = ReadingDocument(**gathered(values))
         found.append(by_metric)
     return found
 
@@ -98,10 +116,8 @@ def _plane(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> 
         return names
     if name == "stale_seconds":
         return rounded(block.stale_seconds()[index])
-    if name == "deviation":
-        with np.errstate(invalid="ignore"):
-            return rounded(np.sqrt(block.plane("variance")[index]))
-    return rounded(block.plane(name)[index])
+    plane = _OWN.get(name) or EXTRA[name]
+    return rounded(plane.figures(block.plane(plane.name)[index]))
 
 
 def rounded(values: npt.NDArray[Any]) -> Lists:

@@ -18,9 +18,12 @@ from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
 from filters.documents.chosen import Chosen
 from filters.documents.entities import EntityDocument, Labels, entities_of
 from filters.documents.figures import (
+    EXTRA,
     INPUTS,
+    NUMBERS,
     READING,
     ReadingDocument,
+    gathered,
     inputs_document,
     readings_of,
     shortened,
@@ -169,10 +172,12 @@ def _own_readings(
 
 
 def _derived(found: picture.Reading, figures: Collection[str]) -> ReadingDocument:
-    values = {name: getattr(found, name) for name in figures}
-    for name in ("mean", "deviation", "trend", "last", "stale_seconds"):
-        if name in values:
-            values[name] = digits(values[name])
-    if INPUTS in values:
-        values[INPUTS] = inputs_document(found.inputs)
-    return ReadingDocument(**values)
+    return ReadingDocument(**gathered({name: _figure_of(found, name) for name in figures}))
+
+
+def _figure_of(found: picture.Reading, name: str) -> Any:
+    if name == INPUTS:
+        return inputs_document(found.inputs)
+    if name in EXTRA:  # kernels see what frames carry
+        return None
+    return digits(getattr(found, name)) if name in NUMBERS else getattr(found, name)

@@ -221,6 +221,7 @@ def _derived_planes(group: Group, options: Options) -> dict[str, Floats]:
     return {
         name: _shown(np.where(gone | (marks != codes.VALID) if name == LAST else gone, _NONE, known[name]).T, hidden)
         for name in wanted
+        if name in known
     }
 
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from acquisition.wire import planes
 from acquisition.wire.inputs import PLANES
 from filters.exposition.syntax import encodable
 
 PREFIX = "shardpulse_"
-MEAN, DEVIATION, TREND, LAST = "mean", "deviation", "trend", "last"
-FIGURES = (MEAN, DEVIATION, TREND, LAST)
+MEAN, DEVIATION, TREND, LAST = (plane.figure for plane in planes.OWN)
+#: The planes of smoothed samples by the names of their figures.
+FIGURES = {plane.figure: plane for plane in planes.known()}
 ABOVE, THRESHOLD = "above", "threshold"
 #: Words that stand for figures in names: a metric whose own name holds one of them is encoded.
-_FIGURE_WORDS = "|".join((DEVIATION, TREND, LAST, ABOVE, THRESHOLD, *(plane for plane in PLANES if plane != MEAN)))
+_FIGURE_WORDS = "|".join(word for word in (*FIGURES, ABOVE, THRESHOLD, *PLANES) if word != MEAN)
 
 #: Units that the end of a name tells, the longest first.
 _UNITS = ("bytes_per_second", "bytes", "seconds", "ratio")
@@ -45,12 +47,15 @@ class Name(NamedTuple):
 def family_name(resource_set: str, metric: str, figure: str = MEAN) -> Name:
     """``shardpulse_SET_METRIC`` for the mean; other figures stand before the unit: ``…_deviation_ratio``.
 
-    A trend is per second. ``_value`` is put behind an ending that the formats reserve (``cpu_count``).
+    ``_value`` is put behind an ending that the formats reserve (``cpu_count``).
     """
+    plane = FIGURES[figure]
+    if plane.unit is not None:
+        return inputs_name(resource_set, metric, figure, _per_second(plane.unit) if plane.per_second else plane.unit)
     stem, unit = _stem(resource_set, metric)
     if figure == MEAN:
         return Name(f"{stem}_{unit}" if unit else stem, unit)
-    return _of_figure(stem, figure, f"{unit}_per_second".lstrip("_") if figure == TREND else unit)
+    return _of_figure(stem, figure, _per_second(unit) if plane.per_second else unit)
 
 
 def inputs_name(resource_set: str, metric: str, word: str, unit: str | None = None) -> Name:
@@ -60,6 +65,10 @@ def inputs_name(resource_set: str, metric: str, word: str, unit: str | None = No
     if unit is None:
         return _of_figure(stem, word, own)
     return _of_figure(f"{stem}_{own}" if own else stem, word, unit)
+
+
+def _per_second(unit: str) -> str:
+    return f"{unit}_per_second".lstrip("_")
 
 
 def _of_figure(stem: str, word: str, unit: str) -> Name:

@@ -17,20 +17,15 @@ from acquisition.model import codes
 from acquisition.model.metric import Metric
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import DOWN
+from acquisition.wire.planes import MEAN
 from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
 from filters.exposition.labels import ENTITY, Prepared, Rows
-from filters.exposition.naming import DEVIATION, LAST, MEAN, TREND
+from filters.exposition.naming import FIGURES
 from filters.exposition.options import Options
 
-_HELP = {
-    MEAN: "moving average of the valid samples",
-    DEVIATION: "moving standard deviation",
-    TREND: "slope of the moving average per second",
-    LAST: "raw value of the newest sample, if it is valid",
-}
 INVALID = Family(
     "shardpulse_sample_invalid", GAUGE,
     "1 for each sample that is not valid at its tick, with the reason; absent for valid ones",
@@ -100,8 +95,9 @@ def _columns_of(sheet: Sheet) -> tuple[str, int, bool]:
 
 def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str, ...] = ENTITY) -> Family:
     """The family of one figure of one metric."""
-    name = naming.family_name(resource_set, metric.name, figure)
-    return Family(name.text, GAUGE, f"{described(metric, name)}; {_HELP[figure]}", name.unit, labels)
+    name, plane = naming.family_name(resource_set, metric.name, figure), FIGURES[figure]
+    text = f"{plane.help}, if it is valid" if plane.raw else plane.help
+    return Family(name.text, GAUGE, f"{described(metric, name)}; {text}", name.unit, labels)
 
 
 def described(metric: Metric, name: naming.Name) -> str:
@@ -140,13 +136,10 @@ def _planes(block: Block, rows: Rows, figures: Iterable[str], stale_after: float
     gone = ~(block.stale_seconds() <= stale_after)
     if rows.repeated is not None:
         gone |= rows.repeated[:, None]
-    gone |= np.isnan(block.plane(MEAN))
+    gone |= np.isnan(block.figure(MEAN))
     failed = gone | ((block.codes() & codes.CODE_MASK) != codes.VALID)
     for figure in figures:
-        plane = block.plane("variance" if figure == DEVIATION else figure)
-        if figure == DEVIATION:
-            with np.errstate(invalid="ignore"):
-                plane = np.sqrt(plane)
-        hidden = failed if figure == LAST else gone
-        found[figure] = np.where(hidden, np.float32(np.nan), plane) if hidden.any() else plane
+        plane = FIGURES[figure]
+        values, hidden = block.figure(plane), failed if plane.raw else gone
+        found[figure] = np.where(hidden, np.float32(np.nan), values) if hidden.any() else values
     return found

@@ -14,6 +14,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, finite
 from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.wire.planes import Plane
 from filters.query.request import Section
 from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
 
@@ -25,6 +26,7 @@ _COLUMNS = (
     "HOST", "SET", "ENTITY", "STABLE", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "UNIT",
     "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
 )  # fmt: skip
+_FIGURES_END = _COLUMNS.index("UNIT")  #: where the columns of further kernels are put in
 _RIGHT = frozenset(("MEAN", "DEVIATION", "TREND", "LAST", "AGE_S", "STALE_S", "TICK"))
 
 
@@ -43,9 +45,11 @@ def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
 
 def lines(sections: Sequence[Section]) -> Iterator[str]:
     """Aligned columns, every line complete in itself, numbers in base units."""
-    cells = [list(_COLUMNS)] + [_cells(row) for section in sections for row in section.rows]
+    extra = list(dict.fromkeys(name for section in sections for row in section.rows for name in row.extra))
+    titles = [*_COLUMNS[:_FIGURES_END], *map(str.upper, extra), *_COLUMNS[_FIGURES_END:]]
+    cells = [titles] + [_cells(row, extra) for section in sections for row in section.rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = [name in _RIGHT for name in _COLUMNS]
+    right = [name in _RIGHT or name.lower() in extra for name in titles]
     for row in cells:
         padded = (cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True))
         yield "  ".join(padded).rstrip()
@@ -90,8 +94,10 @@ def validity(row: Row) -> Text:
 
 def _table(section: Section, width: int) -> Table:
     """Figures and validity are never cut; what room they leave is the names'."""
-    titles = ["raw", "mean", "± dev", *(["trend/s"] if width >= _WIDE else [])]
-    figures = [_figures(row, len(titles)) for row in section.rows]
+    own = ["raw", "mean", "± dev", *(["trend/s"] if width >= _WIDE else [])]
+    extra = section.block.extra_planes
+    titles = [*own, *(plane.figure for plane in extra)]
+    figures = [[*_figures(row, len(own)), *_extra(row, extra)] for row in section.rows]
     marks = [validity(row) for row in section.rows]
     labels = _labels(section.rows)
     taken = [max(map(len, column)) for column in zip(titles, *figures, strict=True)]
@@ -113,6 +119,10 @@ def _figures(row: Row, count: int) -> list[str]:
     return [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation, row.trend)[:count]]
 
 
+def _extra(row: Row, planes: Sequence[Plane]) -> list[str]:
+    return [quantity(row.extra.get(plane.figure), plane.unit_of(row.unit)) for plane in planes]
+
+
 def _labels(rows: Sequence[Row]) -> list[str]:
     """The entity in the first of its rows, with the pid that tells apart processes of one name, and whether it is a
     VM that several hosts report."""
@@ -126,12 +136,13 @@ def _labels(rows: Sequence[Row]) -> list[str]:
     return labels
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, extra: Sequence[str]) -> list[str]:
     age = ABSENT if row.age_seconds is None else f"{row.age_seconds:.3f}"
     stale = ABSENT if row.stale_seconds is None else f"{row.stale_seconds:.3f}"
     return [
         printable(row.host), printable(row.resource_set), printable(row.entity), printable(row.stable) or ABSENT,
         printable(row.metric), exact(row.mean), exact(row.deviation), exact(row.trend), exact(row.last),
+        *(exact(row.extra.get(name)) for name in extra),
         printable(row.unit) or ABSENT, row.validity, age, stale, str(row.tick),
         f"{row.state},{row.placement}" if row.placement else row.state,
     ]  # fmt: skip
@@ -163,5 +174,6 @@ def _row(row: Row) -> dict[str, Any]:
     fields = msgspec.structs.asdict(row)
     for name in ("mean", "deviation", "trend", "last", "stale_seconds", "lost_seconds"):
         fields[name] = digits(fields[name])
+    fields["extra"] = {name: digits(value) for name, value in row.extra.items()}
     fields["age_seconds"] = None if row.age_seconds is None else round(row.age_seconds, 6)
     return fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acquisition.config.decisions import Decisions
 from acquisition.snapshot.block import Block
-from filters.documents import columns, entities, hosts, recent
+from filters.documents import columns, entities, hosts, planes, recent
 from filters.documents.encoding import encode, encode_around, encode_long
 from filters.documents.figures import FIGURES
 from filters.documents.figures import READING as FIGURES_OF_READING
@@ -79,6 +79,14 @@ def picture_resources(labels: Labels) -> tuple[Resource, ...]:
             entities.EntityAnswer,
             entity,
             in_path={"id": _IDENTITY},
+        ),
+        Resource(
+            "/v1/figures",
+            "figures",
+            "What is kept of every sample: names and units",
+            (),
+            planes.FiguresDocument,
+            lambda _edition, _request: encode(planes.figures_document()),
         ),
     )
 

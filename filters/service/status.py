@@ -31,7 +31,8 @@ _MOST_ACCOUNTS = 100
 METRICS_PARAMETERS = (
     Parameter("entities", "whether processes and VMs have series (default: yes)", ("yes", "no"), single=True),
     Parameter(
-        "figure", "figures of each process and VM, separated by commas (default: mean); hosts have all", FIGURES,
+        "figure", "figures of each process and VM, separated by commas (default: mean); hosts have all",
+        tuple(FIGURES),
         listed=True,
     ),
     Parameter("inputs", f"whose decision inputs (default: {HOSTS})", INPUTS, single=True),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from acquisition.model import codes
+from acquisition.wire.planes import Plane
 from filters.text.quantities import quantity, seconds
 from filters.text.sparkline import bars, full_height
 from filters.top import order
@@ -94,6 +95,15 @@ def _deviation(row: Row) -> Cell:
     return Cell("-" if math.isnan(value) else quantity(value, row.listing.units[row.at]))
 
 
+def _extra(plane: Plane) -> Column:
+    """The column of the figure of a further kernel."""
+
+    def cell(row: Row) -> Cell:
+        return Cell(quantity(float(row.listing.extra[plane][row.at]), plane.unit_of(row.listing.units[row.at])))
+
+    return Column(plane.figure.upper(), max(8, len(plane.figure)), cell, rank=0)
+
+
 def _raw(row: Row) -> Cell:
     """The newest raw value; the code instead where it is not valid."""
     listing, i = row.listing, row.at
@@ -178,10 +188,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 }
 
 
-def laid_out(kind: str, width: int, longest: int) -> list[tuple[Column, int]]:
+def laid_out(listing: Listing, width: int, longest: int) -> list[tuple[Column, int]]:
     """The columns that fit into ``width``, one space between them, and how wide each is; ``longest`` is the
     longest name."""
-    chosen = list(COLUMNS[kind])
+    own = COLUMNS[listing.kind]
+    lines = own.index(_RAW_LINE)
+    chosen = [*own[:lines], *map(_extra, listing.extra), *own[lines:]]
     while len(chosen) > 1 and _needed(chosen) > width:
         chosen.remove(min(chosen, key=lambda column: column.rank))
     room = max(0, width - _needed(chosen))

@@ -4,9 +4,9 @@
 
     now        seconds since 1970 by the reader's clock
     rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
-               unit, mean, deviation, trend, last, validity, memory, memory_unit, invalid, missing,
-               age_seconds, tick, interval, state, reason. The figures are of CPU use (of a host its
-               cpu_busy_ratio = 1 - idle - iowait), or of the metric. null: there is no value
+               unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
+               memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
+               use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
     hidden     rows that --top or --filter left out
     shards     as acquisition.status.shards.ShardHealth
     errors     what could not be read
@@ -37,6 +37,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
 
 def _row(listing: Listing, at: int) -> dict[str, Any]:
     figures = {name: digits(getattr(listing, name)[at]) for name in ("mean", "deviation", "trend", "last", "memory")}
+    extra = {plane.figure: digits(column[at]) for plane, column in listing.extra.items()}
     return {
         "kind": listing.kind,
         "name": listing.names[at],
@@ -44,6 +45,7 @@ def _row(listing: Listing, at: int) -> dict[str, Any]:
         "id": None if listing.kind == METRICS else f"{int(listing.ids[at]):016x}",
         "unit": listing.units[at],
         **figures,
+        "extra": extra,
         "memory_unit": listing.memory_unit,
         "validity": codes.name_of(int(listing.codes[at])),
         "invalid": int(listing.invalid[at]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placement
 from acquisition.snapshot.states import STATES
+from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
 from filters.text.quantities import printable, seconds
@@ -23,7 +24,6 @@ CPU = "cpu_ratio"
 MEMORY = "memory_resident_bytes"
 _ORDER = ("vms", "processes")  #: what is shown first of a host; its own metrics come last
 Numbers = npt.NDArray[np.float64]
-_PLANES = ("mean", "variance", "trend", "last")
 
 
 def sets_of(snapshot: Snapshot, host: int) -> list[str]:
@@ -63,11 +63,11 @@ def list_entities(block: Block, now: float, contested: Mapping[str, Placement] |
         [label_of(entity) for entity in block.entities],
         block.ids,
         ["cores"] * n,
-        {name: _column(block, name, cpu) for name in _PLANES},
+        {plane: _column(block, plane, cpu) for plane in _planes(block)},
         validity[:, cpu] if cpu is not None else np.full(n, codes.MISSING, np.uint8),
         block.stale_seconds()[:, cpu] if cpu is not None else np.full(n, np.inf, np.float32),
     )._replace(
-        memory=_column(block, "mean", index.get(MEMORY)),
+        memory=_column(block, MEAN, index.get(MEMORY)),
         memory_unit="bytes",
         invalid=((validity != codes.VALID) & (validity != codes.MISSING)).sum(1) * block.has_values,
         missing=(validity == codes.MISSING).sum(1),
@@ -79,6 +79,7 @@ def _placed(listing: Listing, block: Block, contested: Mapping[str, Placement]) 
     """The listing with what is known of VMs that migrate."""
     reasons, notes = list(listing.reasons), [""] * listing.rows
     figures = {name: getattr(listing, name).copy() for name in ("mean", "deviation", "trend", "last", "memory")}
+    extra = {plane: column.copy() for plane, column in listing.extra.items()}
     for i, entity in enumerate(block.entities):
         place = contested.get(entity.stable)
         if place is None:
@@ -87,9 +88,9 @@ def _placed(listing: Listing, block: Block, contested: Mapping[str, Placement]) 
             notes[i] = f"→{place.other_host}" if place.other_host else ""
         else:
             reasons[i] = f"migrating, its place is {place.host}"
-            for column in figures.values():
+            for column in (*figures.values(), *extra.values()):
                 column[i] = np.nan
-    return listing._replace(reasons=reasons, notes=notes, **figures)
+    return listing._replace(reasons=reasons, notes=notes, extra=extra, **figures)
 
 
 def list_metrics(block: Block, now: float, entity: int | None = None) -> Listing:
@@ -109,7 +110,7 @@ def list_metrics(block: Block, now: float, entity: int | None = None) -> Listing
         [""] * len(metrics),
         np.arange(1, len(metrics) + 1, dtype=np.uint64),
         [metric.unit for metric in metrics],
-        {name: _row(block.plane(name), row, width).astype(np.float64) for name in _PLANES},
+        {plane: _row(block.figure(plane), row, width).astype(np.float64) for plane in _planes(block)},
         _row(_codes(block), row, width),
         _row(block.stale_seconds(), row, width),
     )
@@ -123,7 +124,7 @@ def _listing(
     labels: list[str],
     ids: npt.NDArray[np.uint64],
     units: list[str],
-    planes: dict[str, Numbers],
+    figures: Mapping[Plane, Numbers],
     code: npt.NDArray[np.uint8],
     stale: Floats,
 ) -> Listing:
@@ -135,10 +136,10 @@ def _listing(
         labels,
         ids,
         units,
-        mean=planes["mean"],
-        deviation=np.sqrt(planes["variance"]),
-        trend=planes["trend"],
-        last=planes["last"],
+        mean=figures[MEAN],
+        deviation=figures[VARIANCE],
+        trend=figures[TREND],
+        last=figures[LAST],
         codes=code,
         memory=np.full(n, np.nan),
         invalid=((code != codes.VALID) & (code != codes.MISSING)).astype(np.int64),
@@ -150,6 +151,7 @@ def _listing(
         now=now,
         reasons=[block.reason] * n,
         heading=heading_of(block),
+        extra={plane: figures[plane] for plane in block.extra_planes},
     )
 
 
@@ -189,10 +191,14 @@ def _codes(block: Block) -> npt.NDArray[np.uint8]:
     return plain
 
 
-def _column(block: Block, plane: str, column: int | None) -> Numbers:
+def _planes(block: Block) -> Iterable[Plane]:
+    return (*OWN, *block.extra_planes)
+
+
+def _column(block: Block, plane: Plane, column: int | None) -> Numbers:
     if column is None:
         return np.full(block.shape[0], np.nan)
-    return block.plane(plane)[:, column].astype(np.float64)
+    return plane.figures(block.plane(plane.name)[:, column]).astype(np.float64)
 
 
 def _row(values: npt.NDArray[Any], row: int, width: slice) -> npt.NDArray[Any]:

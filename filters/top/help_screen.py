@@ -6,6 +6,7 @@ import textwrap
 
 from rich.text import Text
 
+from acquisition.wire import planes
 from filters.top.key_actions import KEYS
 
 _COLUMNS = (
@@ -28,7 +29,8 @@ def help_lines() -> list[Text]:
     lines = [Text("KEYS", "bold")]
     lines += [line for name, meaning in KEYS for line in _entry(name, meaning)]
     lines += [Text(), Text("COLUMNS", "bold")]
-    return lines + [line for name, meaning in _COLUMNS for line in _entry(name, meaning)]
+    extra = ((plane.figure.upper(), plane.help) for plane in planes.extra())
+    return lines + [line for name, meaning in (*_COLUMNS, *extra) for line in _entry(name, meaning)]
 
 
 def _entry(name: str, meaning: str) -> list[Text]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from acquisition.snapshot.states import CURRENT, STATES
+from acquisition.wire.planes import Plane
 from acquisition.wire.smoothed import Floats
 
 HOSTS = "hosts"
@@ -50,6 +51,7 @@ class Listing(NamedTuple):
     reasons: Sequence[str]  #: why a row has no figures; "" where it has
     notes: Sequence[str] = ()  #: where a VM is migrating to; () for none
     memory_unit: str = "ratio"
+    extra: Mapping[Plane, npt.NDArray[np.float64]] = {}  #: the figures of further kernels
     heading: tuple[str, ...] = ()
 
     @property

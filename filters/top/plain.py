@@ -20,7 +20,7 @@ _LEFT = 2  #: columns that are aligned left, names and labels; the last one is a
 
 def table(listing: Listing, rows: Rows, look: Look) -> Iterator[str]:
     """Aligned columns; names are never cut."""
-    cells = [_titles(listing.kind), *(_cells(listing, at) for at in rows.tolist())]
+    cells = [_titles(listing), *(_cells(listing, at) for at in rows.tolist())]
     keep = [i for i, column in enumerate(zip(*cells, strict=True)) if any(column[1:]) or i == 0]
     texts = [[look.text(line[i]) for i in keep] for line in cells]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
@@ -48,10 +48,11 @@ def shard_line(shard: ShardHealth, look: Look) -> str:
     return look.text(f"shard {shard.address} {shard.role} core {shard.cores or ABSENT}{pinned} memory {full}")
 
 
-def _titles(kind: str) -> list[str]:
+def _titles(listing: Listing) -> list[str]:
+    kind, extra = listing.kind, [plane.figure.upper() for plane in listing.extra]
     cpu, memory = ("SMOOTHED", "") if kind == METRICS else ("CPU", "MEM" if kind == HOSTS else "MEMORY")
     label = "ID" if kind == ENTITIES else ""
-    return [_TITLES[kind], label, cpu, "±DEV", "TREND/S", "RAW", memory, "INV", "AGE", "VALIDITY", "STATE"]
+    return [_TITLES[kind], label, cpu, "±DEV", "TREND/S", "RAW", *extra, memory, "INV", "AGE", "VALIDITY", "STATE"]
 
 
 def _cells(listing: Listing, at: int) -> list[str]:
@@ -63,7 +64,7 @@ def _cells(listing: Listing, at: int) -> list[str]:
             listing.names[at],
             listing.labels[at],
             NO_VALUE,
-            *[ABSENT] * 3,
+            *[ABSENT] * (3 + len(listing.extra)),
             _absent_memory(listing),
             ABSENT,
             age,
@@ -72,9 +73,16 @@ def _cells(listing: Listing, at: int) -> list[str]:
         ]
     figures = [_or(float(listing.mean[at]), unit, NO_VALUE)]
     figures += [_or(float(column[at]), unit, ABSENT) for column in (listing.deviation, listing.trend, listing.last)]
+    figures += [_or(value, value_unit, ABSENT) for _, value, value_unit in _extra(listing, at)]
     memory = _or(float(listing.memory[at]), listing.memory_unit, NO_VALUE) if listing.kind != METRICS else ""
     validity = codes.name_of(int(listing.codes[at]))
     return [listing.names[at], listing.labels[at], *figures, memory, str(listing.invalid[at]), age, validity, state]
+
+
+def _extra(listing: Listing, at: int) -> list[tuple[str, float, str]]:
+    """Name, value and unit of the figures of further kernels."""
+    unit = listing.units[at]
+    return [(plane.figure, float(column[at]), plane.unit_of(unit)) for plane, column in listing.extra.items()]
 
 
 def _absent_memory(listing: Listing) -> str:
@@ -97,6 +105,7 @@ def _line(listing: Listing, at: int, host: str) -> str:
     memory = ""
     if listing.kind != METRICS:
         memory = f" memory {_or(float(listing.memory[at]), listing.memory_unit, NO_VALUE)}"
+    extra = "".join(f" {name} {_or(value, value_unit, NO_VALUE)}" for name, value, value_unit in _extra(listing, at))
     validity = codes.name_of(int(listing.codes[at]))
-    tick = f"tick {listing.tick[at]}"
-    return f"{who} {tick} {what}raw {raw} smoothed {mean} {validity} age {age}{memory} invalid {listing.invalid[at]}"
+    figures = f"{what}raw {raw} smoothed {mean}{extra} {validity} age {age}{memory}"
+    return f"{who} tick {listing.tick[at]} {figures} invalid {listing.invalid[at]}"

@@ -79,7 +79,7 @@ def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page
     """The titles and the rows of one page."""
     on_page = rows[level.first : level.first + page.height].tolist()
     longest = max(map(len, listing.names), default=0)
-    columns = laid_out(listing.kind, max(1, frame.width - 1), longest)
+    columns = laid_out(listing, max(1, frame.width - 1), longest)
     lines = [_titles(columns, level, frame.look)]
     if not on_page:
         nothing = f"nothing matches {level.pattern!r}: Esc shows all" if level.pattern else "nothing is here (yet)"

@@ -39,7 +39,7 @@ def test_schemathesis_finds_nothing(service: Serving, tmp_path: Path) -> None:
     chosen = ["--exclude-path", "/v1/stream", "--phases", PHASES, "--max-examples", EXAMPLES, "--no-color"]
     done = subprocess.run([*command, *chosen], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, "\n".join(line[:300] for line in done.stdout.splitlines())
-    assert re.search(r"Tested: +13\b", done.stdout), done.stdout
+    assert re.search(r"Tested: +14\b", done.stdout), done.stdout
     assert service.ask("/v1/hosts").status == 200
 
 
@@ -52,6 +52,7 @@ def test_the_description_names_every_resource(service: Serving) -> None:
         "/v1/hosts",
         "/v1/hosts/{id}",
         "/v1/heat",
+        "/v1/figures",
         "/v1/roster",
         "/v1/hot",
         "/v1/moves",
