@@ -15,6 +15,7 @@ from typing import TextIO
 
 from acquisition.model.codes import name_of
 from acquisition.model.metric import Metric, resource_set_id
+from acquisition.wire.frame import Samples
 from acquisition.wire.table import Entity, Table
 
 
@@ -26,36 +27,23 @@ class DryRun:
         self._entities: dict[int, Entity] = {}
         self._metrics: dict[int, tuple[str, tuple[Metric, ...]]] = {}
 
-    def offer(
-        self,
-        resource_set: int,
-        schema: int,
-        entities: int,
-        metrics: int,
-        interval: float,
-        tick: int,
-        wall: float,
-        monotonic: float,
-        ids: bytes,
-        values: bytes,
-        codes: bytes = b"",
-    ) -> int:
+    def offer(self, samples: Samples) -> int:
         """Print a reading; see ``Writer.offer``."""
-        del schema, entities, interval, monotonic
-        name, columns = self._metrics[resource_set]
+        name, columns = self._metrics[samples.resource_set]
+        metrics, codes = samples.metrics, samples.codes
         rows = []
-        figures = array("f", values)
-        for number, identity in enumerate(array("Q", ids)):
+        figures = array("f", samples.values)
+        for number, identity in enumerate(array("Q", samples.ids)):
             entity = self._entities[identity]
             part = slice(number * metrics, (number + 1) * metrics)
             rows.append(
                 {"name": entity.name, "kind": entity.kind, "stable": entity.stable}
                 | row(columns, list(figures[part]), codes[part] or bytes(metrics))
             )
-        document = {"time": wall, "tick": tick, "resource_set": name, "entities": rows}
+        document = {"time": samples.wall, "tick": samples.tick, "resource_set": name, "entities": rows}
         self._out.write(json.dumps(document, separators=(",", ":")) + "\n")
         self._out.flush()
-        return tick
+        return samples.tick
 
     def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
         """Remember the names; see ``Writer.offer_table``."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
+from acquisition.wire.frame import Samples
 from acquisition.wire.keys import DEFAULT_KEEP_TICKS
 from acquisition.wire.table import Entity, Table
 from probes.checks import Check
@@ -26,27 +27,14 @@ TABLE_SECONDS = 60.0
 class Sink(Protocol):
     """Where frames go: the writer, or a dry run."""
 
-    def offer(
-        self,
-        resource_set: int,
-        schema: int,
-        entities: int,
-        metrics: int,
-        interval: float,
-        tick: int,
-        wall: float,
-        monotonic: float,
-        ids: bytes,
-        values: bytes,
-        codes: bytes = b"",
-    ) -> int:
+    def offer(self, samples: Samples) -> int:
         """Take a frame of samples."""
 
     def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
         """Take a table."""
 
     def wants_table(self, resource_set: int) -> bool:
-        """Whether a complete table is needed."""
+        """Whether a complete table is needed; asking changes nothing."""
 
 
 class Module:
@@ -140,17 +128,19 @@ class Module:
         self.samples += len(codes)
         self.readings += 1
         self._sink.offer(
-            self._id,
-            self._schema,
-            len(reading.entities),
-            len(self._set.metrics),
-            self.interval,
-            tick,
-            reading.wall,
-            reading.monotonic,
-            self._ids,
-            pack(reading.values),
-            bytes(codes) if invalid else b"",
+            Samples(
+                self._id,
+                self._schema,
+                len(reading.entities),
+                len(self._set.metrics),
+                self.interval,
+                tick,
+                reading.wall,
+                reading.monotonic,
+                self._ids,
+                pack(reading.values),
+                bytes(codes) if invalid else b"",
+            )
         )
 
     def _name_entities(self, reading: Reading, tick: int) -> None:

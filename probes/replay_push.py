@@ -13,6 +13,7 @@ from acquisition.link.resp import error_for
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
 from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
 from acquisition.wire.table import Entity, Table
 from probes.module import pack
 from probes.reading import Reading
@@ -55,17 +56,19 @@ class Pusher:
         values = pack(reading.values)
         metrics = reading.resource_set.metrics
         self._writer.offer(
-            resource_set_id(reading.resource_set.name),
-            schema_hash(metrics),
-            len(reading.entities),
-            len(metrics),
-            self._interval,
-            tick,
-            wall,
-            reading.monotonic,
-            array("Q", [entity.id for entity in reading.entities]).tobytes(),
-            values,
-            bytes(codes) if any(codes) else b"",
+            Samples(
+                resource_set_id(reading.resource_set.name),
+                schema_hash(metrics),
+                len(reading.entities),
+                len(metrics),
+                self._interval,
+                tick,
+                wall,
+                reading.monotonic,
+                array("Q", [entity.id for entity in reading.entities]).tobytes(),
+                values,
+                bytes(codes) if any(codes) else b"",
+            )
         )
         self.frames += 1
         self.samples += len(codes)

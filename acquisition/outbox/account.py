@@ -6,7 +6,6 @@ from typing import Any
 
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.store import Outbox
-from acquisition.wire import status
 
 
 def condition(outbox: Outbox, sender: Sender, unreadable: int) -> dict[str, Any]:
@@ -30,14 +29,14 @@ def account(outbox: Outbox, sender: Sender, unreadable: int) -> dict[str, Any]:
     """The sums over all windows, each window's row, and the condition."""
     windows = outbox.windows.values()
     return {
-        "sets": {window.resource_set: status.row(window)._asdict() for window in windows},
+        "sets": {window.resource_set: window.status()._asdict() for window in windows},
         "frames": sum(window.last for window in windows),
         "made": sum(window.made for window in windows),
-        "resent_frames": sum(window.resent for window in windows),
-        "dropped_frames": sum(window.dropped_frames for window in windows),
-        "dropped_samples": sum(window.dropped_samples for window in windows),
-        "shed_frames": sum(window.shed_frames for window in windows),
-        "shed_samples": sum(window.shed_samples for window in windows),
+        "resent_frames": sum(window.counts.resent for window in windows),
+        "dropped_frames": sum(window.counts.dropped_frames for window in windows),
+        "dropped_samples": sum(window.counts.dropped_samples for window in windows),
+        "shed_frames": sum(window.counts.shed_frames for window in windows),
+        "shed_samples": sum(window.counts.shed_samples for window in windows),
         "unsent_frames": sum(window.last + 1 - window.next for window in windows),
         "problem": sender.problem,
         **condition(outbox, sender, unreadable),

@@ -1,16 +1,16 @@
 """How fast a probe sends what an outage has left in its ring (no input or output).
 
 All hosts of a healed network come back at once, each with minutes of frames, and what they send stands
-in the streams before the fresh frames of hosts that were never cut off. So old frames are *played back*: at
+in the streams before the recent frames of hosts that were never cut off. So old frames are *played back*: at
 ``speed`` times the pace at which they were made, in the order of the ring. How much that may be, the filter's
 cursor tells: the oldest frame of ours that the shard has acknowledged and the filter has not read has been
-waiting for so long by the shard's own clock, and fresh frames of others wait as long.
+waiting for so long by the shard's own clock, and recent frames of others wait as long.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, and a target for it, is LEDBAT
 (RFC 6817). As long as there is no delay the speed grows by half at every reading (slow start), after the
 first one it grows by a quarter. Beyond the target it falls in proportion; far beyond, nothing old is sent
 until the filter is near again, and the longer that takes, the rarer the readings become. A shard that came
-back empty has no fresh frames of others to protect: a *refill* may be delayed five times as much. Playing back keeps
+back empty has no recent frames of others to protect: a *refill* may be delayed five times as much. Playing back keeps
 the phases of hosts and resource sets apart, as they were. Frames that are not old are never delayed: this
 costs live operation nothing.
 """
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from acquisition.outbox.window import stream_id
+from acquisition.wire import stream_id
 
 #: Frames younger than this are sent at once.
 OLD = 2.0
-#: Seconds that fresh frames of others may wait; what is no delay at all; when to pause.
+#: Seconds that recent frames of others may wait; what is no delay at all; when to pause.
 TARGET = 0.5
 _UNNOTICED = 0.2
 _TOO_MUCH = 1.0
@@ -48,14 +48,14 @@ _NEVER = float("inf")
 
 class CatchUp:
     """``due`` is when the next old frame may be sent, infinite while none waits for its turn; ``reading``
-    seconds lie between two readings; ``unread`` gets the stream ids of frames as they are acknowledged."""
+    seconds lie between two readings."""
 
     __slots__ = (
-        "_at", "_growth", "_leniency", "_played", "due", "is_active", "is_paused", "reading", "speed", "unread",
+        "_at", "_growth", "_leniency", "_played", "_unread", "due", "is_active", "is_paused", "reading", "speed",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.unread: deque[bytes] = deque()
+        self._unread: deque[bytes] = deque()
         self.end()
 
     def end(self) -> None:
@@ -66,7 +66,7 @@ class CatchUp:
         self.due = _NEVER
         self._played = self._at = 0.0
         self._leniency = 1.0
-        self.unread.clear()
+        self._unread.clear()
 
     def refill(self) -> None:
         """The filter knows nothing of this host any more, nor of others: their shard has lost its state."""
@@ -88,6 +88,10 @@ class CatchUp:
         wait = max(_TOGETHER, (made - self._played) / self.speed)
         self.due = _NEVER if self.is_paused else self._at + wait
         return False
+
+    def acknowledge(self, entry_id: bytes) -> None:
+        """The shard has stored a frame as ``entry_id``; only while active."""
+        self._unread.append(entry_id)
 
     def observe(self, cursor: bytes, now: float) -> None:
         """A reading of the filter's cursor in the stream."""
@@ -112,7 +116,7 @@ class CatchUp:
 
     def _delay(self, cursor: bytes) -> float:
         """Seconds for which the oldest acknowledged frame that is not read was waiting when the newest came."""
-        unread, read = self.unread, stream_id(cursor)
-        while unread and stream_id(unread[0]) <= read:
+        unread, read = self._unread, stream_id.parse(cursor)
+        while unread and stream_id.parse(unread[0]) <= read:
             unread.popleft()
-        return (stream_id(unread[-1])[0] - stream_id(unread[0])[0]) / 1000.0 if unread else 0.0
+        return (stream_id.parse(unread[-1])[0] - stream_id.parse(unread[0])[0]) / 1000.0 if unread else 0.0

@@ -10,7 +10,8 @@ IN_MEMORY = -1  #: the offset of a frame that a full tmpfs refused
 
 
 class Entry(NamedTuple):
-    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when it is void."""
+    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when
+    it is forgotten: its numbers count for nobody any more."""
 
     window: SendWindow | None
     sequence: int

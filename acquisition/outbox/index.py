@@ -12,7 +12,7 @@ from struct import Struct
 from acquisition.outbox.entry import Entry
 from acquisition.outbox.window import SendWindow
 
-#: offset, serial, at, sequence, made, samples, size, resource set, void, shed; the set of a void one is 0
+#: offset, serial, at, sequence, made, samples, size, resource set, forgotten, shed; the set of a forgotten one is 0
 _RECORD = Struct("<qQdQQIII??2x")
 _SIZE = _RECORD.size
 _FEWEST = 16
@@ -45,7 +45,7 @@ class Index:
     def add(
         self, window: SendWindow, sequence: int, made: int, samples: int, offset: int, size: int, at: float, serial: int
     ) -> None:
-        """Add entry ``end``, which is neither void nor shed; the arguments are the fields of ``Entry``.
+        """Add entry ``end``, which is neither forgotten nor shed; the arguments are the fields of ``Entry``.
         Raises struct.error for a number beyond its width; nothing is added then."""
         end = self.end
         if end - self.first > self._mask:
@@ -71,7 +71,7 @@ class Index:
             self.oldest_place = offset, serial
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Add what an earlier process left, void or not."""
+        """Add what an earlier process left, forgotten or not."""
         for entry in entries:
             if self.end - self.first > self._mask:
                 self._double()
@@ -82,10 +82,10 @@ class Index:
         """The entry with ``first <= number < end``; KeyError for any other number."""
         if not self.first <= number < self.end:
             raise KeyError(number)
-        offset, serial, at, sequence, made, samples, size, owner, void, shed = _unpack(
+        offset, serial, at, sequence, made, samples, size, owner, forgotten, shed = _unpack(
             self._buffer, (number & self._mask) * _SIZE
         )
-        window = None if void else self._windows[owner]
+        window = None if forgotten else self._windows[owner]
         return _make((window, sequence, made, samples, offset, size, at, serial, shed))
 
     def put(self, number: int, entry: Entry) -> None:

@@ -22,7 +22,7 @@ def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
 
 
 def append_table(outbox: Outbox, window: SendWindow, names: Table, tick: int, wall: float, monotonic: float) -> int:
-    """Number and store a table frame; returns its sequence number."""
+    """Number and store a table frame, and note it when it is complete; returns its sequence number."""
     content = Frame(
         frame.KIND_TABLE,
         schema_hash(names.metrics),
@@ -40,7 +40,10 @@ def append_table(outbox: Outbox, window: SendWindow, names: Table, tick: int, wa
         monotonic,
         payload=table.encode(names),
     )
-    return append(outbox, window, content)
+    sequence = append(outbox, window, content)
+    if names.complete:
+        window.note_table(sequence)
+    return sequence
 
 
 def append_ends(outbox: Outbox) -> None:
@@ -56,14 +59,13 @@ def append_ends(outbox: Outbox) -> None:
 def renumber(outbox: Outbox, window: SendWindow) -> None:
     """Start a new epoch with the frames that the filter cannot have seen: see ``SendWindow.is_ahead``."""
     unseen = [frame.decode(data) for data in _frames_after(outbox, window, window.recovered)]
-    outbox.void(window)
+    outbox.forget(window)
     window.restart(max(time.time_ns(), window.epoch + 1))
-    window.synchronized = True
+    window.synchronize(None)
     for content in unseen:
         sequence = append(outbox, window, content)
         if content.kind == frame.KIND_TABLE and table.decode(content.payload).complete:
-            window.table = sequence
-            window.wants_table = False
+            window.note_table(sequence)
 
 
 def _frames_after(outbox: Outbox, window: SendWindow, sequence: int) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acquisition.outbox import shedding
 from acquisition.outbox.entry import Entry
-from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading, is_kept
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Congestion, is_kept
 from acquisition.outbox.store import Outbox
 
 #: Over so many seconds the rate at which a host makes samples is averaged.
@@ -41,7 +41,7 @@ class Overload:
         applied = sum(window.applied for window in windows)
         moved = cursor != self._cursor if behind else applied != self._applied
         age = self._age(now)
-        reading = Reading(now, age, behind, moved, self._measured(now), level)
+        reading = Congestion(now, age, behind, moved, self._measured(now), level)
         self.state = shedding.advance(self.state, reading, self._after)
         self.newest = now - age + self.state.window if age else _INFINITY
         self._cursor, self._applied = cursor, applied

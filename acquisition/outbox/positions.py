@@ -11,10 +11,10 @@ from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import pack
-from acquisition.outbox.flight import STALE, Expected
+from acquisition.outbox.in_flight import Expected
 from acquisition.outbox.numbering import renumber
 from acquisition.outbox.store import Outbox
-from acquisition.outbox.void import HOPELESS, give_up, reason_of
+from acquisition.outbox.tombstone import HOPELESS, give_up, reason_of
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import commit, keys, position, status
 from acquisition.wire.position import Position
@@ -58,6 +58,10 @@ class Positions:
         self.synchronizing = True
         self.due = self._status_due = 0.0
 
+    def hasten(self, moment: float) -> None:
+        """Ask at ``moment`` at the latest."""
+        self.due = min(self.due, moment)
+
     def include_new_sets(self) -> None:
         """There is another resource set to be asked for."""
         self._reading = b""
@@ -83,8 +87,9 @@ class Positions:
         commands = self._reading + self._ask_why(expected)
         if now >= self._status_due or all(window.next > window.last for window in self._asked):
             self._status_due = now + _STATUS_SHARE * self.interval
+            rows = {window.resource_set: window.status() for window in self._asked}
             said = {**rest(), "position_interval": self.interval}
-            record = status.encode(self._host_name, self._wall(), self._asked, said)
+            record = status.encode(self._host_name, self._wall(), rows, said)
             commands += pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS))
             expected.append(_STATUS)
         return commands, expected
@@ -93,9 +98,9 @@ class Positions:
         """Look for the frames in doubt among the entries that the filter has put aside since they came."""
         commands = b""
         for window in self._asked:
-            if window.in_doubt:
+            if window.stall.in_doubt:
                 name = keys.rejected(self._tag)
-                commands += pack(("XRANGE", name, window.suspect_id, "+", "COUNT", _MOST_REJECTED))
+                commands += pack(("XRANGE", name, window.stall.suspect_id, "+", "COUNT", _MOST_REJECTED))
                 expected.append(_REJECTED)
                 self._doubted.append(window)
         return commands
@@ -105,8 +110,7 @@ class Positions:
         return kind == _REJECTED[1]
 
     def take(self, kind: int, reply: Any) -> list[SendWindow] | None:
-        """Take a reply to something else than a frame of now: the windows that have gone back, None
-        when the reply makes no sense."""
+        """Take the reply to a question: the windows that have gone back, None when the reply makes no sense."""
         if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
             self._learn(reply)
             return []
@@ -114,7 +118,7 @@ class Positions:
             return self._compare(reply)
         if kind == _REJECTED[1]:
             return self._decide(self._doubted.popleft(), reply)
-        return [] if kind in (_STATUS[1], STALE) else None
+        return [] if kind == _STATUS[1] else None
 
     def _learn(self, data: bytes | None) -> None:
         """Take how far the filter has read, and the level that it asks for."""
@@ -128,14 +132,14 @@ class Positions:
 
     def _decide(self, window: SendWindow, entries: Any) -> list[SendWindow]:
         """Give up the frame in doubt if the filter will never take it; send again in any case."""
-        if not window.in_doubt:
+        stall = window.stall
+        if not stall.in_doubt:
             return []
-        reason = reason_of(entries, window.suspect_id)
-        if reason in HOPELESS and give_up(self._outbox, window, window.suspect, reason):
-            window.stalls = window.patience = 0
-            window.go_back(window.suspect)
+        reason = reason_of(entries, stall.suspect_id)
+        if reason in HOPELESS and give_up(self._outbox, window, stall.suspect, reason):
+            window.send_tombstone()
         else:
-            window.resend(window.suspect)
+            window.resend(stall.suspect)
         return [window]
 
     def _compare(self, replies: list[bytes | None]) -> list[SendWindow]:

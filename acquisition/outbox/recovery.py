@@ -59,10 +59,8 @@ def take_up(recovery: Recovery, now: float) -> Held:
         if window is None:
             windows[numbers.resource_set] = SendWindow(*numbers)
         elif window.epoch == numbers.epoch and window.last < numbers.last:
-            _void(window, entries)  # newer frames were in memory only
+            _forget(window, entries)  # newer frames were in memory only
             window.restart(*numbers[1:])
-    for window in windows.values():
-        window.recovered = window.highest = window.last
     if not recovery.records:
         return Held(windows, entries, 0, 1)
     newest = recovery.records[-1]
@@ -74,23 +72,18 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
     window = windows.get(held.resource_set)
     if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
         if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
-            _void(window, entries)
+            _forget(window, entries)
         window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
-        if held.kind == frame.KIND_VOID:  # the samples that it stands for are in its ``made``
-            window.floor_made = -1
-    window.last = held.sequence
-    window.made = held.made + held.samples
-    if window.made > _MOST_MADE:
+    made = held.made + held.samples
+    if made > _MOST_MADE:
         raise FrameError("shape", f"{held.made} samples were made before {held.samples}: not to be counted on")
+    window.recover(held.sequence, made, held.kind == frame.KIND_TOMBSTONE)
     at = min(record.at, now)
-    entries.append(
-        Entry(window, held.sequence, window.made, held.samples, record.offset, len(record.data), at, record.serial)
-    )
+    entries.append(Entry(window, held.sequence, made, held.samples, record.offset, len(record.data), at, record.serial))
 
 
-def _void(window: SendWindow, entries: list[Entry]) -> None:
+def _forget(window: SendWindow, entries: list[Entry]) -> None:
     for index, entry in enumerate(entries):
         if entry.window is window:
             entries[index] = entry._replace(window=None)
-    window.floor = window.last + 1
-    window.floor_made = window.made
+    window.drop_held()

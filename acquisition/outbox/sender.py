@@ -24,8 +24,8 @@ import hiredis
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack
-from acquisition.outbox.dial import dial, is_through
 from acquisition.outbox.lookup import Lookup, Target, numeric
+from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
 from acquisition.outbox.route import Route, redirected
 from acquisition.wire import keys
 
@@ -239,7 +239,7 @@ class Sender:
     def _open(self, target: Target, now: float) -> None:
         self.due = self._deadline
         try:
-            self._socket = dial(target)
+            self._socket = begin_connect(target)
         except OSError as error:
             self._fail_os(error, now)
         else:
@@ -248,7 +248,7 @@ class Sender:
     def _finish_connect(self, now: float) -> None:
         assert self._socket is not None
         try:
-            if is_through(self._socket):
+            if is_connected(self._socket):
                 self._ask(now)
         except OSError as error:
             self._fail_os(error, now)

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from acquisition.wire import stream_id
+
 #: Seconds of excess age that are too much. All that follows is in units of it.
 SHED_AFTER = 5.0
 #: Excess of who makes more than the level, so that two sides say that it is overload; of everybody else
@@ -40,8 +42,8 @@ _LEAST = 0.05
 _INFINITY = float("inf")
 
 
-class Reading(NamedTuple):
-    """What one reading of the positions says; seconds, samples per second."""
+class Congestion(NamedTuple):
+    """What one reading of the positions says about the way to the filter; seconds, samples per second."""
 
     now: float  #: CLOCK_MONOTONIC
     age: float  #: since the oldest frame that is neither applied nor shed was made; 0: there is none
@@ -78,7 +80,7 @@ class Shedding(NamedTuple):
 NORMAL = Shedding()
 
 
-def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> Shedding:
+def advance(state: Shedding, reading: Congestion, after: float = SHED_AFTER) -> Shedding:
     """The state after a reading. ``after`` is the bound on the age in seconds; infinite: never shed."""
     now, age = reading.now, reading.age
     moved_at = now if reading.moved or not age else min(now, state.moved_at)
@@ -99,7 +101,7 @@ def advance(state: Shedding, reading: Reading, after: float = SHED_AFTER) -> She
     return Shedding(share, is_behind, base, now, moved_at, behind_at, window, has_level)
 
 
-def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) -> float:
+def _first(reading: Congestion, excess: float, after: float, filter_is_slow: bool) -> float:
     """The share of a probe that has sent everything so far."""
     talkative = 0.0 < reading.level < reading.rate
     patience = _WAY if not filter_is_slow else _LEVELLED if talkative else _PATIENT
@@ -108,7 +110,7 @@ def _first(reading: Reading, excess: float, after: float, filter_is_slow: bool) 
     return max(_LEAST, reading.level / reading.rate if talkative else _UNLEVELLED)
 
 
-def _adjusted(state: Shedding, reading: Reading, is_behind: bool, after: float) -> float:
+def _adjusted(state: Shedding, reading: Congestion, is_behind: bool, after: float) -> float:
     """The share of a probe that sheds: cut once whenever the filter falls behind, raised while data are fresh."""
     if is_behind and not state.hold:
         levelled = reading.level / reading.rate if 0.0 < reading.level < reading.rate else 1.0
@@ -126,8 +128,5 @@ def is_kept(sequence: int, share: float) -> bool:
 
 def behind(acknowledged: bytes, cursor: bytes) -> float:
     """Seconds from one stream id to a later one; 0 when it is not later or one of them is none."""
-    try:
-        milliseconds = int(acknowledged.partition(b"-")[0]) - int(cursor.partition(b"-")[0])
-    except ValueError:
-        return 0.0
-    return max(0.0, milliseconds / 1000.0)
+    later, earlier = stream_id.parse(acknowledged)[0], stream_id.parse(cursor)[0]
+    return max(0.0, (later - earlier) / 1000.0) if later >= 0 and earlier >= 0 else 0.0

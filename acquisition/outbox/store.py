@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from acquisition.errors import CannotCreateError
 from acquisition.outbox.entry import IN_MEMORY
-from acquisition.outbox.fresh import Fresh
 from acquisition.outbox.index import Index
+from acquisition.outbox.recent_frames import RecentFrames
 from acquisition.outbox.recovery import open_ring
 from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, space
 from acquisition.outbox.window import SendWindow
@@ -47,7 +47,7 @@ class Outbox:
         self._clock = clock
         self._index = Index(self.windows)
         self.entry = self._index.entry  #: the entry with ``first <= index < end``; asked for at every frame
-        self._fresh = Fresh()
+        self._recent = RecentFrames()
         self._memory: dict[int, bytes] = {}
         self._memory_bytes = 0
         self._head = self._host = 0
@@ -106,8 +106,7 @@ class Outbox:
     def append(self, window: SendWindow, samples: int, data: bytes, at: float) -> None:
         """Store frame ``window.last + 1``, for which ``make_room`` was called just before."""
         need = space(len(data))
-        window.last += 1
-        window.made += samples
+        sequence = window.number(samples)
         if need > self.capacity:
             self._give_up(window, samples)
             return
@@ -117,13 +116,13 @@ class Outbox:
             serial = self._serial
             self._serial += 1
             self._head = offset + need
-        self._fresh.add(self._index.end, data)
-        self._index.add(window, window.last, window.made, samples, offset, len(data), at, serial)
+        self._recent.add(self._index.end, data)
+        self._index.add(window, sequence, window.made, samples, offset, len(data), at, serial)
         self.bytes += need
 
     def read(self, index: int) -> bytes:
         """The frame with ``first <= index < end``, as it was encoded."""
-        data = self._fresh.take(index)
+        data = self._recent.take(index)
         if data is not None:
             return data
         entry = self.entry(index)
@@ -137,9 +136,8 @@ class Outbox:
         window = entry.window
         assert window is not None
         self._index.put(index, entry._replace(shed=True))
-        window.shed_frames += 1
-        window.shed_samples += entry.samples
-        self._fresh.take(index)
+        window.counts.shed(entry.samples)
+        self._recent.take(index)
 
     def replace(self, index: int, data: bytes) -> None:
         """Put a frame without samples, no longer than the old one, in the place of a held one: it keeps its
@@ -147,7 +145,7 @@ class Outbox:
         old = self.entry(index)
         new = old._replace(samples=0, size=len(data))
         self.bytes += space(len(data)) - space(old.size)
-        self._fresh.take(index)
+        self._recent.take(index)
         if old.offset == IN_MEMORY:
             self._memory_bytes += len(data) - len(self._memory[index])
             self._memory[index] = data
@@ -162,17 +160,15 @@ class Outbox:
                 self._memory_bytes += len(data)
         self._index.put(index, new)
         if old.window is not None:
-            old.window.dropped_frames += 1
-            old.window.dropped_samples += old.samples
+            old.window.counts.drop(old.samples)
 
-    def void(self, window: SendWindow) -> None:
+    def forget(self, window: SendWindow) -> None:
         """Forget the frames of a window; their room is used again in turn."""
         for index in range(self.first, self.end):
             entry = self.entry(index)
             if entry.window is window:
                 self._index.put(index, entry._replace(window=None))
-        window.floor = window.last + 1
-        window.floor_made = window.made
+        window.drop_held()
 
     def check(self) -> None:
         """Notice a ring file that was deleted and write it again; call it now and then."""
@@ -261,28 +257,22 @@ class Outbox:
         index = self._index.first
         entry = self._index.drop()
         self.bytes -= space(entry.size)
-        self._fresh.take(index)
+        self._recent.take(index)
         if entry.offset >= 0:
             self._ring.free(entry.offset)
         else:
             self._memory_bytes -= len(self._memory.pop(index))
         window = entry.window
         if window is not None:
-            window.floor = entry.sequence + 1
-            window.floor_made = entry.made
-            # what an earlier process sent may have been applied long ago, for all that we know yet
-            if entry.sequence > (window.confirmed or window.recovered) and not entry.shed:
-                window.dropped_frames += 1
-                window.dropped_samples += entry.samples
+            window.drop(entry.sequence, entry.made, entry.samples, entry.shed)
             if window.floor > window.last:
                 self._remember(window)
 
     def _give_up(self, window: SendWindow, samples: int) -> None:
         """A frame larger than the ring: skip it and what is before it, so that its loss is counted."""
         self.count("ring_large")
-        self.void(window)
-        window.dropped_frames += 1
-        window.dropped_samples += samples
+        self.forget(window)
+        window.counts.drop(samples)
         self._remember(window)
 
     def _remember(self, window: SendWindow) -> None:

@@ -10,76 +10,119 @@ back empty, or as an older replica, after it acknowledged.
     dropped by the ring | held, applied | sent, acknowledged | in flight | not sent |
                         floor           applied                         next       last
 
-A stall is found exactly: the filter's cursor has passed the stream entry of an
-acknowledged frame, and yet the frame is not applied. Then something before it is missing.
-A filter that is down or slow does not move its cursor and is never taken for a stall.
-
-A frame that no filter will ever take stalls the window each time. After RESENDS resendings the window is
-``in_doubt``: the writer then looks for the frame among the entries that the filter has put aside, and
-gives it up only when it is there (``acquisition.outbox.void``). What a filter, shard or stream
-in trouble has not seen is never there.
+A filter that has read past a frame without applying it stalls the window (``acquisition.outbox.stall``).
 """
 
 from __future__ import annotations
 
+from acquisition.outbox.counts import Counts
+from acquisition.outbox.stall import Stall
 from acquisition.wire.position import WANT_TABLE, Position
-
-#: After the k-th go-back in a row without progress, 2**k - 2 readings are skipped, at most this many.
-_MOST_PATIENCE = 31
-#: Resendings in vain of a frame that the filter has read, before the probe asks why it is not applied.
-RESENDS = 2
+from acquisition.wire.status import SetStatus
 
 
 class SendWindow:
     """Numbers of one resource set; sequences start at 1, counts are samples unless they say frames.
 
-    ``floor`` is the oldest sequence held, ``last + 1`` when none is; ``next`` the next to send.
+    ``last`` is the newest sequence number, ``made`` the samples up to it; ``floor`` the oldest number that is
+    held, ``last + 1`` when none is, ``floor_made`` the samples made before it, -1 when that is unknown.
+    ``next`` is the next number to send and ``highest`` the highest one ever sent. ``acked`` is the newest
+    number that the shard has acknowledged since the last go-back, ``acked_made`` the samples up to it and
+    ``acked_id`` its stream id. ``applied`` is the filter's position as it was read last, 0 unless
+    ``has_position``; ``confirmed`` the highest position ever read: what a shard forgot was not lost by us.
+    ``recovered`` is the newest number of an earlier process. While ``synchronized`` is false, nobody has
+    asked the filter where to go on. ``wants_table``: the filter may lack the names.
     """
 
     __slots__ = (
-        "acked", "acked_id", "acked_made", "applied", "check", "check_id", "confirmed", "dropped_frames",
-        "dropped_samples", "epoch", "floor", "floor_made", "go_backs", "highest", "in_doubt", "last", "made", "next",
-        "patience", "present", "recovered", "resent", "resource_set", "restamp", "shed_frames", "shed_samples",
-        "stalls", "suspect", "suspect_id", "synchronized", "table", "wants_table",
+        "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "counts", "epoch", "floor",
+        "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set", "stall",
+        "synchronized", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
         self.resource_set = resource_set
-        self.dropped_frames = self.dropped_samples = self.resent = self.go_backs = 0
-        self.shed_frames = self.shed_samples = 0
+        self.counts = Counts()
         self.restart(epoch, last, made)
 
     def restart(self, epoch: int, last: int = 0, made: int = 0) -> None:
         """Number anew in another epoch, or go on after ``last`` in a recovered one."""
         self.epoch = epoch
-        self.last = self.recovered = last
-        self.made = made
+        self.last = self.recovered = self.highest = last
+        self.made = self.floor_made = made
         self.floor = self.next = last + 1
-        self.floor_made = made  # samples made before the frame at floor, for the books; -1: unknown
-        self.highest = last  # the highest sequence ever sent: below it, sending is sending again
-        self.acked = self.acked_made = 0
+        self.acked = self.acked_made = self.applied = self.confirmed = 0
         self.acked_id = b""
-        self.applied = 0
-        self.confirmed = 0  # the highest sequence ever known as applied: what a shard forgot was not lost by us
-        self.present = self.synchronized = False
-        self.check = 0
-        self.check_id = b""
-        self.restamp = 0
-        self.stalls = self.patience = 0
-        self.suspect = 0  # the frame that was sent again because it is not applied; its newest stream id
-        self.suspect_id = b""
-        self.in_doubt = False  # it will never be, perhaps: nothing is sent again before that is known
-        self.table = 0  # sequence of the newest complete table
+        self.has_position = self.synchronized = False
+        self.stall = Stall()
+        self._restamp = 0
+        self._table = 0  # sequence of the newest complete table
         self.wants_table = True
+
+    def recover(self, sequence: int, made: int, is_tombstone: bool) -> None:
+        """Hold a frame of an earlier process, the next one in order: ``made`` counts the samples up to it."""
+        if is_tombstone and self.floor == sequence:  # the samples that it stands for are in its ``made``
+            self.floor_made = -1
+        self.last = self.recovered = self.highest = sequence
+        self.made = made
+
+    def number(self, samples: int) -> int:
+        """Give the next number to a frame of ``samples`` samples; returns it."""
+        self.last += 1
+        self.made += samples
+        return self.last
+
+    def note_table(self, sequence: int) -> None:
+        """Frame ``sequence`` is a complete table."""
+        self._table = sequence
+        self.wants_table = False
+
+    def drop(self, sequence: int, made: int, samples: int, shed: bool) -> None:
+        """The oldest frame is held no longer; ``made`` counts the samples up to it."""
+        self.floor = sequence + 1
+        self.floor_made = made
+        # what an earlier process sent may have been applied long ago, for all that we know yet
+        if sequence > (self.confirmed or self.recovered) and not shed:
+            self.counts.drop(samples)
+
+    def drop_held(self) -> None:
+        """No frame is held any longer."""
+        self.floor = self.last + 1
+        self.floor_made = self.made
+
+    def send(self, sequence: int) -> int:
+        """Take frame ``sequence`` as sent; returns the floor that it has to carry, 0 when the one that it was
+        encoded with is right."""
+        floor = 0
+        if sequence > self.next:  # the ring dropped what was to come next, or it was shed
+            self._restamp = self.last
+            floor = sequence
+        elif sequence <= self._restamp:
+            floor = self.floor
+        if sequence <= self.highest:
+            self.counts.resend()
+        else:
+            self.highest = sequence
+        self.next = sequence + 1
+        return floor
+
+    def acknowledge(self, sequence: int, made: int, entry_id: bytes) -> None:
+        """The shard has stored frame ``sequence`` as stream entry ``entry_id``."""
+        self.acked = sequence
+        self.acked_made = made
+        self.acked_id = entry_id
+        if sequence == self.stall.suspect:
+            self.stall.acknowledge(entry_id)
 
     def go_back(self, sequence: int) -> None:
         """Send again from ``sequence`` on, or from the floor when that is no longer held."""
         target = max(self.floor, sequence)
-        self.go_backs += target < self.next
+        if target < self.next:
+            self.counts.go_back()
         self.next = target
-        self.restamp = self.last  # what was encoded until now carries an old floor
-        self.acked_id = self.check_id = self.suspect_id = b""
-        self.in_doubt = False
+        self._restamp = self.last  # what was encoded until now carries an old floor
+        self.acked_id = b""
+        self.stall.forget_entries()
 
     def is_ahead(self, position: Position | None) -> bool:
         """Whether the filter has applied numbers that this probe does not know of: the end of
@@ -89,9 +132,10 @@ class SendWindow:
         return position.sequence > (self.last if self.synchronized else self.recovered)
 
     def synchronize(self, position: Position | None) -> None:
-        """Go on after a new connection: from applied + 1, or from the floor when that is unknown."""
+        """Go on after a new connection: from applied + 1, or from the floor when that is unknown. A window
+        of a new epoch may do so without asking: no filter knows that yet."""
         if position is None or position.epoch != self.epoch:
-            self._lost_position()
+            self._lose_position()
         else:
             self._go_on(position)
             self.go_back(position.sequence + 1)
@@ -100,66 +144,66 @@ class SendWindow:
     def observe(self, position: Position | None, cursor: bytes) -> bool:
         """A reading between sends; ``cursor`` was read before ``position``. True: the window went back."""
         if position is None or position.epoch != self.epoch:
-            if self.present:
-                self._lost_position()
+            if self.has_position:
+                self._lose_position()
                 return True
-            return self._stalled(cursor) and self._retry(self.floor)
+            return self._retry_stalled(self.floor, cursor)
         if position.sequence < self.applied:
             self._go_on(position)
             self.go_back(position.sequence + 1)
             return True
-        if position.sequence > self.applied or not self.present:
-            self.stalls = self.patience = 0
-            self.in_doubt = False
+        if position.sequence > self.applied or not self.has_position:
+            self.stall.end()
         self._go_on(position)
-        return self._stalled(cursor) and self._retry(position.sequence + 1)
+        return self._retry_stalled(position.sequence + 1, cursor)
 
-    def _lost_position(self) -> None:
-        self.present, self.applied = False, 0
+    def resend(self, sequence: int) -> None:
+        """Go back to the frame that is not applied."""
+        self.go_back(sequence)
+        self.stall.resend(self.next)
+
+    def send_tombstone(self) -> None:
+        """Go back to the frame in doubt, in whose place there is a tombstone now."""
+        self.stall.end()
+        self.go_back(self.stall.suspect)
+
+    def status(self) -> SetStatus:
+        """The row of this resource set in the status record."""
+        counts = self.counts
+        return SetStatus(
+            self.epoch,
+            self.made,
+            self.last,
+            self.floor,
+            self.acked,
+            self.acked_id.decode("ascii", "replace"),
+            self.acked_made,
+            self.applied,
+            counts.resent,
+            counts.dropped_frames,
+            counts.dropped_samples,
+            counts.go_backs,
+            self.floor_made,
+            counts.shed_frames,
+            counts.shed_samples,
+            self.next,
+        )
+
+    def _lose_position(self) -> None:
+        self.has_position, self.applied = False, 0
         self.go_back(self.floor)
-        if self.table < self.next:  # else the table is sent again with the frames
+        if self._table < self.next:  # else the table is sent again with the frames
             self.wants_table = True
 
     def _go_on(self, position: Position) -> None:
         went_back = position.sequence < self.applied
-        self.present, self.applied = True, position.sequence
+        self.has_position, self.applied = True, position.sequence
         self.confirmed = max(self.confirmed, position.sequence)
-        if self.table <= position.sequence or self.table < self.floor:  # no table is on its way
+        if self._table <= position.sequence or self._table < self.floor:  # no table is on its way
             self.wants_table = self.wants_table or went_back or bool(position.flags & WANT_TABLE)
 
-    def _stalled(self, cursor: bytes) -> bool:
-        """Whether the filter has read past an acknowledged frame without applying it."""
-        if not self.check_id or self.applied >= self.check:
-            self.check, self.check_id = self.acked, self.acked_id
-        return bool(self.check_id) and self.applied < self.check and not is_before(cursor, self.check_id)
-
-    def _retry(self, sequence: int) -> bool:
-        if self.patience:
-            self.patience -= 1
-            return False
-        if self.stalls >= RESENDS and self.suspect_id and self.suspect == max(self.floor, sequence):
-            self.in_doubt = True
-            return False
-        self.resend(sequence)
-        return True
-
-    def resend(self, sequence: int) -> None:
-        """Go back to the frame that is not applied; the more often in a row, the more readings pass then."""
-        self.stalls += 1
-        self.patience = min(2**self.stalls - 2, _MOST_PATIENCE)
-        self.go_back(sequence)
-        self.suspect = self.next
-
-
-def is_before(left: bytes, right: bytes) -> bool:
-    """Whether stream id ``left`` (``MS-SEQ``; anything else is before everything) is before ``right``."""
-    return stream_id(left) < stream_id(right)
-
-
-def stream_id(text: bytes) -> tuple[int, int]:
-    """The two numbers of ``MS-SEQ``; anything else is before everything."""
-    try:
-        milliseconds, _, number = text.partition(b"-")
-        return int(milliseconds), int(number)
-    except ValueError:
-        return -1, -1
+    def _retry_stalled(self, sequence: int, cursor: bytes) -> bool:
+        if self.stall.observe(self.applied, self.acked, self.acked_id, cursor, max(self.floor, sequence)):
+            self.resend(sequence)
+            return True
+        return False

@@ -18,7 +18,7 @@ from acquisition.link.resp import Credentials, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD
-from acquisition.outbox.flight import SURPLUS, Flight
+from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.numbering import append_ends, append_table
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.positions import APPLIED, Positions
@@ -27,7 +27,7 @@ from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
-from acquisition.wire.frame import Frame
+from acquisition.wire.frame import Samples
 
 #: A reading may come earlier by this part of its interval, to share a system call with frames.
 _EARLY = 0.25
@@ -60,7 +60,7 @@ class Writer:
         self._timeout = timeout
         self._sender = Sender(host, seeds, credentials, timeout)
         self._overload = Overload(outbox, shed_after)
-        self._flight = Flight(outbox, self._overload, old)
+        self._in_flight = InFlight(outbox, self._overload, old)
         self._positions = Positions(host, host_name, outbox, position_interval, wall)
         self._reply_due = 0.0
         self._extra: dict[str, Any] = {}
@@ -75,48 +75,34 @@ class Writer:
         """Grows with every new connection: an epoll user then registers ``fileno`` again."""
         return self._sender.generation
 
-    def offer(
-        self,
-        resource_set: int,
-        schema: int,
-        entities: int,
-        metrics: int,
-        interval: float,
-        tick: int,
-        wall: float,
-        monotonic: float,
-        ids: bytes,
-        values: bytes,
-        codes: bytes = b"",
-    ) -> int:
+    def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
 
         Raises FrameError("shape") when the parts do not fit together; nothing is stored then.
         """
+        resource_set, schema, entities, metrics, interval, tick, wall, monotonic, ids, values, codes = samples
         outbox = self._outbox
         window = outbox.windows.get(resource_set) or self._open(resource_set)
         at = outbox.make_room(frame.HEADER_SIZE + len(ids) + len(values) + len(codes))
         sequence = window.last + 1
-        data = frame.encode(
-            Frame(
-                frame.KIND_SAMPLES,
-                schema,
-                self._host,
-                resource_set,
-                entities,
-                metrics,
-                interval,
-                window.epoch,
-                sequence,
-                window.floor,
-                window.made,
-                tick,
-                wall,
-                monotonic,
-                ids,
-                values,
-                codes,
-            )
+        data = frame.pack(
+            frame.KIND_SAMPLES,
+            schema,
+            self._host,
+            resource_set,
+            entities,
+            metrics,
+            interval,
+            window.epoch,
+            sequence,
+            window.floor,
+            window.made,
+            tick,
+            wall,
+            monotonic,
+            ids,
+            values,
+            codes,
         )
         outbox.append(window, entities * metrics, data, at)
         return sequence
@@ -125,19 +111,13 @@ class Writer:
         """Number a table frame, store and queue it; returns its sequence number."""
         resource_set = resource_set_id(names.resource_set)
         window = self._outbox.windows.get(resource_set) or self._open(resource_set)
-        sequence = append_table(self._outbox, window, names, tick, wall, monotonic)
-        if names.complete:
-            window.table = sequence
-            window.wants_table = False
-        return sequence
+        return append_table(self._outbox, window, names, tick, wall, monotonic)
 
     def wants_table(self, resource_set: int) -> bool:
-        """Whether the filter may lack the names of a resource set; true once after any doubt."""
+        """Whether the filter may lack names of a resource set: true at the start and after any doubt, until a
+        complete table is offered."""
         window = self._outbox.windows.get(resource_set)
-        if window is None:
-            return True
-        wants, window.wants_table = window.wants_table, False
-        return wants
+        return window is None or window.wants_table
 
     def set_extra_status(self, values: dict[str, Any]) -> None:
         """What the status record shall say beside the writer's own account."""
@@ -157,22 +137,22 @@ class Writer:
         ``now`` is CLOCK_MONOTONIC; returns the time at which it wants to be called again
         when there is neither an event nor an offer before.
         """
-        sender, flight, positions = self._sender, self._flight, self._positions
-        expected = flight.expected
+        sender, in_flight, positions = self._sender, self._in_flight, self._positions
+        expected = in_flight.expected
         if not sender.ready:
             if not sender.advance(now):
                 return sender.due
             self._begin()
-        may_send = flight.is_waiting or now >= positions.due or sender.blocked
+        may_send = in_flight.is_waiting or now >= positions.due or sender.blocked
         if not (may_send and self._transmit(now)) and expected and sender.ready:
             self._receive(now)
-            if sender.ready and (flight.is_waiting or now >= positions.due):
+            if sender.ready and (in_flight.is_waiting or now >= positions.due):
                 self._transmit(now)
         if not sender.ready:
             return sender.due
         due = positions.due
-        if now < flight.catch_up.due < due:  # else it is something else that old frames wait for
-            due = flight.catch_up.due
+        if now < in_flight.catch_up.due < due:  # else it is something else that old frames wait for
+            due = in_flight.catch_up.due
         if not expected:
             return due
         return min(self._reply_due, due) if not positions.synchronizing else self._reply_due
@@ -193,7 +173,7 @@ class Writer:
                 if last_status:
                     return True
                 last_status = True
-                self._positions.due = now
+                self._positions.hasten(now)
                 continue
             wait = max(0.0, min(due, end) - now)
             poll = select.poll()
@@ -215,13 +195,13 @@ class Writer:
     def _open(self, resource_set: int) -> SendWindow:
         """A new window needs no question to the filter: nobody knows its epoch yet."""
         window = self._outbox.window(resource_set)
-        window.synchronized = True
+        window.synchronize(None)
         self._positions.include_new_sets()
         return window
 
     def _begin(self) -> None:
         """A new connection: what was in flight is forgotten, the positions come first."""
-        self._flight.begin(self._sender.tag)
+        self._in_flight.begin(self._sender.tag)
         self._positions.begin(self._sender.tag)
         self._overload.doubt()
 
@@ -230,17 +210,18 @@ class Writer:
         sender = self._sender
         if sender.blocked and not sender.flush(now):
             return False
-        positions, flight = self._positions, self._flight
+        positions, in_flight = self._positions, self._in_flight
+        catch_up = in_flight.catch_up
         parts: list[bytes] = []
-        was_idle = not flight.expected
-        frames_wait = not positions.synchronizing and flight.may_go
-        interval = flight.catch_up.reading if flight.catch_up.is_active else positions.interval
+        was_idle = not in_flight.expected
+        frames_wait = not positions.synchronizing and in_flight.may_go
+        interval = catch_up.reading if catch_up.is_active else positions.interval
         if now >= positions.due - (_EARLY * interval if frames_wait else 0.0):
             parts.append(self._questions(now))
         if frames_wait:
-            flight.take(parts, now)
-            if flight.catch_up.is_active:
-                positions.due = min(positions.due, now + flight.catch_up.reading)
+            in_flight.take(parts, now)
+            if catch_up.is_active:
+                positions.hasten(now + catch_up.reading)
         if not parts:
             return False
         if was_idle:
@@ -251,63 +232,57 @@ class Writer:
     def _questions(self, now: float) -> bytes:
         self._outbox.check()
         commands, expected = self._positions.questions(now, self._rest)
-        self._flight.expected.extend(expected)
+        self._in_flight.expect(expected)
         return commands
 
     def _rest(self) -> dict[str, Any]:
         return {**self._extra, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
 
     def _receive(self, now: float) -> None:
-        sender, flight, expected = self._sender, self._flight, self._flight.expected
+        sender = self._sender
         replies = sender.receive(now)
         if not replies:
             if sender.ready and now >= self._reply_due:
                 sender.fail("timeout", f"shard {sender.address} does not answer in time", now)
             return
         self._reply_due = now + self._timeout
-        catch_up = flight.catch_up if flight.catch_up.is_active else None
-        for reply in replies:
-            window, number, made, length = expected.popleft() if expected else SURPLUS
-            if window is not None and type(reply) is bytes:
-                window.acked = number
-                window.acked_made = made
-                window.acked_id = reply
-                if number == window.suspect:
-                    window.suspect_id = reply
-                if catch_up is not None:
-                    catch_up.unread.append(reply)
-                flight.bytes -= length
-            elif isinstance(reply, ReplyError) and not (window is None and self._positions.forgives(number)):
-                sender.refuse(reply, now)
+        rest = iter(replies)
+        while (answer := self._in_flight.confirm(rest)) is not None:
+            if not self._take(*answer, now):
                 return
-            else:
-                went_back = self._positions.take(number, reply) if window is None else None
-                if went_back is None:
-                    sender.baffle(f"a question was answered with {reply!r:.200}", now)
-                    return
-                flight.bytes -= length
-                if went_back:
-                    flight.go_back(went_back)
-                    self._overload.doubt()
-                elif number == APPLIED and window is None:
-                    self._observe(now)
         sender.succeed()
+
+    def _take(self, kind: int, reply: Any, now: float) -> bool:
+        """Take what does not acknowledge a frame; False when that ends the connection."""
+        if isinstance(reply, ReplyError) and not self._positions.forgives(kind):
+            self._sender.refuse(reply, now)
+            return False
+        went_back = self._positions.take(kind, reply)
+        if went_back is None:
+            self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
+            return False
+        if went_back:
+            self._in_flight.go_back(went_back)
+            self._overload.doubt()
+        elif kind == APPLIED:
+            self._observe(now)
+        return True
 
     def _observe(self, now: float) -> None:
         """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
-        positions, overload, catch_up = self._positions, self._overload, self._flight.catch_up
+        positions, overload, catch_up = self._positions, self._overload, self._in_flight.catch_up
         if catch_up.is_active:
             catch_up.observe(positions.cursor, now)
-            positions.due = min(positions.due, now + catch_up.reading)
+            positions.hasten(now + catch_up.reading)
         overload.observe(now, positions.cursor, positions.level)
         if overload.state.is_restrained:
-            positions.due = min(positions.due, now + positions.interval / 2.0)
+            positions.hasten(now + positions.interval / 2.0)
 
     def _is_settled(self) -> bool:
         return (
             self._sender.ready
             and not self._positions.synchronizing
-            and not self._flight.expected
+            and not self._in_flight.expected
             and not self._sender.blocked
-            and not self._flight.is_waiting
+            and not self._in_flight.is_waiting
         )

@@ -27,10 +27,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from acquisition.outbox.window import is_before
 from acquisition.wire import position
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
+from acquisition.wire.stream_id import is_before
 
 REPORTED = "reported"  #: the probe's own account is here and of now
 SILENT = "silent"  #: it is here, and too old: what was made since is unknown

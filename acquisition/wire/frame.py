@@ -8,7 +8,7 @@ Layout (little-endian, no padding)::
     codes    entities x metrics x uint8, only with FLAG_CODES (something is invalid)
 
 Frames of the other kinds have zero entities and metrics. A table frame (KIND_TABLE) has a JSON payload
-(``acquisition.wire.table``). A void frame (KIND_VOID) stands in the place of one that was given up: its
+(``acquisition.wire.table``). A tombstone (KIND_TOMBSTONE) stands in the place of one that was given up: its
 payload says why, in ASCII, and its ``made`` includes the samples of that one, which are lost. An end
 frame (KIND_END) says that the probe stopped in order. The CRC-32 covers everything after itself. Readers accept
 VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/wire/test_frame.py``
@@ -28,13 +28,13 @@ VERSION = 1
 OLDEST_VERSION = 1
 KIND_SAMPLES = 1
 KIND_TABLE = 2
-KIND_VOID = 3
+KIND_TOMBSTONE = 3
 KIND_END = 4
-KINDS = (KIND_SAMPLES, KIND_TABLE, KIND_VOID, KIND_END)
+KINDS = (KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, KIND_END)
 FLAG_CODES = 1
 KNOWN_FLAGS = FLAG_CODES
 #: The probe sheds frames at this time: more is made than the pipeline takes.
-MARK_SHEDS = 1
+HINT_SHEDS = 1
 
 #: name, struct code. The filter builds its numpy dtype from the same rows.
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
@@ -47,7 +47,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("host", "Q"),  # acquisition.model.identity.host_id
     ("resource_set", "I"),  # acquisition.model.metric.resource_set_id
     ("metrics", "H"),
-    ("marks", "H"),  # MARK_SHEDS; readers pass over bits that they do not know
+    ("hints", "H"),  # HINT_SHEDS; readers pass over bits that they do not know
     ("entities", "I"),
     ("interval", "f"),  # seconds between two ticks of this resource set
     ("epoch", "Q"),  # a new one whenever the numbering starts anew
@@ -63,10 +63,31 @@ HEADER_SIZE = HEADER.size
 _CRC_START = 8
 _CRC = struct.Struct("<I")
 _AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
-_MARKS_OFFSET = struct.calcsize("<4sIBBHIQIH")
+_HINTS_OFFSET = struct.calcsize("<4sIBBHIQIH")
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
 _MAX_CELLS = 1 << 24
 _INFINITY = float("inf")
+
+
+class Samples(NamedTuple):
+    """All samples of one resource set at one tick, before a writer numbers them as a frame.
+
+    ``resource_set`` and ``schema`` as in ``acquisition.model.metric``; ``ids`` are ``entities`` uint64, ``values``
+    ``entities`` x ``metrics`` float32, row-major, ``codes`` as many bytes, or none when every sample is valid;
+    all little-endian. ``interval``, ``wall`` and ``monotonic`` in seconds, as in HEADER_FIELDS.
+    """
+
+    resource_set: int
+    schema: int
+    entities: int
+    metrics: int
+    interval: float
+    tick: int
+    wall: float
+    monotonic: float
+    ids: bytes
+    values: bytes
+    codes: bytes = b""
 
 
 class Frame(NamedTuple):
@@ -93,7 +114,7 @@ class Frame(NamedTuple):
     values: bytes = b""
     codes: bytes = b""
     payload: bytes = b""
-    marks: int = 0  #: MARK_SHEDS
+    hints: int = 0  #: HINT_SHEDS
 
     @property
     def samples(self) -> int:
@@ -101,32 +122,33 @@ class Frame(NamedTuple):
         return self.entities * self.metrics
 
 
-_make = Frame._make  # half the cost of Frame(...) with keywords, and it is called for every frame
-
-
 def encode(frame: Frame) -> bytes:
     """The bytes of a frame. Raises FrameError("shape") when the parts do not fit together."""
-    (
-        kind,
-        schema,
-        host,
-        resource_set,
-        entities,
-        metrics,
-        interval,
-        epoch,
-        sequence,
-        floor,
-        made,
-        tick,
-        wall,
-        monotonic,
-        ids,
-        values,
-        codes,
-        payload,
-        marks,
-    ) = frame
+    return pack(*frame)
+
+
+def pack(
+    kind: int,
+    schema: int,
+    host: int,
+    resource_set: int,
+    entities: int,
+    metrics: int,
+    interval: float,
+    epoch: int,
+    sequence: int,
+    floor: int,
+    made: int,
+    tick: int,
+    wall: float,
+    monotonic: float,
+    ids: bytes = b"",
+    values: bytes = b"",
+    codes: bytes = b"",
+    payload: bytes = b"",
+    hints: int = 0,
+) -> bytes:
+    """``encode`` for a writer, which does so for every frame: a Frame in between would cost it half as much again."""
     cells = entities * metrics
     if len(ids) != entities * 8 or len(values) != cells * 4 or (codes and len(codes) != cells):
         raise FrameError("shape", f"{entities} x {metrics} does not fit its parts")
@@ -138,7 +160,7 @@ def encode(frame: Frame) -> bytes:
         host,
         resource_set,
         metrics,
-        marks,
+        hints,
         entities,
         interval,
         epoch,
@@ -169,7 +191,7 @@ def decode(data: bytes) -> Frame:
         host,
         resource_set,
         metrics,
-        marks,
+        hints,
         entities,
         interval,
         epoch,
@@ -198,7 +220,7 @@ def decode(data: bytes) -> Frame:
     if kind != KIND_SAMPLES:
         if entities or metrics or flags:
             raise FrameError("shape", f"a frame of kind {kind} has no samples")
-        return Frame(kind, *fields, tick, wall, monotonic, payload=data[HEADER_SIZE:], marks=marks)
+        return Frame(kind, *fields, tick, wall, monotonic, payload=data[HEADER_SIZE:], hints=hints)
     cells = entities * metrics
     values_at = HEADER_SIZE + entities * 8
     codes_at = values_at + cells * 4
@@ -214,7 +236,7 @@ def decode(data: bytes) -> Frame:
         ids=data[HEADER_SIZE:values_at],
         values=data[values_at:codes_at],
         codes=data[codes_at:end],
-        marks=marks,
+        hints=hints,
     )
 
 
@@ -226,11 +248,11 @@ def is_whole(data: bytes) -> bool:
     return crc == zlib.crc32(memoryview(data)[_CRC_START:])
 
 
-def with_floor(data: bytes, floor: int, marks: int = 0) -> bytes:
-    """The same frame with another ``floor`` and ``marks``: what a probe sends when it sends again."""
+def with_floor(data: bytes, floor: int, hints: int = 0) -> bytes:
+    """The same frame with another ``floor`` and ``hints``: what a probe sends when it sends again."""
     copy = bytearray(data)
     struct.pack_into("<Q", copy, _FLOOR_OFFSET, floor)
-    struct.pack_into("<H", copy, _MARKS_OFFSET, marks)
+    struct.pack_into("<H", copy, _HINTS_OFFSET, hints)
     _seal(copy)
     return bytes(copy)
 

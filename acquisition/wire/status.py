@@ -7,11 +7,10 @@ books (``acquisition.snapshot.books``) compare two counts that were made indepen
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.outbox.window import SendWindow
 
 FORMAT = 1
 EXPIRE_SECONDS = 600
@@ -54,37 +53,16 @@ class Status(NamedTuple):
     rest: dict[str, Any]
 
 
-def row(window: SendWindow) -> SetStatus:
-    """The row of one resource set as its send window has it now."""
-    return SetStatus(
-        window.epoch,
-        window.made,
-        window.last,
-        window.floor,
-        window.acked,
-        window.acked_id.decode("ascii", "replace"),
-        window.acked_made,
-        window.applied,
-        window.resent,
-        window.dropped_frames,
-        window.dropped_samples,
-        window.go_backs,
-        window.floor_made,
-        window.shed_frames,
-        window.shed_samples,
-        window.next,
-    )
-
-
-def encode(host_name: str, wall: float, windows: Iterable[SendWindow], rest: dict[str, Any]) -> bytes:
-    """The bytes of a record; keys of ``rest`` never hide the record's own."""
+def encode(host_name: str, wall: float, sets: Mapping[int, SetStatus], rest: dict[str, Any]) -> bytes:
+    """The bytes of a record; ``sets`` has a row for each number of a resource set. Keys of ``rest`` never hide the
+    record's own."""
     document = {
         **rest,
         "format": FORMAT,
         "host": host_name,
         "wall": wall,
         "fields": SetStatus._fields,
-        "sets": {f"{window.resource_set:08x}": row(window) for window in windows},
+        "sets": {f"{number:08x}": row for number, row in sets.items()},
     }
     return _ENCODER.encode(document).encode()
 

@@ -9,6 +9,7 @@ from acquisition.link.resp import Address, Credentials
 from acquisition.model.ticks import tick_of
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
 from experiments.chaos import host_log
 from experiments.chaos.host_log import HostLog, Note
 from experiments.chaos.load import Load, Row
@@ -59,8 +60,10 @@ class LoggedHost:
         self._log.append(Note(number, samples, window.epoch, window.last + 1, monotonic, wall))
         values, codes = load.bytes_of(self.index, number, len(rows))
         self.writer.offer(
-            load.set_id, load.schema, len(rows), load.metrics, load.interval, tick, wall, monotonic,
-            load.ids(self.index, rows), values, codes,
+            Samples(
+                load.set_id, load.schema, len(rows), load.metrics, load.interval, tick, wall, monotonic,
+                load.ids(self.index, rows), values, codes,
+            )
         )  # fmt: skip
         self.made = number + 1
 

@@ -12,6 +12,7 @@ from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
 from acquisition.wire.table import Table
 from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.values import STRIP_ROWS, Strip
@@ -53,10 +54,7 @@ class HostWriter(Protocol):
     def wants_table(self, resource_set: int, /) -> bool:
         """Whether the filter may lack the names."""
 
-    def offer(
-        self, resource_set: int, schema: int, entities: int, metrics: int, interval: float, tick: int, wall: float,
-        monotonic: float, ids: bytes, values: bytes, codes: bytes = b"",
-    ) -> int:  # fmt: skip
+    def offer(self, samples: Samples, /) -> int:
         """Number a frame and queue it."""
 
     def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
@@ -144,17 +142,19 @@ class SampledHost(ABC):
         strip = common.strip
         values, codes = strip.cut((self._start + number * strip.stride) % STRIP_ROWS, rows)
         self.writer.offer(
-            common.set_id,
-            common.schema,
-            rows,
-            metrics,
-            common.workload.interval,
-            tick,
-            wall,
-            monotonic,
-            members.ids,
-            values,
-            codes,
+            Samples(
+                common.set_id,
+                common.schema,
+                rows,
+                metrics,
+                common.workload.interval,
+                tick,
+                wall,
+                monotonic,
+                members.ids,
+                values,
+                codes,
+            )
         )
         self.made = number + 1
         if self.log is not None:

@@ -18,13 +18,13 @@ from acquisition.model.metric import resource_set_id
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys, position, status, table
-from acquisition.wire.frame import Frame
-from acquisition.wire.position import WANT_TABLE
+from acquisition.wire.frame import Frame, Samples
 from experiments.emulation.emulated_host import Common, SampledHost
 from experiments.emulation.workload import host_name, host_number
 
 _TIMEOUT = 5.0
-_FRAME, _CURSOR, _POSITION, _STATUS = range(4)
+#: What is expected is (sequence, made) of a frame, or one of these.
+_CURSOR, _POSITION, _STATUS = (-1, 0), (-2, 0), (-3, 0)
 
 
 class LeanWriter:
@@ -38,7 +38,8 @@ class LeanWriter:
         self._interval = position_interval
         self._due = 0.0
         self._queue: list[bytes] = []
-        self._expected: deque[int] = deque()
+        self._numbers: list[tuple[int, int]] = []  # of the frames in the queue
+        self._expected: deque[tuple[int, int]] = deque()
         self._head = self._questions = b""
         self._status_key = ""
         self._asked = False  #: positions were asked for, and the answers have not come
@@ -67,15 +68,12 @@ class LeanWriter:
         self._sender.close()
 
     def wants_table(self, _resource_set: int) -> bool:
-        """Whether the filter lacks the names; true once after it said so."""
-        wants, self.window.wants_table = self.window.wants_table, False
-        return wants
+        """Whether the filter lacks the names, and no table has been offered since it said so."""
+        return self.window.wants_table
 
-    def offer(
-        self, resource_set: int, schema: int, entities: int, metrics: int, interval: float, tick: int, wall: float,
-        monotonic: float, ids: bytes, values: bytes, codes: bytes = b"",
-    ) -> int:  # fmt: skip
+    def offer(self, samples: Samples) -> int:
         """Number a frame and send it with the next ``service``."""
+        resource_set, schema, entities, metrics, interval, tick, wall, monotonic, ids, values, codes = samples
         window = self.window
         number = window.last + 1
         data = frame.encode(
@@ -95,16 +93,16 @@ class LeanWriter:
             frame.KIND_TABLE, 0, self._host, resource_set_id(names.resource_set), 0, 0, names.interval, window.epoch,
             number, number, window.made, tick, wall, monotonic, payload=table.encode(names),
         )  # fmt: skip
-        window.wants_table = False
         self._append(frame.encode(made), 0)
+        window.note_table(number)
         return number
 
     def _append(self, data: bytes, samples: int) -> None:
         window = self.window
-        window.last = window.floor = window.highest = window.last + 1
-        window.next = window.last + 1
-        window.floor_made = window.made
-        window.made += samples
+        window.drop_held()
+        sequence = window.number(samples)
+        window.send(sequence)
+        self._numbers.append((sequence, window.made))
         self._queue += (b"%d\r\n" % len(data), data)
 
     def service(self, now: float) -> float:
@@ -144,17 +142,17 @@ class LeanWriter:
         self._due = 0.0
 
     def _transmit(self, now: float) -> None:
-        queue = self._queue
+        queue, window = self._queue, self.window
         parts: list[bytes] = []
         for place in range(0, len(queue), 2):
             parts += (self._head, queue[place], queue[place + 1], b"\r\n")
-            self._expected.append(_FRAME)
         queue.clear()
+        self._expected.extend(self._numbers)
+        self._numbers.clear()
         if now >= self._due:
             self._due = now + self._interval
-            record = status.encode(
-                self._name, time.time(), [self.window], {"position_interval": self._interval, "problem": self.problem}
-            )
+            rest = {"position_interval": self._interval, "problem": self.problem}
+            record = status.encode(self._name, time.time(), {window.resource_set: window.status()}, rest)
             parts += (self._questions, pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)))
             self._expected.extend((_CURSOR, _POSITION, _STATUS))
             self._asked = True
@@ -162,15 +160,15 @@ class LeanWriter:
 
     def _receive(self, now: float) -> None:
         for reply in self._sender.receive(now):
-            kind = self._expected.popleft()
+            asked = self._expected.popleft()
             if isinstance(reply, ReplyError):
                 self._sender.refuse(reply, now)
                 return
-            if kind == _FRAME:
-                self.window.acked_id = reply
-            elif kind == _POSITION and reply[0] is not None:
+            if asked[0] > 0:
+                self.window.acknowledge(*asked, reply)
+            elif asked == _POSITION and reply[0] is not None:
                 self._learn(reply[0])
-            elif kind == _STATUS:
+            elif asked == _STATUS:
                 self._asked = False
 
     def _learn(self, data: bytes) -> None:
@@ -179,8 +177,7 @@ class LeanWriter:
         except FrameError:
             return
         if found.epoch == self.window.epoch:
-            self.window.applied = found.sequence
-            self.window.wants_table |= bool(found.flags & WANT_TABLE) and self.window.last == found.sequence
+            self.window.observe(found, b"")
 
 
 class LeanHost(SampledHost):

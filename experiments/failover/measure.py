@@ -120,4 +120,4 @@ def _readable(shards: ReplicatedCluster, hosts: set[int], since: float) -> Calla
 
 
 def _resent(hosts: list[EmulatedHost]) -> int:
-    return sum(host.window.resent for host in hosts)
+    return sum(host.window.counts.resent for host in hosts)

@@ -18,6 +18,7 @@ from acquisition.link.resp import Address, Credentials, parse_address
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
 from acquisition.wire.table import Table
 from experiments.emulation.emulated_host import Common
 from experiments.emulation.membership import Membership, first_serials
@@ -76,8 +77,10 @@ class Host:
         row = (self._start + number * common.strip.stride) % STRIP_ROWS
         values, codes = common.strip.cut(row, workload.entities)
         self.writer.offer(
-            common.set_id, common.schema, workload.entities, workload.metrics, 1.0, int(wall), wall, monotonic,
-            self._members.members.ids, values, codes,
+            Samples(
+                common.set_id, common.schema, workload.entities, workload.metrics, 1.0, int(wall), wall, monotonic,
+                self._members.members.ids, values, codes,
+            )
         )  # fmt: skip
 
     def serve(self, now: float) -> None:

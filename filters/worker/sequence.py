@@ -1,13 +1,13 @@
 """The rule by which frames are applied: strictly in order, each once, loss counted (pure).
 
 Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
-says by its floor that it no longer holds what is missing, or by a void frame that it has given one
+says by its floor that it no longer holds what is missing, or by a tombstone that it has given one
 up: only then is it lost.
 """
 
 from __future__ import annotations
 
-from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_VOID, MARK_SHEDS, Frame
+from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, Frame
 from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, Position
 
 APPLY = 0
@@ -64,7 +64,7 @@ class Track:
         if frame.epoch != self.epoch:
             return self._begin(frame)
         if frame.sequence == self.sequence + 1:
-            if frame.kind == KIND_VOID:
+            if frame.kind == KIND_TOMBSTONE:
                 self._lose(1, frame)
             return APPLY
         if frame.sequence <= self.sequence:
@@ -73,7 +73,7 @@ class Track:
         if frame.sequence > frame.floor:  # what is missing, or what follows it, will be sent again
             self.refused += 1
             return REFUSE
-        self._lose(frame.floor - self.sequence - 1 + (frame.kind == KIND_VOID), frame)
+        self._lose(frame.floor - self.sequence - 1 + (frame.kind == KIND_TOMBSTONE), frame)
         return APPLY
 
     def _lose(self, frames: int, found: Frame) -> None:
@@ -98,7 +98,7 @@ class Track:
         self.before = self.made = frame.made if frame.sequence > 1 else 0
         self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0
         self.duplicates = self.refused = self.lost_tick = 0
-        if frame.kind == KIND_VOID:
+        if frame.kind == KIND_TOMBSTONE:
             self._lose(1, frame)
         return APPLY
 
@@ -116,6 +116,6 @@ class Track:
             self.tick = frame.tick
             self.wall = frame.wall
             self.interval = frame.interval
-            self.sheds = SHEDS if frame.marks & MARK_SHEDS else 0
+            self.sheds = SHEDS if frame.hints & HINT_SHEDS else 0
         self.applied += samples
         self.made = frame.made + samples

@@ -138,7 +138,7 @@ def test_a_replica_that_is_behind_takes_over_and_probes_send_again_what_it_lacks
     shards.revive(master, meanwhile=lambda: load.turn(0.02))
     wait_for_new_frames(pipeline, hosts, 1, 10.0)
     for host, missing in zip(hosts, behind, strict=True):
-        assert host.window.resent >= missing
+        assert host.window.counts.resent >= missing
     assert pipeline.problems() == []
     assert master in shards.replicas_of(replica)
 
@@ -163,7 +163,7 @@ def test_what_a_minority_master_took_during_a_partition_is_sent_again_after_heal
         assert all(told_of > applied_on(replica, pipeline, host) for host, told_of in zip(hosts, told, strict=True))
     wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
     assert pipeline.problems() == []
-    assert all(host.window.resent for host in hosts)
+    assert all(host.window.counts.resent for host in hosts)
     shards.wait_healthy()
     assert master in shards.replicas_of(replica)
     assert not [node for node in shards.nodes if Path(node.shard.directory, "dump.rdb").exists()]
@@ -203,5 +203,5 @@ def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_th
     shards.revive(master, meanwhile=lambda: load.turn(0.02))
     assert master in shards.masters()
     wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
-    assert all(host.window.resent >= 5 for host in hosts)
+    assert all(host.window.counts.resent >= 5 for host in hosts)
     assert pipeline.problems() == []

@@ -6,6 +6,7 @@ import numpy as np
 
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
+from acquisition.wire.frame import Samples
 from acquisition.wire.table import Entity, Table
 from probes.checks import build_pipeline
 from probes.metrics import VMS
@@ -39,10 +40,9 @@ class Sink:
         self.tables: list[tuple[bool, list[str]]] = []
         self.doubt = False
 
-    def offer(self, _set: int, _schema: int, entities: int, *rest: object, **_: object) -> int:
-        ids = next(part for part in rest if isinstance(part, bytes))
-        self.frames.append(np.frombuffer(ids, "<u8").tolist())
-        assert len(self.frames[-1]) == entities
+    def offer(self, samples: Samples) -> int:
+        self.frames.append(np.frombuffer(samples.ids, "<u8").tolist())
+        assert len(self.frames[-1]) == samples.entities
         return 0
 
     def offer_table(self, names: Table, _tick: int, _wall: float, _monotonic: float) -> int:

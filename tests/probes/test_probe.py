@@ -22,7 +22,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys, status, table
-from acquisition.wire.frame import Frame
+from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
@@ -420,8 +420,8 @@ class Kept:
         self.frames: list[tuple[int, bytes]] = []
         self.tables: list[Table] = []
 
-    def offer(self, *arguments: Any) -> int:
-        self.frames.append((arguments[5], arguments[10]))
+    def offer(self, samples: Samples) -> int:
+        self.frames.append((samples.tick, samples.codes))
         return len(self.frames)
 
     def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:

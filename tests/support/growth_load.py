@@ -21,6 +21,7 @@ from acquisition.outbox.writer import Writer
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys, position
+from acquisition.wire.frame import Samples
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from experiments.harness.scalar_model import Observation, State, run
@@ -136,7 +137,7 @@ class Load:
         values = struct.pack("<2f", self._random.random(), self._random.random())
         first, second = struct.unpack("<2f", values)
         sequence = writer.offer(
-            SET, schema_hash(METRICS), 1, 2, 1.0, int(wall), wall, now, struct.pack("<Q", host), values
+            Samples(SET, schema_hash(METRICS), 1, 2, 1.0, int(wall), wall, now, struct.pack("<Q", host), values)
         )
         self.seen[host].append((Observation(now, first, 0), Observation(now, second, 0)))
         self._offered[host].append((sequence, now))

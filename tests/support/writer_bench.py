@@ -16,6 +16,7 @@ from acquisition.outbox.writer import Writer
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Account
 from acquisition.wire import keys, position
+from acquisition.wire.frame import Samples
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
@@ -89,16 +90,18 @@ class Pipeline:
                 name = "host" if resource_set == SET else "processes"
                 self.writer.offer_table(table(name), self.tick, now, float(self.tick))
             sequence = self.writer.offer(
-                resource_set,
-                schema_hash(METRICS),
-                entities,
-                2,
-                1.0,
-                self.tick,
-                now,
-                float(self.tick),
-                struct.pack(f"<{entities}Q", *range(1, entities + 1)),
-                struct.pack(f"<{2 * entities}f", *[0.5] * (2 * entities)),
+                Samples(
+                    resource_set,
+                    schema_hash(METRICS),
+                    entities,
+                    2,
+                    1.0,
+                    self.tick,
+                    now,
+                    float(self.tick),
+                    struct.pack(f"<{entities}Q", *range(1, entities + 1)),
+                    struct.pack(f"<{2 * entities}f", *[0.5] * (2 * entities)),
+                )
             )
         return sequence
 

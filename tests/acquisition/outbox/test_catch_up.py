@@ -33,7 +33,8 @@ def test_frames_are_played_back_at_the_speed() -> None:
 
 
 def acknowledged(pace: CatchUp, *milliseconds: int) -> None:
-    pace.unread.extend(b"%d-0" % each for each in milliseconds)
+    for each in milliseconds:
+        pace.acknowledge(b"%d-0" % each)
 
 
 def test_speed_grows_fast_until_there_is_a_delay_and_slowly_afterwards() -> None:
@@ -62,7 +63,6 @@ def test_speed_falls_in_proportion_to_a_delay_beyond_the_target() -> None:
     pace.observe(b"999-0", 100.0)
     assert 250.0 < pace.speed <= 667.0
     for _ in range(50):
-        pace.unread.clear()
         acknowledged(pace, 1000, 1700)
         pace.observe(b"999-0", 100.0)
     assert pace.speed == SLOWEST > 1.0  # it catches up in any case
@@ -100,12 +100,12 @@ def test_a_refill_of_an_empty_shard_starts_faster_and_is_more_patient() -> None:
     assert pace.allows(0.0, 100.0)
     speed = pace.speed
     assert speed > START
-    pace.unread.extend((b"1000-0", b"1400-0"))
+    acknowledged(pace, 1000, 1400)
     pace.observe(b"999-0", 100.2)
     assert pace.speed > speed
     pace.end()
     pace.allows(0.0, 100.0)
-    pace.unread.extend((b"1000-0", b"1400-0"))
+    acknowledged(pace, 1000, 1400)
     pace.observe(b"999-0", 100.2)
     assert pace.speed < START
 

@@ -93,7 +93,7 @@ def test_oldest_is_dropped_first_and_floors_follow(make: Make, path: str, in_fil
         held(outbox)
         assert outbox.bytes <= 4096
     assert sum(len(sequences) for sequences in held(outbox).values()) >= 10
-    assert outbox.windows[1].dropped_frames == outbox.windows[1].floor - 1
+    assert outbox.windows[1].counts.dropped_frames == outbox.windows[1].floor - 1
 
 
 def test_too_old_frames_are_dropped(make: Make) -> None:
@@ -110,7 +110,7 @@ def test_what_was_applied_is_not_counted_as_dropped(make: Make) -> None:
     for _ in range(50):
         outbox.window(1).confirmed = offer(outbox)
     assert outbox.windows[1].floor > 30
-    assert outbox.windows[1].dropped_frames == 0
+    assert outbox.windows[1].counts.dropped_frames == 0
 
 
 def test_what_an_earlier_process_sent_is_not_counted_as_dropped_until_its_fate_is_known(make: Make, path: str) -> None:
@@ -124,10 +124,10 @@ def test_what_an_earlier_process_sent_is_not_counted_as_dropped_until_its_fate_i
     for _ in range(3):
         offer(again)
     assert held(again)[1] == [6, 7, 8]
-    assert again.windows[1].dropped_frames == 0
+    assert again.windows[1].counts.dropped_frames == 0
     clock.now += 60.0
     offer(again)
-    assert again.windows[1].dropped_frames == 3
+    assert again.windows[1].counts.dropped_frames == 3
 
 
 def test_file_stays_small_while_time_is_the_bound(make: Make, path: str) -> None:

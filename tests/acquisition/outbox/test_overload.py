@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.outbox.flight import Flight
+from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.shedding import NORMAL, Shedding
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
-from acquisition.wire.frame import KIND_SAMPLES, MARK_SHEDS, Frame
+from acquisition.wire.frame import HINT_SHEDS, KIND_SAMPLES, Frame
+from acquisition.wire.position import Position
 from filters.worker.sequence import APPLY, REFUSE, Track
 
 SAMPLES = 3
@@ -24,8 +25,8 @@ class Host:
         self.now = 100.0
         self.outbox = Outbox(None, seconds=ring_seconds, clock=lambda: self.now)
         self.overload = Overload(self.outbox)
-        self.flight = Flight(self.outbox, self.overload, old=float("inf"))  # nothing waits for its turn
-        self.flight.begin("0.0")
+        self.in_flight = InFlight(self.outbox, self.overload, old=float("inf"))  # nothing waits for its turn
+        self.in_flight.begin("0.0")
         self.window: SendWindow = self.outbox.window(1)
 
     def make(self) -> None:
@@ -42,15 +43,15 @@ class Host:
 
     def send(self) -> list[Frame]:
         parts: list[bytes] = []
-        self.flight.take(parts, self.now)
-        self.flight.expected.clear()
-        self.flight.bytes = 0
-        return [frame.decode(data) for data in parts[2::4]]
+        self.in_flight.take(parts, self.now)
+        sent = [frame.decode(data) for data in parts[2::4]]
+        assert self.in_flight.confirm(b"%d-0" % frame.sequence for frame in sent) is None
+        assert not self.in_flight.expected
+        return sent
 
     def go_back(self, applied: int) -> None:
-        self.window.applied = applied
-        self.window.go_back(applied + 1)
-        self.flight.go_back([self.window])
+        self.window.synchronize(Position(self.window.epoch, applied, 0, 0.0, 1.0, 0))
+        self.in_flight.go_back([self.window])
 
 
 def apply(track: Track, frames: list[Frame]) -> None:
@@ -69,16 +70,16 @@ def test_a_gap_of_shed_frames_is_lost_and_counted_and_said():
     for _ in range(10):
         host.make()
         apply(track, host.send())
-    assert (host.window.shed_frames, host.window.shed_samples) == (8, 8 * SAMPLES)
+    assert (host.window.counts.shed_frames, host.window.counts.shed_samples) == (8, 8 * SAMPLES)
     assert track.position().lost == 5 * SAMPLES  # what follows the last one tells of the others
     assert track.sheds
     host.overload.state = NORMAL
     host.make()
     (last,) = host.send()
-    assert (last.marks & MARK_SHEDS, last.floor) == (0, last.sequence)
+    assert (last.hints & HINT_SHEDS, last.floor) == (0, last.sequence)
     apply(track, [last])
     assert not track.sheds
-    assert (track.lost, track.lost_frames) == (host.window.shed_samples, host.window.shed_frames)
+    assert (track.lost, track.lost_frames) == (host.window.counts.shed_samples, host.window.counts.shed_frames)
     assert track.before + track.applied + track.lost == host.window.made == 12 * SAMPLES
 
 
@@ -129,8 +130,8 @@ def test_while_the_filter_is_crowded_frames_beyond_the_window_wait():
     assert [each.sequence for each in host.send()] == [3, 4, 5]
     host.overload.state = Shedding(hold=True)
     host.make()
-    assert host.flight.is_waiting
-    assert not host.flight.may_go
+    assert host.in_flight.is_waiting
+    assert not host.in_flight.may_go
 
 
 STEPS = st.lists(

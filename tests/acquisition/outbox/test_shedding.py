@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.outbox import shedding
-from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Reading, Shedding, advance, behind, is_kept
+from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Congestion, Shedding, advance, behind, is_kept
 
 _STEP = 0.1
 _RATE = 10  # frames per second, of one sample each
@@ -81,7 +81,7 @@ class Simulation:
         level = 0.8 * service if self.levelled and 0.0 < service < _RATE else 0.0
         moved = self.applied != self.read_applied
         self.read_applied = self.applied
-        self.state = advance(self.state, Reading(self.now, self.now - oldest, lag, moved, _RATE, level))
+        self.state = advance(self.state, Congestion(self.now, self.now - oldest, lag, moved, _RATE, level))
         self.newest_allowed = oldest + self.state.window if oldest < self.now else float("inf")
         self.due = self.now + (1.0 if self.state.is_restrained else 2.0)
 
@@ -145,12 +145,14 @@ def readings(state: Shedding, seconds: float, **changes: float) -> Shedding:
     """Readings every second of a filter that moves while the age grows by a second per second."""
     for number in range(int(seconds)):
         age = number + 1.0
-        state = advance(state, Reading(number + 1.0, age, **{"behind": age, "moved": True, "rate": 100.0, **changes}))
+        state = advance(
+            state, Congestion(number + 1.0, age, **{"behind": age, "moved": True, "rate": 100.0, **changes})
+        )
     return state
 
 
 def test_who_makes_more_than_the_level_sheds_down_to_it_and_who_makes_less_is_patient():
-    start = advance(NORMAL, Reading(0.0, 0.0, 0.0, True, 100.0))
+    start = advance(NORMAL, Congestion(0.0, 0.0, 0.0, True, 100.0))
     assert readings(start, 2, level=25.0).share == 1.0
     assert readings(start, 3, level=25.0).share == 0.25
     assert readings(start, 10, level=200.0).share == 1.0
@@ -160,7 +162,7 @@ def test_who_makes_more_than_the_level_sheds_down_to_it_and_who_makes_less_is_pa
 
 
 def test_a_slow_way_to_the_shard_is_a_fault_unless_it_lasts():
-    start = advance(NORMAL, Reading(0.0, 0.0, 0.0, True, 100.0))
+    start = advance(NORMAL, Congestion(0.0, 0.0, 0.0, True, 100.0))
     assert readings(start, 60, level=25.0, behind=0.0) == readings(start, 60, level=25.0, behind=0.0)._replace(
         share=1.0
     )
@@ -170,7 +172,7 @@ def test_a_slow_way_to_the_shard_is_a_fault_unless_it_lasts():
 def test_it_can_be_switched_off():
     state = NORMAL
     for number in range(100):
-        state = advance(state, Reading(float(number), float(number), 50.0, True, 100.0, 1.0), float("inf"))
+        state = advance(state, Congestion(float(number), float(number), 50.0, True, 100.0, 1.0), float("inf"))
     assert (state.share, state.hold) == (1.0, False)
 
 
@@ -193,5 +195,5 @@ def test_the_share_is_always_one_that_can_be_sent(rows):
     state, now = NORMAL, 0.0
     for age, lag, moved, rate, level in rows:
         now += 1.0
-        state = advance(state, Reading(now, age, lag, moved, rate, level))
+        state = advance(state, Congestion(now, age, lag, moved, rate, level))
         assert shedding._LEAST <= state.share <= 1.0

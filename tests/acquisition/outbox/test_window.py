@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.outbox.window import SendWindow, is_before
+from acquisition.outbox.window import SendWindow
 from acquisition.wire.position import WANT_TABLE, Position
+from acquisition.wire.stream_id import is_before
 
 EPOCH = 77
 
@@ -18,12 +19,19 @@ def sent(last: int, acked: int | None = None) -> SendWindow:
     """A window that has sent ``last`` frames; the shard acknowledged ``acked`` of them as ``<n>-0``."""
     window = SendWindow(1, EPOCH)
     window.synchronize(None)
-    window.last, window.next, window.highest = last, last + 1, last
-    window.floor = 1
-    window.table, window.wants_table = 1, False
-    window.acked = last if acked is None else acked
-    window.acked_id = b"%d-0" % window.acked
+    for sequence in range(1, last + 1):
+        window.number(0)
+        window.send(sequence)
+    window.note_table(1)
+    newest = last if acked is None else acked
+    window.acknowledge(newest, 0, b"%d-0" % newest)
     return window
+
+
+def hold_from(window: SendWindow, floor: int) -> None:
+    """The ring has dropped what is before ``floor``."""
+    for sequence in range(window.floor, floor):
+        window.drop(sequence, 0, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +51,13 @@ def test_stream_ids_are_compared_as_numbers(left: bytes, right: bytes, before: b
 def test_goes_on_behind_the_applied_position_after_a_new_connection() -> None:
     window = sent(10)
     window.synchronize(at(6))
-    assert (window.next, window.applied, window.go_backs) == (7, 6, 1)
+    assert (window.next, window.applied, window.counts.go_backs) == (7, 6, 1)
 
 
 def test_goes_to_the_floor_when_the_position_is_absent_or_of_another_epoch() -> None:
     for position in (None, at(9, epoch=5)):
         window = sent(10)
-        window.floor = 4
+        hold_from(window, 4)
         window.synchronize(position)
         assert window.next == 4
         assert window.wants_table  # the table was frame 1, which is gone
@@ -63,7 +71,7 @@ def test_table_that_will_be_sent_again_anyway_is_not_wanted() -> None:
 
 def test_applied_position_below_the_floor_goes_to_the_floor() -> None:
     window = sent(10)
-    window.floor = 8
+    hold_from(window, 8)
     window.synchronize(at(3))
     assert window.next == 8
 
@@ -99,7 +107,7 @@ def test_no_second_go_back_before_something_was_acknowledged_again() -> None:
     assert window.observe(at(4), b"10-0")
     for _ in range(10):
         assert not window.observe(at(4), b"10-5")
-    window.acked, window.acked_id = 5, b"11-0"
+    window.acknowledge(5, 0, b"11-0")
     assert not window.observe(at(4), b"10-9")
 
 
@@ -108,14 +116,14 @@ def test_stalls_without_progress_go_back_ever_more_rarely() -> None:
     back = 0
     for reading in range(1, 201):
         back += window.observe(at(4), b"%d-0" % (100 * reading))
-        window.acked, window.acked_id = 10, b"%d-0" % (100 * reading)  # sent and acknowledged again
+        window.acknowledge(10, 0, b"%d-0" % (100 * reading))  # sent again
     assert 5 <= back <= 12
 
 
 def test_filter_that_lags_is_no_stall_however_long() -> None:
     window = sent(10)
     for applied in range(100):
-        window.acked, window.acked_id = applied + 50, b"%d-0" % (applied + 50)
+        window.acknowledge(applied + 50, 0, b"%d-0" % (applied + 50))
         assert not window.observe(at(applied), b"%d-0" % applied)
 
 
@@ -123,7 +131,7 @@ def test_table_is_wanted_by_flag_unless_one_is_on_its_way() -> None:
     window = sent(10)
     window.observe(at(9, WANT_TABLE), b"9-0")
     assert window.wants_table
-    window.wants_table, window.last, window.table = False, 11, 11
+    window.note_table(window.number(0))
     window.observe(at(10, WANT_TABLE), b"10-0")
     assert not window.wants_table
     window.observe(at(11, WANT_TABLE), b"11-0")
@@ -132,7 +140,8 @@ def test_table_is_wanted_by_flag_unless_one_is_on_its_way() -> None:
 
 def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_given() -> None:
     window = SendWindow(1, EPOCH, 10, 20)
-    window.last = 13  # three frames offered since the start
+    for _ in range(3):  # offered since the start
+        window.number(0)
     assert window.is_ahead(at(12))
     assert not window.is_ahead(at(10))
     assert not window.is_ahead(None)
@@ -144,19 +153,20 @@ def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_
 
 def stall(window: SendWindow, reading: int) -> bool:
     """The frames from 5 on were sent again and acknowledged; the cursor has passed them, 4 stays applied."""
-    if window.suspect == 5:
-        window.suspect_id = b"%d-0" % (100 * reading)
-    window.next, window.acked, window.acked_id = 11, 10, b"%d-9" % (100 * reading)
+    for sequence in range(window.next, 11):
+        window.send(sequence)
+    window.acknowledge(5, 0, b"%d-0" % (100 * reading))
+    window.acknowledge(10, 0, b"%d-9" % (100 * reading))
     return window.observe(at(4), b"%d-9" % (100 * reading))
 
 
 def test_frame_that_was_sent_again_in_vain_is_doubted_before_it_is_sent_once_more() -> None:
     window = sent(10)
-    readings = [(stall(window, reading), window.in_doubt) for reading in range(1, 7)]
+    readings = [(stall(window, reading), window.stall.in_doubt) for reading in range(1, 7)]
     assert readings == [(True, False), (True, False), *[(False, False)] * 2, (False, True), (False, True)]
-    assert (window.suspect, window.suspect_id, window.go_backs) == (5, b"600-0", 2)
+    assert (window.stall.suspect, window.stall.suspect_id, window.counts.go_backs) == (5, b"600-0", 2)
     window.resend(5)
-    assert (window.next, window.in_doubt) == (5, False)
+    assert (window.next, window.stall.in_doubt) == (5, False)
 
 
 def test_progress_new_connections_and_lost_positions_end_the_doubt() -> None:
@@ -164,22 +174,22 @@ def test_progress_new_connections_and_lost_positions_end_the_doubt() -> None:
         window = sent(10)
         for reading in range(1, 6):
             stall(window, reading)
-        assert window.in_doubt
+        assert window.stall.in_doubt
         return window
 
     window = doubting()
     assert not window.observe(at(5), b"1-0")
-    assert not window.in_doubt
+    assert not window.stall.in_doubt
     for end in (lambda w: w.synchronize(at(4)), lambda w: w.observe(None, b""), lambda w: w.observe(at(2), b"")):
         window = doubting()
         end(window)
-        assert not window.in_doubt
+        assert not window.stall.in_doubt
 
 
 def test_another_frame_than_the_one_that_was_sent_again_is_not_doubted() -> None:
     window = sent(10)
     for reading in range(1, 5):
         stall(window, reading)
-    window.floor = 7  # the ring has dropped it meanwhile
+    hold_from(window, 7)  # the ring has dropped it meanwhile
     assert stall(window, 5)
-    assert (window.in_doubt, window.next) == (False, 7)
+    assert (window.stall.in_doubt, window.next) == (False, 7)

@@ -22,6 +22,7 @@ from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
+from acquisition.wire.frame import Samples
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
 MakePipeline = Callable[..., Pipeline]
@@ -130,7 +131,7 @@ def test_frame_that_does_not_fit_its_parts_is_refused_and_takes_no_number(make_p
     pipeline = make_pipeline()
     assert pipeline.offer() == 2
     with pytest.raises(FrameError, match="does not fit"):
-        pipeline.writer.offer(SET, 1, 2, 2, 1.0, 1, 1.0, 1.0, b"", b"")
+        pipeline.writer.offer(Samples(SET, 1, 2, 2, 1.0, 1, 1.0, 1.0, b"", b""))
     assert pipeline.offer() == 3
 
 
@@ -441,12 +442,14 @@ import struct, sys, time
 from acquisition.outbox.store import Outbox
 from acquisition.link.resp import parse_address
 from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
 path, host, start = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 writer = Writer(host, "alpha", [parse_address(sys.argv[4])], None, Outbox(path), position_interval=0.1)
 tick = start
 while True:
     tick += 1
-    writer.offer({set}, {schema}, 1, 2, 1.0, tick, time.time(), float(tick), bytes(8), struct.pack("<2f", tick, tick))
+    values = struct.pack("<2f", tick, tick)
+    writer.offer(Samples({set}, {schema}, 1, 2, 1.0, tick, time.time(), float(tick), bytes(8), values))
     writer.service(time.monotonic())
     print(tick, flush=True)
     time.sleep(0.002)

@@ -11,26 +11,33 @@ from hypothesis import strategies as st
 from acquisition.errors import FrameError
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import status
+from acquisition.wire.position import Position
 
 
 def window() -> SendWindow:
-    made = SendWindow(0xFFFFFFFF, 2**63, 12, 300)
-    made.acked, made.acked_id, made.acked_made, made.applied = 11, b"1700-3", 290, 9
-    made.floor_made = 50
-    made.dropped_frames, made.dropped_samples, made.resent, made.go_backs = 1, 20, 3, 2
+    made = SendWindow(0xFFFFFFFF, 2**63, 10, 250)
+    for samples in (40, 10):
+        made.send(made.number(samples))
+    made.drop(11, 290, 40, False)
+    made.synchronize(Position(2**63, 9, 0, 0.0, 1.0, 0))
+    made.send(12)
+    made.acknowledge(11, 290, b"1700-3")
     return made
 
 
-DATA = status.encode("alpha", 1.5, [window()], {"errors": {"oom": 2}})
+ROW = window().status()
+DATA = status.encode("alpha", 1.5, {0xFFFFFFFF: ROW}, {"errors": {"oom": 2}})
 
 
 def test_round_trip() -> None:
     record = status.decode(DATA)
     assert (record.host_name, record.wall, record.rest) == ("alpha", 1.5, {"errors": {"oom": 2}})
     row = record.sets[0xFFFFFFFF]
-    assert row == status.row(window())
-    assert (row.epoch, row.made, row.frames, row.floor) == (2**63, 300, 12, 13)
+    assert row == ROW
+    assert (row.epoch, row.made, row.frames, row.floor) == (2**63, 300, 12, 12)
     assert (row.sent, row.sent_id, row.sent_samples, row.applied) == (11, "1700-3", 290, 9)
+    assert (row.dropped_frames, row.dropped_samples, row.floor_samples) == (1, 40, 290)
+    assert (row.go_backs, row.resent_frames, row.next) == (1, 1, 13)
 
 
 def test_columns_are_found_by_name() -> None:
@@ -39,7 +46,7 @@ def test_columns_are_found_by_name() -> None:
     document["sets"]["ffffffff"].append("than us")
     document["fields"].reverse()
     document["sets"]["ffffffff"].reverse()
-    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF] == status.row(window())
+    assert status.decode(json.dumps(document).encode()).sets[0xFFFFFFFF] == ROW
 
 
 def test_a_probe_that_does_not_say_what_it_holds() -> None:
@@ -50,7 +57,7 @@ def test_a_probe_that_does_not_say_what_it_holds() -> None:
 
 
 def test_what_json_does_not_know_is_written_as_text() -> None:
-    assert status.decode(status.encode("alpha", 1.0, [], {"probe": {1}})).rest == {"probe": "{1}"}
+    assert status.decode(status.encode("alpha", 1.0, {}, {"probe": {1}})).rest == {"probe": "{1}"}
 
 
 @pytest.mark.parametrize(

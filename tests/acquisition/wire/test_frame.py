@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from acquisition.errors import EXIT_DATA, FrameError
 from acquisition.wire import frame
-from acquisition.wire.frame import HEADER_FIELDS, HEADER_SIZE, KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_VOID, Frame
+from acquisition.wire.frame import HEADER_FIELDS, HEADER_SIZE, KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
 from tests.support import FIXTURES
 
 GOLDEN = FIXTURES / "frames"
@@ -40,7 +40,7 @@ FRAMES = {
     "samples-with-codes": SAMPLES._replace(codes=bytes([0, 0, 0, 3, 0x80, 1])),
     "no-entities": SAMPLES._replace(entities=0, ids=b"", values=b""),
     "table": SAMPLES._replace(kind=KIND_TABLE, entities=0, metrics=0, ids=b"", values=b"", payload=b'{"host":"alpha"}'),
-    "void": SAMPLES._replace(kind=KIND_VOID, entities=0, metrics=0, ids=b"", values=b"", payload=b"shape"),
+    "tombstone": SAMPLES._replace(kind=KIND_TOMBSTONE, entities=0, metrics=0, ids=b"", values=b"", payload=b"shape"),
     "end": SAMPLES._replace(kind=KIND_END, entities=0, metrics=0, ids=b"", values=b""),
 }
 DATA = frame.encode(SAMPLES)
@@ -170,7 +170,7 @@ def test_hostile_header_with_a_right_crc(rest: bytes) -> None:
         (changed("wall", math.nan), "shape"),
         (changed("monotonic", math.inf), "shape"),
         (changed("kind", KIND_TABLE), "shape"),
-        (changed("kind", KIND_VOID), "shape"),
+        (changed("kind", KIND_TOMBSTONE), "shape"),
         (changed("kind", KIND_END), "shape"),
     ],
 )

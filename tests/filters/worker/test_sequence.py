@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_VOID, Frame
+from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
 from acquisition.wire.position import MOST_GAPS
 from filters.worker.sequence import APPLY, DUPLICATE, REFUSE, Track
 
@@ -84,23 +84,23 @@ def test_an_epoch_after_another_is_a_gap_of_unknown_size_and_the_first_is_none()
     assert again.position().gaps == MOST_GAPS
 
 
-def test_a_void_frame_loses_exactly_the_one_in_whose_place_it_stands() -> None:
+def test_a_tombstone_loses_exactly_the_one_in_whose_place_it_stands() -> None:
     track = Track()
     offer(track, numbered(1))
-    void = numbered(2, made=4, kind=KIND_VOID)
+    tombstone = numbered(2, made=4, kind=KIND_TOMBSTONE)
     assert offer(track, numbered(3)) == REFUSE
-    assert [offer(track, void), offer(track, void), offer(track, numbered(3))] == [APPLY, DUPLICATE, APPLY]
+    assert [offer(track, tombstone), offer(track, tombstone), offer(track, numbered(3))] == [APPLY, DUPLICATE, APPLY]
     assert (track.applied, track.lost, track.lost_frames, track.frames, track.tick) == (4, 2, 1, 3, 3)
     assert track.made == track.before + track.applied + track.lost == 6
 
 
-def test_a_void_frame_behind_a_gap_and_at_the_start_of_an_epoch() -> None:
+def test_a_tombstone_behind_a_gap_and_at_the_start_of_an_epoch() -> None:
     track = Track()
     offer(track, numbered(1))
-    assert offer(track, numbered(5, floor=5, made=10, kind=KIND_VOID)) == APPLY  # 2 to 4 are gone as well
+    assert offer(track, numbered(5, floor=5, made=10, kind=KIND_TOMBSTONE)) == APPLY  # 2 to 4 are gone as well
     assert (track.lost, track.lost_frames) == (8, 4)
     track = Track()
-    assert offer(track, numbered(1, made=2, kind=KIND_VOID)) == APPLY
+    assert offer(track, numbered(1, made=2, kind=KIND_TOMBSTONE)) == APPLY
     assert offer(track, numbered(2)) == APPLY
     assert (track.before, track.lost, track.lost_frames) == (0, 2, 1)
     assert track.made == track.before + track.applied + track.lost == 4

@@ -1,4 +1,4 @@
-"""Giving up one frame: a void frame takes its place and its number, so that it alone is lost.
+"""Giving up one frame: a tombstone takes its place and its number, so that it alone is lost.
 
 Raising the floor past it would lose all that is held before it as well, whenever a shard that came
 back empty or as an older replica needs that again.
@@ -41,26 +41,26 @@ def reason_of(entries: Any, entry: bytes) -> str:
 
 
 def give_up(outbox: Outbox, window: SendWindow, sequence: int, reason: str) -> bool:
-    """Replace a held frame by a void one; it is counted as dropped, and as an error ``retired_<reason>``.
+    """Replace a held frame by a tombstone; it is counted as dropped, and as an error ``retired_<reason>``.
     False when it is not held any more."""
     for index in range(outbox.first, outbox.end):
         entry = outbox.entry(index)
         if entry.window is window and entry.sequence == sequence:
-            outbox.replace(index, _stand_in(outbox.host, window, entry, reason, outbox.read(index)))
+            outbox.replace(index, _tombstone(outbox.host, window, entry, reason, outbox.read(index)))
             outbox.count(f"retired_{reason}")
             return True
     return False
 
 
-def _stand_in(host: int, window: SendWindow, entry: Entry, reason: str, old: bytes) -> bytes:
-    """The void frame, no longer than the old one. Nothing in that can be trusted but what the outbox
+def _tombstone(host: int, window: SendWindow, entry: Entry, reason: str, old: bytes) -> bytes:
+    """The tombstone, no longer than the old one. Nothing in that can be trusted but what the outbox
     knows by itself: the time is when it was stored, its interval is taken if it makes sense."""
     interval = _interval(old)
     monotonic = entry.at
     wall = time.time() - (time.monotonic() - monotonic)
     return frame.encode(
         Frame(
-            frame.KIND_VOID,
+            frame.KIND_TOMBSTONE,
             0,
             host,
             window.resource_set,

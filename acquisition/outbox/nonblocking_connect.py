@@ -8,7 +8,7 @@ import socket
 from acquisition.outbox.lookup import Target
 
 
-def dial(target: Target) -> socket.socket:
+def begin_connect(target: Target) -> socket.socket:
     """A socket on its way to ``target``. Raises OSError when that fails at once."""
     made = socket.socket(target[0], socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
@@ -22,8 +22,8 @@ def dial(target: Target) -> socket.socket:
     return made
 
 
-def is_through(made: socket.socket) -> bool:
-    """Whether a dialled socket is connected by now. Raises OSError when it never will be."""
+def is_connected(made: socket.socket) -> bool:
+    """Whether a socket of ``begin_connect`` is connected by now. Raises OSError when it never will be."""
     status = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if status:
         raise ConnectionRefusedError(status, errno.errorcode.get(status, "error"))

@@ -16,10 +16,11 @@ from acquisition.link.cluster import write_layout
 from acquisition.model.metric import schema_hash
 from acquisition.outbox.ring import AREA, RECORD_SIZE
 from acquisition.outbox.store import Outbox
-from acquisition.outbox.void import HOPELESS, reason_of
+from acquisition.outbox.tombstone import HOPELESS, reason_of
 from acquisition.shards.launch import Shards
 from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit
+from acquisition.wire.frame import Samples
 from acquisition.wire.rejected import Rejected
 from tests.support.writer_bench import METRICS, SET, Pipeline
 
@@ -30,7 +31,7 @@ def poison(pipeline: Pipeline) -> int:
     """Offer a frame that the encoder takes and no filter does: its wall clock shows infinity."""
     values = bytes(8)
     return pipeline.writer.offer(
-        SET, schema_hash(METRICS), 1, 2, 1.0, 1, math.inf, float(pipeline.tick), bytes(8), values
+        Samples(SET, schema_hash(METRICS), 1, 2, 1.0, 1, math.inf, float(pipeline.tick), bytes(8), values)
     )
 
 
@@ -94,7 +95,7 @@ def test_shard_that_comes_back_empty_gets_what_is_before_and_behind_it(
     assert_only_it_is_lost(pipeline, "shape")
 
 
-def test_later_process_goes_on_with_the_void_frame(make_pipeline: MakePipeline, tmp_path: Path) -> None:
+def test_later_process_goes_on_with_the_tombstone(make_pipeline: MakePipeline, tmp_path: Path) -> None:
     ring = str(tmp_path / "ring")
     pipeline = make_pipeline(outbox=Outbox(ring), position_interval=0.05)
     worker = pipeline.start_filter()
@@ -109,7 +110,7 @@ def test_later_process_goes_on_with_the_void_frame(make_pipeline: MakePipeline, 
     window = again.outbox.windows[SET]
     assert (again.outbox.found, window.made, window.floor_made) == ("recovered", made, 0)
     kinds = [frame.decode(again.outbox.read(i)).kind for i in range(again.outbox.first, again.outbox.end)]
-    assert kinds.count(frame.KIND_VOID) == 1
+    assert kinds.count(frame.KIND_TOMBSTONE) == 1
     again.offer(2)
     again.turn_until(again.is_applied)
     assert again.writer.account()["errors"] == {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from acquisition.outbox.catch_up import OLD, CatchUp
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.store import Outbox
-from acquisition.outbox.void import DAMAGED, give_up
+from acquisition.outbox.tombstone import DAMAGED, give_up
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys
 
@@ -17,21 +18,21 @@ _MOST_IN_FLIGHT = 1 << 18
 _MOST_PER_SEND = 1 << 16
 
 #: What a reply answers: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
-#: (None, STALE, 0, bytes) for a frame that was sent before its window went back.
+#: (None, FRAME, 0, bytes) for a frame that was sent before its window went back.
 Expected = tuple[SendWindow | None, int, int, int]
-STALE = 0
+FRAME = 0
 #: The shard answered more often than it was asked.
-SURPLUS: Expected = (None, -1, 0, 0)
+_SURPLUS: Expected = (None, -1, 0, 0)
 
 
-class Flight:
-    """``expected`` is what has been asked and not answered, oldest first; ``bytes`` of it are frames.
+class InFlight:
+    """``expected`` is what has been asked and not answered, oldest first; others only look at it.
 
     Frames more than ``old`` seconds old wait for their turn (see ``acquisition.outbox.catch_up``)."""
 
     def __init__(self, outbox: Outbox, overload: Overload, old: float = OLD) -> None:
         self.expected: deque[Expected] = deque()
-        self.bytes = 0
+        self._bytes = 0  # of frames
         self.catch_up = CatchUp()
         self._old = old
         self._outbox = outbox
@@ -54,17 +55,17 @@ class Flight:
         key = keys.raw(tag)
         self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
         self.expected.clear()
-        self.bytes = 0
+        self._bytes = 0
         self.catch_up.end()
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
         outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
-        marks = frame.MARK_SHEDS if overload.state.is_active else 0
+        hints = frame.HINT_SHEDS if overload.state.is_active else 0
         index, end = max(self._index, outbox.first), outbox.end
         size = 0
-        while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
+        while index < end and size < _MOST_PER_SEND and self._bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
@@ -75,19 +76,12 @@ class Flight:
                 if self._waits(entry[6], now):
                     break
                 data = outbox.read(index)
-                if sequence > window.next:  # the ring dropped what was to come next, or it was shed
-                    window.restamp = window.last
-                    data = self._stamped(index, data, sequence, marks)
-                elif sequence <= window.restamp or marks:
-                    data = self._stamped(index, data, window.floor, marks)
-                if sequence <= window.highest:
-                    window.resent += 1
-                else:
-                    window.highest = sequence
-                window.next = sequence + 1
+                floor = window.send(sequence)
+                if floor or hints:
+                    data = self._stamped(index, data, floor or window.floor, hints)
                 length = len(data)
                 expected.append((window, sequence, entry[2], length))
-                self.bytes += length
+                self._bytes += length
                 size += length
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
@@ -95,6 +89,26 @@ class Flight:
             if index == end:
                 self.catch_up.end()
         self._index = index
+
+    def expect(self, questions: Iterable[Expected]) -> None:
+        """These questions are sent before the next frames."""
+        self.expected.extend(questions)
+
+    def confirm(self, replies: Iterator[Any]) -> tuple[int, Any] | None:
+        """Take replies as long as they acknowledge frames: (kind, reply) of the first one that does not, with
+        kind FRAME where a frame was to be acknowledged; None when all do."""
+        expected = self.expected
+        catch_up = self.catch_up if self.catch_up.is_active else None
+        for reply in replies:
+            window, number, made, length = expected.popleft() if expected else _SURPLUS
+            if type(reply) is not bytes or (window is None and number != FRAME):
+                return FRAME if window is not None else number, reply
+            self._bytes -= length
+            if window is not None:
+                window.acknowledge(number, made, reply)
+                if catch_up is not None:
+                    catch_up.acknowledge(reply)
+        return None
 
     def _waits(self, made: float, now: float) -> bool:
         """Whether it is not yet the turn of a frame that was made at ``made``."""
@@ -106,22 +120,22 @@ class Flight:
             self.catch_up.end()
         return False
 
-    def _stamped(self, index: int, data: bytes, floor: int, marks: int) -> bytes:
+    def _stamped(self, index: int, data: bytes, floor: int, hints: int) -> bytes:
         """A frame of the ring with another floor. One that was damaged there is given up: a right checksum
         would hide that."""
         window, sequence = self._outbox.entry(index)[:2]
         if window is not None and not frame.is_whole(data):
             give_up(self._outbox, window, sequence, DAMAGED)
             data = self._outbox.read(index)
-        return frame.with_floor(data, floor, marks)
+        return frame.with_floor(data, floor, hints)
 
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""
         self._index = self._outbox.first
-        if any(window.highest and not window.present for window in windows):
+        if any(window.highest and not window.has_position for window in windows):
             self.catch_up.refill()
         else:
             self.catch_up.end()
         for place, token in enumerate(self.expected):
             if token[0] in windows:
-                self.expected[place] = (None, STALE, 0, token[3])
+                self.expected[place] = (None, FRAME, 0, token[3])

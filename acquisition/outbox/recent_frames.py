@@ -5,7 +5,7 @@ from __future__ import annotations
 _MOST_BYTES = 1 << 17
 
 
-class Fresh:
+class RecentFrames:
     """Frames by index, as many of the newest as are within a bound, one at least."""
 
     __slots__ = ("_bytes", "_frames")
