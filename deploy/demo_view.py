@@ -20,8 +20,8 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.states import CURRENT
-from filters.query.output import STATE_STYLES, validity
 from filters.text.quantities import ABSENT, printable, quantity, seconds, shortened
+from filters.text.states import state_style, validity
 
 #: What a scheduler looks at first; ``render`` shows those that the host has.
 HOST_METRICS = (
@@ -132,7 +132,7 @@ def _title(snapshot: Snapshot) -> Text:
         f" · tick {max(ticks)}" if ticks else "",
     )  # fmt: skip
     for block in snapshot.late:
-        text.append(f"\n{_state(block)}", STATE_STYLES.get(block.state, "yellow"))
+        text.append(f"\n{_state(block)}", state_style(block.state))
     for error in snapshot.errors:
         text.append(f"\n{printable(error)}", "red")
     return text

@@ -13,12 +13,11 @@ from rich.text import Text
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, finite
-from acquisition.snapshot.states import CURRENT, DOWN
 from acquisition.wire.planes import Plane
 from filters.query.request import Section
 from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
+from filters.text.states import state_style, validity
 
-STATE_STYLES = {CURRENT: "green", DOWN: "bold red"}
 _WIDE = 110
 _GAP = 2
 _INDENT = "  "
@@ -71,7 +70,7 @@ def heading(block: Block) -> Text:
     text = Text.assemble(
         (printable(block.host), "bold"), " · ", (printable(block.resource_set), "bold"), f" · tick {block.tick}",
         f" · age {seconds(finite(block.age_seconds))} · every {block.interval:g} s · ",
-        (block.state, STATE_STYLES.get(block.state, "yellow")),
+        (block.state, state_style(block.state)),
     )  # fmt: skip
     if block.reason:
         text.append(f": {printable(block.reason)}", "yellow")
@@ -81,15 +80,6 @@ def heading(block: Block) -> Text:
     if quality.lost_seconds is not None:
         text.append(f" · lost samples {seconds(quality.lost_seconds)} ago", "yellow")
     return text
-
-
-def validity(row: Row) -> Text:
-    """The code, and for how long there has been no valid value."""
-    if row.state != CURRENT and row.last is None and row.stale_seconds is None:
-        return Text(f"{row.validity}", "dim")
-    if not row.stale_seconds:
-        return Text(row.validity, "green" if row.validity == "VALID" else "yellow")
-    return Text(f"{row.validity} {seconds(row.stale_seconds)}", "yellow")
 
 
 def _table(section: Section, width: int) -> Table:

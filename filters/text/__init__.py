@@ -1,1 +1,1 @@
-"""Figures as text: quantities with units, and sparklines."""
+"""Figures as text: quantities with units, states, and sparklines."""

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from acquisition.snapshot.states import STATES
 from acquisition.status.shards import REPLICA, ShardHealth
-from filters.query.output import STATE_STYLES
 from filters.text.quantities import printable, quantity, seconds
+from filters.text.states import state_style
 from filters.top.contents import Contents, Opened, place_of
 from filters.top.history import empty
 from filters.top.listing import HOSTS, STATE_CURRENT, Listing
@@ -41,7 +41,7 @@ def _counts(hosts: Listing) -> Text:
         count = int((hosts.state == number).sum())
         if count or number == STATE_CURRENT:
             text.append(", " if number else "")
-            text.append(f"{count:,} {state}", STATE_STYLES.get(state, "yellow") if count else "")
+            text.append(f"{count:,} {state}", state_style(state) if count else "")
     current = hosts.tick[hosts.state == STATE_CURRENT]
     return text.append(f"  tick {int(current.max())}" if len(current) else "")
 
@@ -77,7 +77,7 @@ def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
     text = Text()
     if listing is not None and listing.heading:
         state, *rest = listing.heading
-        text.append(state, STATE_STYLES.get(state, "yellow"))
+        text.append(state, state_style(state))
         text.append("".join(f" · {part}" for part in rest))
     at = np.flatnonzero(contents.hosts.ids == host)
     if len(at) and contents.hosts.state[at[0]] == STATE_CURRENT:

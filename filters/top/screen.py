@@ -13,8 +13,8 @@ from rich.text import Text
 
 from acquisition.snapshot.states import STATES
 from acquisition.status import text as status_text
-from filters.query.output import STATE_STYLES
 from filters.text.quantities import seconds
+from filters.text.states import state_style
 from filters.top import header
 from filters.top.cells import Column, Row, laid_out
 from filters.top.contents import Contents, shown
@@ -124,7 +124,7 @@ def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]
     name, name_width = columns[0]
     room = sum(width for _, width in columns[1:]) + max(0, len(columns) - 2)
     age = f"heard of {seconds(float(listing.age[at]))} ago" if listing.age[at] == listing.age[at] else "never heard of"
-    style = STATE_STYLES.get(state, "yellow")
+    style = state_style(state)
     text.append(look.fitted(name.cell(row._replace(width=name_width)).text, name_width, middle=True), style)
     text.append(" ")
     text.append(look.fitted(f"{state}, {age}: {listing.reasons[at]}", room), style)

@@ -1,22 +1,77 @@
-"""The import direction of the design, read from the source of every module."""
+"""Imports run one way between packages and between rooms, read from the source of every module."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.support import ROOT
 
-OWN = {"acquisition", "probes", "filters", "deploy", "experiments"}
-ALLOWED = {
+#: Package -> the packages that it may import. Nothing imports ``deploy`` or ``experiments``.
+PACKAGES = {
     "acquisition": {"acquisition"},
     "probes": {"acquisition", "probes"},
     "filters": {"acquisition", "filters"},
+    "deploy": {"acquisition", "probes", "filters", "deploy"},
+    "experiments": {"acquisition", "probes", "filters", "experiments"},
 }
+_VALUES = {"acquisition.model", "acquisition.config", "acquisition.wire", "acquisition.snapshot"}
+#: Room -> the rooms, or modules of them, that it may import beside itself. Modules that lie directly in ``acquisition``
+#: (errors, help texts, plugins) are for everybody and import no room. tests/experiments/test_rooms.py is of the others.
+ROOMS = {
+    "acquisition.model": set(),
+    "acquisition.wire": {"acquisition.model"},
+    "acquisition.link": {"acquisition.model", "acquisition.wire"},
+    "acquisition.config": {"acquisition.model", "acquisition.wire", "acquisition.link"},
+    "acquisition.outbox": {"acquisition.model", "acquisition.wire", "acquisition.link"},
+    "acquisition.shards": {"acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config"},
+    "acquisition.snapshot": {"acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config"},
+    "acquisition.status": {
+        "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "acquisition.shards",
+        "acquisition.snapshot",
+    },
+    # What computes: the worker knows no reader.
+    "filters.runtime": set(),
+    "filters.kernels": {"acquisition.model", "acquisition.wire"},
+    "filters.worker": {
+        "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "filters.kernels",
+        "filters.runtime",
+    },
+    # What decides: pure, of values only.
+    "filters.decisions": {
+        "acquisition.model", "acquisition.config", "acquisition.snapshot.column", "acquisition.snapshot.states",
+    },
+    # What reads: no reader knows the worker.
+    "filters.text": {"acquisition.snapshot"},
+    "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},
+    "filters.documents": {*_VALUES, "filters.decisions", "filters.judging", "filters.text"},
+    "filters.query": {*_VALUES, "filters.decisions", "filters.documents", "filters.judging", "filters.text"},
+    "filters.exposition": {*_VALUES, "acquisition.shards", "acquisition.status"},
+    "filters.page": set(),
+    "filters.service": {
+        *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.decisions",
+        "filters.documents", "filters.exposition", "filters.judging", "filters.page", "filters.runtime",
+    },
+    "filters.top": {
+        *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.runtime", "filters.text",
+    },
+    "filters.watcher": _VALUES,
+}  # fmt: skip
+#: What is being mended.
+NOT_YET = {
+    "acquisition.wire": {"acquisition.outbox.window"},
+    "acquisition.snapshot": {"acquisition.outbox.window"},
+    "filters.exposition": {"filters.worker.inputs.derived"},
+}
+#: What decisions must not do: wait, look at a clock, read and write.
+IMPURE = {"asyncio", "io", "os", "pathlib", "random", "select", "socket", "subprocess", "sys", "threading", "time"}
 #: What would make every probe heavier by a megabyte or more.
 HEAVY = {
     "argparse", "dataclasses", "hashlib", "importlib.metadata", "inspect", "logging",
@@ -43,26 +98,79 @@ LEAN = [
 ]
 
 
-def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found.add(node.module or "")
-    return found
+class Import(NamedTuple):
+    """``where`` is file and line; ``what`` the module, or the name in a package."""
+
+    where: str
+    what: str
+
+    def is_of(self, *modules: str) -> bool:
+        """Whether it is one of these modules or lies in them."""
+        return any(f"{self.what}.".startswith(f"{module}.") for module in modules)
 
 
-@pytest.mark.parametrize("package", ALLOWED)
-def test_packages_import_only_what_they_may(package):
-    for path in sorted((ROOT / package).rglob("*.py")):
-        own = {name.split(".")[0] for name in imports(path)} & OWN
-        assert own <= ALLOWED[package], f"{path.relative_to(ROOT)} imports {own - ALLOWED[package]}"
+def imports(directory: Path) -> Iterator[Import]:
+    """Those of all modules of a directory, those for type checkers and those in functions included."""
+    for path in sorted(directory.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import):
+                yield from (Import(where, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{where}: relative import"
+                yield from (Import(where, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def check(found: Iterable[Import], within: Iterable[str], allowed: Iterable[str]) -> None:
+    """Fails with the imports from ``within`` that are not of ``allowed``."""
+    wrong = [f"{one.where} imports {one.what}" for one in found if one.is_of(*within) and not one.is_of(*allowed)]
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_what_they_may(package: str) -> None:
+    check(imports(ROOT / package), PACKAGES, PACKAGES[package])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_only_what_they_may(room: str) -> None:
+    common = {f"acquisition.{path.stem}" for path in (ROOT / "acquisition").glob("*.py")} | {"acquisition.__version__"}
+    found = imports(ROOT / room.replace(".", "/"))
+    check(found, PACKAGES, {room, *ROOMS[room], *common, *NOT_YET.get(room, ())})
+
+
+def test_every_room_is_in_the_table_and_none_lies_above_itself() -> None:
+    there = {f"{package}.{path.parent.name}" for package in ("acquisition", "filters")
+             for path in (ROOT / package).glob("*/__init__.py")}  # fmt: skip
+    assert there == set(ROOMS)
+    rooms = {room: {".".join(name.split(".")[:2]) for name in below} for room, below in ROOMS.items()}
+    TopologicalSorter(rooms).prepare()  # raises CycleError, which names them
+
+
+def test_what_rooms_share_imports_no_room() -> None:
+    check([one for one in imports(ROOT / "acquisition") if one.where.count("/") == 1], ROOMS, ())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_one_that_imports_it(package: str) -> None:
+    files = sorted((ROOT / package).rglob("*.py"))
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files}
+    known = set(names.values())
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for one in imports(ROOT / package):
+        name = names[ROOT / one.where.partition(":")[0]]
+        whats = {one.what, one.what.rpartition(".")[0]} & known
+        graph[name] |= {max(whats, key=len)} - {name} if whats else set()
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
+def test_decisions_are_pure() -> None:
+    check(imports(ROOT / "filters" / "decisions"), IMPURE, ())
 
 
 @pytest.mark.parametrize("module", LEAN)
-def test_what_the_probe_imports_stays_light(module):
+def test_what_the_probe_imports_stays_light(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, env=bare())
     assert done.returncode == 0, done.stderr
@@ -76,7 +184,7 @@ def bare() -> dict[str, str]:
     return {"PYTHONPATH": f"{ROOT}:{Path(hiredis.__file__).resolve().parents[1]}"}
 
 
-def test_finding_a_command_imports_no_sibling():
+def test_finding_a_command_imports_no_sibling() -> None:
     code = "import sys; from acquisition import cli; cli.commands(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"probes", "filters", "numpy", "msgspec"} & {name.split(".")[0] for name in loaded}

@@ -1,0 +1,25 @@
+"""States and validity as people see them: in which colour, and for how long there has been no value."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from acquisition.snapshot.rows import Row
+from acquisition.snapshot.states import CURRENT, DOWN
+from filters.text.quantities import seconds
+
+_STYLES = {CURRENT: "green", DOWN: "bold red"}
+
+
+def state_style(state: str) -> str:
+    """The style of a state (acquisition.snapshot.states)."""
+    return _STYLES.get(state, "yellow")
+
+
+def validity(row: Row) -> Text:
+    """The code, and for how long there has been no valid value."""
+    if row.state != CURRENT and row.last is None and row.stale_seconds is None:
+        return Text(f"{row.validity}", "dim")
+    if not row.stale_seconds:
+        return Text(row.validity, "green" if row.validity == "VALID" else "yellow")
+    return Text(f"{row.validity} {seconds(row.stale_seconds)}", "yellow")
