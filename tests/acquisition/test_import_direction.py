@@ -65,11 +65,7 @@ ROOMS = {
     "filters.watcher": _VALUES,
 }  # fmt: skip
 #: What is being mended.
-NOT_YET = {
-    "acquisition.wire": {"acquisition.outbox.window"},
-    "acquisition.snapshot": {"acquisition.outbox.window"},
-    "filters.exposition": {"filters.worker.inputs.derived"},
-}
+NOT_YET = {"filters.exposition": {"filters.worker.inputs.derived"}}
 #: What decisions must not do: wait, look at a clock, read and write.
 IMPURE = {"asyncio", "io", "os", "pathlib", "random", "select", "socket", "subprocess", "sys", "threading", "time"}
 #: What would make every probe heavier by a megabyte or more.
