@@ -12,7 +12,9 @@ from acquisition.errors import EXIT_CODES
 from acquisition.model import codes
 from tests.support import ROOT
 
-README = (ROOT / "README.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PACKAGES = "acquisition|probes|filters|deploy|tests|experiments|docs"
 
 
 def test_configuration_reference_is_what_the_command_prints() -> None:
@@ -25,18 +27,41 @@ def test_configuration_reference_is_what_the_command_prints() -> None:
 
 
 @pytest.mark.parametrize("code", EXIT_CODES)
-def test_readme_lists_every_exit_code(code: int) -> None:
-    assert re.search(rf"^\| {code} \|", README, re.MULTILINE)
+def test_every_exit_code_is_documented(code: int) -> None:
+    assert re.search(rf"^\| {code} \|", (DOCS / "exit-codes.md").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", codes.NAMES)
-def test_readme_lists_every_validity_code(name: str) -> None:
-    assert re.search(rf"^\| {name} \|", README, re.MULTILINE)
+def test_every_validity_code_is_documented(name: str) -> None:
+    assert re.search(rf"^\| {name} \|", (DOCS / "validity.md").read_text(), re.MULTILINE)
 
 
-def test_readme_names_only_files_that_exist() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+def test_the_readme_is_read_in_minutes() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= 12_000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links of a page, and anchors within the pages that they lead to."""
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text()):
+        found = page.parent / target if target else page
+        assert found.exists(), f"{page.name} links to {target}"
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_only_files_that_exist(page: Path) -> None:
+    """Paths in code marks; ``NAME`` in capitals stands for the reader's own."""
+    for path in re.findall(rf"`((?:{PACKAGES})/[\w/.-]+)`", page.read_text()):
+        assert re.search(r"[A-Z]{3}", path) or (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text()
+    for page in DOCS.glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index, page.name
 
 
 def test_decision_records_are_listed() -> None:
