@@ -18,6 +18,7 @@ from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.batching import Item, Smoother, batches
+from filters.worker.inputs.native import ADVANCE, Advance
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.stage import InputsStage
 from filters.worker.inputs.state import InputsState
@@ -40,19 +41,28 @@ def names(metrics: tuple[Metric, ...] = METRICS, resource_set: str = "vms") -> b
     return table.encode(table.Table("host", resource_set, 1.0, "procfs", True, metrics, ()))
 
 
+#: The step that benches compute with, when they are not given one; tests run with each.
+STEPS: dict[str, Advance | None] = {"chosen": ADVANCE}
+
+
 class Bench:
     """``window`` and ``counted`` in ticks, ``plateau`` in valid values; columns 1 and 3 have inputs with threshold 0.5
     and 0.25, slack 0.1 and 0."""
 
     def __init__(
-        self, window: int = 5, counted: int = 3, plateau: int = 2, thresholds: Mapping[str, float] | None = None
+        self,
+        window: int = 5,
+        counted: int = 3,
+        plateau: int = 2,
+        thresholds: Mapping[str, float] | None = None,
+        **native: Advance | None,
     ) -> None:
         chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
         self.inputs = InputsSettings(window, counted, plateau, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1})
         self.settings = FilterSettings(inputs=self.inputs)
         chosen = kernels.select(self.settings.kernels)
         self.smoother = Smoother(chosen, RecordEncoder(chosen, 600), self.settings.tau_seconds)
-        self.stage = InputsStage(self.settings, self.smoother.kernels)
+        self.stage = InputsStage(self.settings, self.smoother.kernels, native.get("native", STEPS["chosen"]))
         self.partition = Partition(0, "0", 1, self.settings)
         self.states: dict[int, State] = {}
         self.samples: dict[tuple[int, int, int], list[Observation]] = {}

@@ -16,7 +16,7 @@ from filters.worker.inputs.derived import DERIVED, Derived
 
 ANY = "*"
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
-_MOST_PLANS = 4096
+MOST_PLANS = 4096
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class InputsSettings:
         """The plan of a resource set with these columns, the same object every time; None: nothing is configured."""
         key = (resource_set, metrics)
         if key not in self._plans:
-            if len(self._plans) >= _MOST_PLANS:  # somebody sends ever new tables; at worst windows begin anew
+            if len(self._plans) >= MOST_PLANS:  # somebody sends ever new tables; at worst windows begin anew
                 self._plans.clear()
             self._plans[key] = make_plan(self, *key)
         return self._plans[key]

@@ -11,9 +11,8 @@ from acquisition.link.resp import pack
 from acquisition.wire import inputs as wire
 from acquisition.wire import recent
 from filters.worker.batching import Item
-from filters.worker.inputs.derived import Codes
 from filters.worker.inputs.prefixes import Prefixes
-from filters.worker.inputs.state import MEAN, InputsState
+from filters.worker.inputs.state import InputsState
 from filters.worker.record import Piece
 from filters.worker.settings import FilterSettings
 
@@ -30,8 +29,9 @@ class InputsEncoder:
         digits = str(self._expire).encode()
         self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
 
-    def keep(self, item: Item, inputs: InputsState, raw: wire.Floats, codes: Codes) -> None:
-        """Leave the commands of one frame's tick to its partition; ``raw`` and ``codes`` (C, E).
+    def keep(self, item: Item, inputs: InputsState, row: bytes) -> None:
+        """Leave the commands of one frame's tick to its partition; ``row`` is one of recent values without
+        its header.
 
         They lie beside the smoothed records, whose slots count from 0: a later tick of the same place replaces them.
         """
@@ -44,8 +44,8 @@ class InputsEncoder:
         if not inputs.layout_known:
             self._begin_layout(item, inputs, prefixes)
         slot, place = frame.tick % self._keep_ticks, inputs.step % inputs.plan.depth
-        partition.keep_record(state, -1 - slot, self._record(item, inputs, codes, prefixes.slots[slot], prefixes))
-        partition.keep_record(state, -1 - self._keep_ticks - place, self._row(item, inputs, raw, codes, prefixes))
+        partition.keep_record(state, -1 - slot, self._record(item, inputs, row, prefixes.slots[slot], prefixes))
+        partition.keep_record(state, -1 - self._keep_ticks - place, self._row(item, inputs, row, prefixes))
         if inputs.lives_until <= (now := time.monotonic()):
             inputs.lives_until = now + (_LONGER - 1.0) * self._expire
             partition.also(pack(("EXPIRE", prefixes.recent, int(_LONGER * self._expire) + 1)))
@@ -62,7 +62,7 @@ class InputsEncoder:
             partition.also(pack(("HDEL", key, recent.layout_field(gone))))
         inputs.fresh, inputs.layout_known = False, True
 
-    def _record(self, item: Item, inputs: InputsState, codes: Codes, prefix: bytes, prefixes: Prefixes) -> list[Piece]:
+    def _record(self, item: Item, inputs: InputsState, row: bytes, prefix: bytes, prefixes: Prefixes) -> list[Piece]:
         _, state, frame = item
         plan = inputs.plan
         head = wire.HEADER.pack(
@@ -82,17 +82,17 @@ class InputsEncoder:
             inputs.planes.tobytes(),
         ]
         if plan.derived:
-            parts += (inputs.derived.tobytes(), codes[len(plan.sources) :].tobytes())
+            parts += (inputs.derived.tobytes(), row[-len(plan.derived) * frame.entities :])  # the codes come last
         parts += (prefixes.names, self._tail)
         return parts
 
-    def _row(self, item: Item, inputs: InputsState, raw: wire.Floats, codes: Codes, prefixes: Prefixes) -> list[Piece]:
+    def _row(self, item: Item, inputs: InputsState, row: bytes, prefixes: Prefixes) -> list[Piece]:
         frame = item.frame
         head = recent.ROW_HEADER.pack(
             recent.ROW_MAGIC, recent.VERSION, inputs.plan.columns, 0, frame.entities, 0, frame.epoch, inputs.step,
             inputs.layouts[-1], frame.tick, frame.wall,
         )  # fmt: skip
         field = b"%d" % (inputs.step % inputs.plan.depth)
-        size = recent.ROW_HEADER.size + 9 * codes.size
+        size = recent.ROW_HEADER.size + len(row)
         begin = b"%b$%d\r\n%b\r\n$%d\r\n" % (prefixes.row, len(field), field, size)
-        return [begin, head, raw.tobytes(), inputs.planes[MEAN].tobytes(), codes.tobytes(), _END]
+        return [begin, head, row, _END]

@@ -174,7 +174,7 @@ def _fill(
         valid = ((row.codes & validity.CODE_MASK) == validity.VALID) & (np.abs(row.raw) <= LARGEST)
         known = record.head.step - row.step < record.seen[here].astype(np.int64)
         values = np.where(valid, row.raw, ABSENT)
-        inputs.window[:, here[known], row.step % inputs.plan.window] = values[:, there[known]]
+        inputs.window[:, row.step % inputs.plan.window, here[known]] = values[:, there[known]]
     inputs.recount(inputs.step)
     inputs.recall(inputs.step)
 

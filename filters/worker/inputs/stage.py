@@ -18,8 +18,9 @@ from filters.kernels.step import Kernel
 from filters.worker.batching import Item
 from filters.worker.inputs.counting import Counted, Tick, count
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
+from filters.worker.inputs.native import ADVANCE, Advance, can_compute, pack_plan
 from filters.worker.inputs.order import ABSENT, order_statistics
-from filters.worker.inputs.plan import Plan
+from filters.worker.inputs.plan import MOST_PLANS, Plan
 from filters.worker.inputs.plateau import extremes, push
 from filters.worker.inputs.record import InputsEncoder
 from filters.worker.inputs.state import InputsState
@@ -45,10 +46,12 @@ class InputsStage:
     Without the kernel ``mean`` there is no baseline, and nothing is computed.
     """
 
-    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...]) -> None:
+    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...], native: Advance | None = ADVANCE) -> None:
         self._settings = settings
         self._mean_plane = next((i for i, kernel in enumerate(kernels) if kernel.name == "mean"), None)
         self._encoder = InputsEncoder(settings)
+        self._native = native
+        self._packed: dict[int, tuple[Plan, bytes | None]] = {}  #: by the plan's id; None: not for the native step
 
     def advance(self, batch: list[Item]) -> None:
         """Take the samples of frames that have just been smoothed; every state at most once."""
@@ -57,7 +60,12 @@ class InputsStage:
         groups: dict[int, tuple[Plan, list[tuple[Item, InputsState]]]] = {}
         for item in batch:
             inputs = self._inputs_of(item)
-            if inputs is not None:
+            if inputs is None:
+                continue
+            packed = self._pack(inputs.plan) if self._native is not None else None
+            if packed is not None and self._native is not None:
+                self._advance_one(item, inputs, packed, self._native)
+            else:
                 groups.setdefault(id(inputs.plan), (inputs.plan, []))[1].append((item, inputs))
         for plan, members in groups.values():
             self._advance_group(plan, members)
@@ -80,6 +88,35 @@ class InputsStage:
         known = names is not None and names.schema == frame.schema and len(names.metrics) == frame.metrics
         return state.inputs if known and 0 < frame.entities <= _MOST_ENTITIES else None
 
+    def _pack(self, plan: Plan) -> bytes | None:
+        """The plan as the native step takes it; None where that cannot compute it."""
+        known = self._packed.get(id(plan))
+        if known is None:
+            if len(self._packed) >= MOST_PLANS:
+                self._packed.clear()
+            known = plan, pack_plan(plan, self._tau(plan)) if can_compute(plan) else None
+            self._packed[id(plan)] = known
+        return known[1]
+
+    def _advance_one(self, item: Item, inputs: InputsState, packed: bytes, advance_one: Advance) -> None:
+        _, state, frame = item
+        dt, seconds = inputs.begin(frame)
+        row = advance_one(
+            inputs.planes,
+            inputs.window,
+            inputs.sorted_window(),
+            inputs.lately,
+            inputs.derived,
+            packed,
+            frame.values,
+            frame.codes,
+            state.planes[self._mean_plane],
+            dt,
+            seconds,
+            inputs.step,
+        )
+        self._encoder.keep(item, inputs, row)
+
     def _advance_group(self, plan: Plan, members: list[tuple[Item, InputsState]]) -> None:
         times = np.array([inputs.begin(item.frame) for item, inputs in members])
         sizes = [item.frame.entities for item, _ in members]
@@ -94,7 +131,7 @@ class InputsStage:
         leaving = _replace(members, spans, np.where(usable, samples.raw, ABSENT))
         tick = Tick(x, usable, *leaving, old[_AT["mean"]], seconds.astype(np.float32), *_columns(plan))
         counted = count(Counted(old[0], old[1], *old[_AT["valid"] : _AT["above"] + 1]), tick)
-        windows = np.concatenate([inputs.window for _, inputs in members], axis=1)
+        windows = np.concatenate([inputs.window for _, inputs in members], axis=2).transpose(0, 2, 1)
         figures = order_statistics(windows.reshape(-1, plan.window), counted.valid.reshape(-1).astype(np.intp))
         planes = np.empty((plane_count(plan.plateau), *x.shape), np.float32)
         planes[0], planes[1] = counted.cusum, counted.time_above
@@ -158,7 +195,8 @@ class InputsStage:
             inputs.planes = planes[:, :, first:end]
             if kept is not None:
                 inputs.derived = kept[:, :, first:end]
-            self._encoder.keep(item, inputs, samples.raw[:, first:end], samples.codes[:, first:end])
+            parts = samples.raw[:, first:end], samples.mean[:, first:end], samples.codes[:, first:end]
+            self._encoder.keep(item, inputs, b"".join([part.tobytes() for part in parts]))
 
 
 def _columns(plan: Plan) -> tuple[Floats, Floats]:
@@ -170,8 +208,8 @@ def _replace(members: list[tuple[Item, InputsState]], spans: list[tuple[int, int
     leaving, uncounted = np.empty_like(x), np.empty_like(x)
     for (_, inputs), (first, end) in zip(members, spans, strict=True):
         window, step, n = inputs.window, inputs.step, inputs.plan.window
-        uncounted[:, first:end] = window[:, :, (step - inputs.plan.counted) % n]
-        place = window[:, :, step % n]
+        uncounted[:, first:end] = window[:, (step - inputs.plan.counted) % n]
+        place = window[:, step % n]
         leaving[:, first:end] = place
         place[...] = x[:, first:end]
     return leaving, uncounted

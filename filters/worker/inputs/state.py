@@ -21,18 +21,19 @@ _SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back
 
 
 class InputsState:
-    """For C columns and E entities: ``window`` float32 (C, E, n), whose place ``step % n`` holds the newest raw
-    values, ABSENT where not valid; ``lately`` float32 (m, C, E), the last m valid ones, the newest first, NaN where
-    there were fewer; ``planes`` float32 (P, C, E), see acquisition.wire.inputs.PLANES; ``derived`` float32 (4, D, E);
-    ``since`` float64 (E,) wall clock of an entity's first tick; ``seen`` int64 (E,) ticks since.
+    """For C columns and E entities: ``window`` float32 (C, n, E), whose place ``step % n`` holds the newest raw values,
+    ABSENT where not valid; ``sorted_window()`` (C, E, n) holds the same in ascending order; ``lately`` float32
+    (m, C, E), the last m valid ones, the newest first, NaN where there were fewer; ``planes`` float32 (P, C, E), see
+    acquisition.wire.inputs.PLANES; ``derived`` float32 (4, D, E); ``since`` float64 (E,) wall clock of an entity's
+    first tick; ``seen`` int64 (E,) ticks since.
 
     ``step`` counts ticks, those that never came included; ``first`` is the one since which windows know anything.
     ``layouts`` are the steps from which on rows of recent values belonged to other entities.
     """
 
     __slots__ = (
-        "_ages", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known", "layouts", "lives_until",
-        "monotonic", "plan", "planes", "prefixes", "seen", "settled", "since", "step", "window",
+        "_ages", "_ordered", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known", "layouts",
+        "lives_until", "monotonic", "plan", "planes", "prefixes", "seen", "settled", "since", "step", "window",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, step: int = 0) -> None:
@@ -50,7 +51,8 @@ class InputsState:
 
     def _lay_out(self, entities: int) -> None:
         plan = self.plan
-        self.window: Floats = np.full((plan.columns, entities, plan.window), ABSENT, np.float32)
+        self.window: Floats = np.full((plan.columns, plan.window, entities), ABSENT, np.float32)
+        self._ordered: Floats | None = None
         self.lately: Floats = np.full((plan.plateau, plan.columns, entities), np.nan, np.float32)
         self.planes: Floats = _unknown(plan, entities)
         self.derived: Floats = np.full((len(DERIVED_PLANES), len(plan.derived), entities), np.nan, np.float32)
@@ -90,6 +92,16 @@ class InputsState:
         self._ages = None
         self.settled = bool((self.seen == self.plan.window).all())
 
+    def sorted_window(self) -> Floats:
+        """The window in ascending order, float32 (C, E, n), C-contiguous; the native step keeps it so."""
+        if self._ordered is None:
+            self._ordered = np.ascontiguousarray(np.sort(self.window, axis=1).transpose(0, 2, 1))
+        return self._ordered
+
+    def disorder(self) -> None:
+        """The window has changed by other hands than the native step's."""
+        self._ordered = None
+
     def ages(self) -> bytes:
         """``since`` and ``seen`` as the record has them."""
         if self._ages is None:
@@ -108,13 +120,12 @@ class InputsState:
     def align(self, ids: bytes) -> None:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
         old_ids, window = np.frombuffer(self.ids, "<u8"), self.window
-        old = self.lately, self.planes, self.derived
+        old = window, self.lately, self.planes, self.derived
         since, seen = self.since, self.seen
         new_ids = np.frombuffer(ids, "<u8")
         self._lay_out(new_ids.size)
         _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
-        self.window[:, here] = window[:, there]
-        for new_array, old_array in zip((self.lately, self.planes, self.derived), old, strict=True):
+        for new_array, old_array in zip((self.window, self.lately, self.planes, self.derived), old, strict=True):
             new_array[:, :, here] = old_array[:, :, there]
         self.since[here], self.seen[here] = since[there], seen[there]
         self.ids = ids
@@ -129,27 +140,28 @@ class InputsState:
     def _skip(self, missing: int) -> None:
         """Ticks that never came take their place in every window."""
         n = self.plan.window
-        self.window[:, :, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
+        self.window[:, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
         self.recount(self.step - 1)
 
     def recount(self, newest: int) -> None:
         """Count the valid samples, and those above the threshold, anew; ``newest`` is the last step in the windows."""
+        self.disorder()
         planes = self.planes.copy()  # it may be a view of a batch that others share
         there = self.window < ABSENT
-        planes[VALID] = np.count_nonzero(there, axis=2)
+        planes[VALID] = np.count_nonzero(there, axis=1)
         lately = [(newest - i) % self.plan.window for i in range(self.plan.counted)]
         exceeds = self.window > self.plan.thresholds[:, None, None]
-        planes[COUNTED] = np.count_nonzero(there[:, :, lately], axis=2)
-        planes[ABOVE] = np.count_nonzero((there & exceeds)[:, :, lately], axis=2)
+        planes[COUNTED] = np.count_nonzero(there[:, lately], axis=1)
+        planes[ABOVE] = np.count_nonzero((there & exceeds)[:, lately], axis=1)
         self.planes = planes
 
     def recall(self, newest: int) -> None:
         """Take ``lately`` from the windows, whose last step is ``newest``."""
         n = self.plan.window
-        values = self.window[:, :, [(newest - i) % n for i in range(n)]]
-        valid_first = np.argsort(values >= ABSENT, axis=2, kind="stable")[:, :, : self.plan.plateau]
-        last = np.take_along_axis(values, valid_first, axis=2)
-        self.lately = np.where(last < ABSENT, last, np.float32(np.nan)).transpose(2, 0, 1)
+        values = self.window[:, [(newest - i) % n for i in range(n)]]
+        valid_first = np.argsort(values >= ABSENT, axis=1, kind="stable")[:, : self.plan.plateau]
+        last = np.take_along_axis(values, valid_first, axis=1)
+        self.lately = np.ascontiguousarray(np.where(last < ABSENT, last, np.float32(np.nan)).transpose(1, 0, 2))
 
     def forget_layouts(self) -> list[int]:
         """The layouts that no row of the last ``depth`` steps has any more; they are forgotten."""

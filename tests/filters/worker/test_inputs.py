@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,13 +16,27 @@ from acquisition.model.metric import Metric, schema_hash
 from acquisition.wire.inputs import PLANES
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
+from filters.worker.inputs import native
 from filters.worker.inputs.derived import DERIVED, Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import InputsSettings, make_plan, misnamed
 from filters.worker.name_table import learn
-from tests.support.inputs_bench import VMS, Bench, names
+from tests.support.inputs_bench import STEPS, VMS, Bench, names
 
 NAN = math.nan
+
+
+@pytest.fixture(autouse=True, scope="module", params=["native", "numpy"])
+def step(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test of this file runs with both steps."""
+    if request.param == "native" and native.ADVANCE is None:
+        assert not os.environ.get("CI"), "the step of the decision inputs was not compiled"
+        pytest.skip("the step of the decision inputs was not compiled: no C compiler when shardpulse was installed")
+    STEPS["chosen"] = native.ADVANCE if request.param == "native" else None
+    yield
+    STEPS["chosen"] = native.ADVANCE
+
+
 RANGE = codes.RANGE
 
 
