@@ -13,7 +13,7 @@ def native_step(module: str) -> Extension:
     return Extension(
         module,
         [module.replace(".", "/") + ".c"],
-        extra_compile_args=["-O3", "-ffp-contract=off"],
+        extra_compile_args=["-O3", "-ffp-contract=off", "-fopenmp-simd"],
         py_limited_api=True,
         optional=True,
     )

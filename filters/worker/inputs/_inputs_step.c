@@ -164,13 +164,28 @@ static void replace(float *sorted, size_t n, float out, float in)
     sorted[to] = in;
 }
 
-/* numpy's default quantile: linear interpolation between order statistics (Hyndman and Fan's type 7). */
-static float quantile(const float *sorted, size_t valid, double q)
+/* Where the quartiles of so many sorted values lie: numpy's default quantile, linear interpolation between order
+   statistics (Hyndman and Fan's type 7). */
+typedef struct {
+    size_t valid, below[3], above[3];
+    float part[3];
+} Quartiles;
+
+static void place_quartiles(Quartiles *at, size_t valid)
 {
-    double at = (double)(valid - 1) * q;
-    size_t below = (size_t)at, above = below + 1 < valid ? below + 1 : valid - 1;
-    float low = sorted[below];
-    return low + (float)(at - (double)below) * (sorted[above] - low);
+    at->valid = valid;
+    for (size_t i = 0; i < 3; i++) {
+        double place = (double)(valid - 1) * 0.25 * (double)(i + 1);
+        at->below[i] = (size_t)place;
+        at->above[i] = at->below[i] + 1 < valid ? at->below[i] + 1 : valid - 1;
+        at->part[i] = (float)(place - (double)at->below[i]);
+    }
+}
+
+static float quartile(const float *sorted, const Quartiles *at, size_t i)
+{
+    float low = sorted[at->below[i]];
+    return low + at->part[i] * (sorted[at->above[i]] - low);
 }
 
 /* The value of a rank (from 0) among |x - center| of sorted values: the least, over all runs of rank + 1
@@ -178,8 +193,10 @@ static float quantile(const float *sorted, size_t valid, double q)
 static float nearest(const float *sorted, size_t valid, float center, size_t rank)
 {
     float least = ABSENT;
-    for (size_t i = 0; i + rank < valid; i++) {
-        float below = center - sorted[i], above = sorted[i + rank] - center;
+    const float *last = sorted + rank;
+#pragma omp simd reduction(min : least)
+    for (size_t i = 0; i < valid - rank; i++) {
+        float below = center - sorted[i], above = last[i] - center;
         float farther = below > above ? below : above;
         least = farther < least ? farther : least;
     }
@@ -225,6 +242,7 @@ static void advance_column(const Tick *tick, const Plan *plan, const State *stat
     float *window = state->window + column * size * n, *ordered = state->ordered + column * n * size;
     float *newest = window + place * n;
     const float *dropped_row = window + dropped_at * n;
+    Quartiles at = {0};
     for (size_t e = 0; e < n; e++, ordered += size) {
         float *plane = state->planes + column * n + e;
         float raw = row->raw[column * n + e], dropped = dropped_row[e], leaving = newest[e];
@@ -247,11 +265,13 @@ static void advance_column(const Tick *tick, const Plan *plan, const State *stat
         plane[MEAN * stride] = row->mean[column * n + e];
         size_t valid = counted > 0.0f ? (counted < (float)size ? (size_t)counted : size) : 0;
         if (valid) {
-            float median = quantile(ordered, valid, 0.5);
+            if (valid != at.valid)
+                place_quartiles(&at, valid);
+            float median = quartile(ordered, &at, 1);
             plane[MEDIAN * stride] = median;
             plane[MAD * stride] = median_deviation(ordered, valid, median);
-            plane[Q1 * stride] = quantile(ordered, valid, 0.25);
-            plane[Q3 * stride] = quantile(ordered, valid, 0.75);
+            plane[Q1 * stride] = quartile(ordered, &at, 0);
+            plane[Q3 * stride] = quartile(ordered, &at, 2);
         } else {
             plane[MEDIAN * stride] = plane[MAD * stride] = plane[Q1 * stride] = plane[Q3 * stride] = NAN;
         }
