@@ -1,7 +1,7 @@
 /* One tick of the decision inputs of one frame: what filters.worker.inputs.stage computes with numpy, in one pass.
 
    Each entity and column keeps its window twice: in the order of time, and sorted. A new sample takes the place of the
-   one that leaves in both, so that no window is ever sorted anew (docs/decisions/0029). numpy stays the
+   one that leaves in both, so that no window is ever sorted anew (docs/decisions/0031). numpy stays the
    definition: the same operations on float32, tested equal (tests/filters/worker/test_inputs.py). */
 
 #define PY_SSIZE_T_CLEAN
