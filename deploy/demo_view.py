@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
@@ -88,7 +89,7 @@ def plain_lines(snapshot: Snapshot, shards: Sequence[ShardLine], books: Books, b
     """One tick as lines that stand alone, each with what it is about in its first word."""
     lines = []
     for block in snapshot.blocks:
-        if block.resource_set == "host":
+        if block.resource_set == HOST_SET:
             lines += [_plain_host(block, row) for row in _chosen(block, HOST_METRICS)]
             lines += [_plain_process(*pair) for pair in busiest_processes(snapshot, block.host, busiest)]
     lines += [_plain_late(block) for block in snapshot.late]
@@ -101,7 +102,7 @@ def busiest_processes(snapshot: Snapshot, host: str, count: int) -> list[tuple[R
     """The rows (CPU, resident memory) of the processes and VMs with the highest smoothed CPU."""
     found: dict[str, dict[str, Row]] = {}
     selection = Selection.of((), (), (), _PROCESS_METRICS)
-    blocks = [block for block in snapshot.blocks if block.host == host and block.resource_set != "host"]
+    blocks = [block for block in snapshot.blocks if block.host == host and block.resource_set != HOST_SET]
     for row in rows_of(blocks, selection):
         found.setdefault(row.id, {})[row.metric] = row
     busy = [rows for rows in found.values() if BUSIEST_BY in rows and rows[BUSIEST_BY].mean is not None]
@@ -110,7 +111,7 @@ def busiest_processes(snapshot: Snapshot, host: str, count: int) -> list[tuple[R
 
 
 def _host_blocks(snapshot: Snapshot, host: str) -> list[Block]:
-    return [block for block in snapshot.blocks if block.host == host and block.resource_set == "host"]
+    return [block for block in snapshot.blocks if block.host == host and block.resource_set == HOST_SET]
 
 
 def _hosts(snapshot: Snapshot) -> list[str]:

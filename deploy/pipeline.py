@@ -22,6 +22,7 @@ from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
+from acquisition.model.metric import HOST_SET
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
@@ -243,7 +244,7 @@ class Pipeline:
     def _count_ticks(self) -> None:
         assert self.snapshot is not None
         for block in self.snapshot.blocks:
-            if block.resource_set == "host" and block.position is not None:
+            if block.resource_set == HOST_SET and block.position is not None:
                 self.ticks.note(block.position.epoch, block.position.tick, block.position.frames, time.monotonic())
 
     def _tell_what_is_stuck(self) -> None:

@@ -16,7 +16,7 @@ The absolute limits:
 
 from __future__ import annotations
 
-from acquisition.model.metric import COUNTER, GAUGE, Metric, ResourceSet
+from acquisition.model.metric import COUNTER, GAUGE, HOST_SET, Metric, ResourceSet
 
 _MAX_TASKS = float(1 << 22)
 _MAX_CPUS = 8192.0
@@ -67,7 +67,7 @@ _NETWORK = (
 )
 
 HOST = ResourceSet(
-    "host",
+    HOST_SET,
     (
         _tasks("tasks_runnable", "tasks running or waiting for a core (vmstat r)"),
         _tasks("tasks_blocked", "tasks blocked on I/O (vmstat b)"),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from acquisition.model.identity import host_id
+from acquisition.model.metric import HOST_SET
 from probes.account import Account
 from probes.agent_settings import AgentSettings, ModuleSettings
 from probes.checks import build_pipeline
@@ -72,7 +73,7 @@ class Probe:
         kept = []
         if outlet is self.outlet and (old.host, old.checks) == (settings.host, settings.checks):
             same = (old.selection, old.discovery_interval) == (settings.selection, settings.discovery_interval)
-            kept = [module for module in self.modules if same or module.name == "host"]
+            kept = [module for module in self.modules if same or module.name == HOST_SET]
         for module in self.modules:
             if module not in kept:
                 module.source.close()
@@ -85,7 +86,7 @@ class Probe:
     def _build(
         self, settings: AgentSettings, old: AgentSettings | None = None, kept: list[Module] | None = None
     ) -> None:
-        if not kept or all(module.name == "host" for module in kept) or self._discovery is None:
+        if not kept or all(module.name == HOST_SET for module in kept) or self._discovery is None:
             self._discovery = Discovery(self._facts, Selection.of(settings.selection), settings.discovery_interval)
         before = {module.resource_set: module for module in old.modules} if old else {}
         running = {module.name: module for module in kept or []}

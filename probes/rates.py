@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.model.codes import FIRST, RESET, VALID
-
-NAN = float("nan")
+from acquisition.model.codes import FIRST, NAN, RESET, VALID
 
 
 def difference(new: float, old: float, jitter: float = 0.0) -> tuple[float, int]:

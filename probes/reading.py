@@ -5,8 +5,6 @@ from __future__ import annotations
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 
-NAN = float("nan")
-
 
 class Reading:
     """A matrix entities x metrics, flat and row-major, that checks may mark.

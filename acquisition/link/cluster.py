@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
+from acquisition.link import slots
 from acquisition.link.local_shards import LocalShards, Seeds
 from acquisition.link.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
+from acquisition.link.slots import Stripe
 from acquisition.wire import keys
 
 LAYOUT_FORMAT = 1
@@ -36,7 +38,7 @@ class Cluster:
         self._credentials = credentials
         self._timeout = timeout
         self._connections: dict[Address, Connection] = {}
-        self._owners: list[tuple[int, int, Address]] = []
+        self._stripes: list[Stripe] = []
         self._lows: list[int] = []
         self._doubtful = False
 
@@ -65,17 +67,14 @@ class Cluster:
         errors = []
         for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
             try:
-                rows = self._connection(address).call("CLUSTER", "SLOTS")
+                self._stripes = slots.parse(self._connection(address).call("CLUSTER", "SLOTS"), address)
             except (ShardError, TemporaryError) as error:
                 self._drop(address)
                 errors.append(str(error))
                 continue
-            self._owners = sorted(
-                (int(row[0]), int(row[1]), Address(row[2][0].decode() or address.host, int(row[2][1]))) for row in rows
-            )
-            self._lows = [low for low, _, _ in self._owners]
-            if self._owners:
-                self._doubtful = sum(high - low + 1 for low, high, _ in self._owners) < keys.SLOTS
+            self._lows = [stripe.low for stripe in self._stripes]
+            if self._stripes:
+                self._doubtful = sum(high - low + 1 for low, high, _ in self._stripes) < keys.SLOTS
                 return
             errors.append(f"shard {address} knows of no slots yet")
         raise ShardError("no shard answers: " + "; ".join(errors))
@@ -83,7 +82,7 @@ class Cluster:
     def _known(self) -> list[Address]:
         """The shards that can be asked: of local ones those in the state file, and nobody else."""
         if not isinstance(self._seeds, LocalShards):
-            return list(dict.fromkeys([*(owner for _, _, owner in self._owners), *self._seeds]))
+            return list(dict.fromkeys([*(owner for _, _, owner in self._stripes), *self._seeds]))
         try:
             found = self._seeds.look()
         except ShardpulseError:
@@ -96,23 +95,23 @@ class Cluster:
 
     def _forget(self) -> None:
         self.close()
-        self._owners = []
+        self._stripes = []
         self._lows = []
 
     def masters(self) -> list[Address]:
         """The shards that own slots, in slot order."""
-        if not self._owners:
+        if not self._stripes:
             self.refresh()
-        return list(dict.fromkeys(owner for _, _, owner in self._owners))
+        return list(dict.fromkeys(owner for _, _, owner in self._stripes))
 
     def owner(self, key: str) -> Address:
         """The shard that owns a key's slot. Raises TemporaryError when none does."""
-        if not self._owners:
+        if not self._stripes:
             self.refresh()
         slot = keys.slot_of(key)
         address = self._owner_of(slot)
         if address is None:
-            self._owners = []
+            self._stripes = []
             raise _unowned(slot)
         return address
 
@@ -146,7 +145,7 @@ class Cluster:
         self, commands: Sequence[tuple[str, tuple[Any, ...]]], waiting: list[int], replies: list[Any]
     ) -> list[int]:
         by_shard: dict[Address, list[int]] = {}
-        if not self._owners:
+        if not self._stripes:
             self.refresh()
         for index in waiting:
             slot = keys.slot_of(commands[index][0])
@@ -166,14 +165,15 @@ class Cluster:
                     if word == "MOVED":
                         moved.append(index)
                     elif word == "ASK":
-                        replies[index] = self._ask(rest, commands[index][1])
+                        target = slots.redirection(rest, address)
+                        replies[index] = self._ask(target, commands[index][1]) if target else answer
         return moved
 
     def _owner_of(self, slot: int) -> Address | None:
         place = bisect.bisect_right(self._lows, slot) - 1
-        if place < 0 or slot > self._owners[place][1]:
+        if place < 0 or slot > self._stripes[place][1]:
             return None
-        return self._owners[place][2]
+        return self._stripes[place][2]
 
     def _exchange(self, batches: dict[Address, list[tuple[Any, ...]]]) -> dict[Address, list[Any]]:
         """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
@@ -203,9 +203,7 @@ class Cluster:
         self._doubtful = True
         return [error] * count
 
-    def _ask(self, target: str, command: tuple[Any, ...]) -> Any:
-        host, _, port = target.rpartition(" ")[2].rpartition(":")
-        address = Address(host, int(port))
+    def _ask(self, address: Address, command: tuple[Any, ...]) -> Any:
         try:
             return self._connection(address).pipeline([("ASKING",), command])[1]
         except ShardError as error:

@@ -5,6 +5,7 @@ failed a check keeps its raw value and the code of the first check that failed.
 Codes are part of the wire format: numbers are never reused.
 """
 
+NAN = float("nan")  #: in the place of a value that is not there
 VALID = 0
 MISSING = 1  #: the source does not provide this figure here
 FIRST = 2  #: first sample of an epoch: a counter without a predecessor has no rate

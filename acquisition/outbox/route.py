@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from acquisition.link import slots
 from acquisition.link.cluster import LAYOUT_FORMAT
 from acquisition.link.local_shards import Found
-from acquisition.link.resp import Address, parse_address
+from acquisition.link.resp import Address
+from acquisition.link.slots import Stripe
 from acquisition.wire import keys
 
 
@@ -20,23 +22,23 @@ class Route:
         self.tag = ""
         self._seeds = Found("", ())
         self._known: list[Address] = []
-        self._owners: list[tuple[int, int, Address]] = []
+        self._stripes: list[Stripe] = []
 
     def begin(self, seeds: Found) -> None:
         """Take where the shards are to be asked for; those of another cluster may have another layout."""
         if seeds.instance != self._seeds.instance:
             self.tag = ""
-            self._known, self._owners = [], []
+            self._known, self._stripes = [], []
         self._seeds = seeds
 
     @property
     def is_open(self) -> bool:
         """Whether the owners of the slots have to be asked for."""
-        return not self._owners
+        return not self._stripes
 
     def forget_owners(self) -> None:
         """The owner may be another one by now; the shards that we know of can still be asked."""
-        self._owners = []
+        self._stripes = []
 
     def candidate(self, attempt: int) -> Address:
         """The shard to ask in this attempt: the ones that we know of and the seeds, in turn; of local shards, all of
@@ -45,14 +47,10 @@ class Route:
         known = list(dict.fromkeys([*self._seeds.addresses, *others]))
         return known[(attempt + self.host) % len(known)]
 
-    def learn_slots(self, rows: Any, asked: Address | None) -> bool:
-        """Take the reply to CLUSTER SLOTS of the shard ``asked``; False when it makes no sense."""
-        try:
-            self._owners = _owners(rows, asked)
-        except (TypeError, ValueError, IndexError, AttributeError):
-            return False
-        self._known = [address for _, _, address in self._owners]
-        return True
+    def learn_slots(self, rows: Any, asked: Address) -> None:
+        """Take the reply to CLUSTER SLOTS of the shard ``asked``. Raises ShardError when it makes no sense."""
+        self._stripes = slots.parse(rows, asked)
+        self._known = [owner for _, _, owner in self._stripes]
 
     def learn_layout(self, data: Any) -> bool:
         """Take the layout document; False when it is none that this version knows."""
@@ -66,27 +64,7 @@ class Route:
     def owner(self) -> Address | None:
         """The shard that owns ``slot()``, None when no shard does."""
         slot = self.slot()
-        return next((address for low, high, address in self._owners if low <= slot <= high), None)
-
-
-def redirected(rest: str, asked: Address | None) -> Address | None:
-    """The address in ``<slot> <host>:<port>``; an empty host is the one that answered."""
-    place = rest.rpartition(" ")[2]
-    host = asked.host if asked is not None else ""
-    try:
-        return parse_address(f"{host}{place}" if place.startswith(":") else place)
-    except ValueError:
-        return None
-
-
-def _owners(rows: Any, asked: Address | None) -> list[tuple[int, int, Address]]:
-    """The rows of CLUSTER SLOTS; a shard that does not know its own address is the one that was asked."""
-    default = asked.host if asked is not None else ""
-    owners = []
-    for low, high, master, *_ in rows:
-        host = master[0].decode() if master[0] else ""
-        owners.append((int(low), int(high), Address(default if host in ("", "?") else host, int(master[1]))))
-    return owners
+        return next((address for low, high, address in self._stripes if low <= slot <= high), None)
 
 
 def _tag(data: Any, host: int) -> str:

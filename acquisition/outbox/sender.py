@@ -21,12 +21,13 @@ from typing import Any
 
 import hiredis
 
-from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.errors import ShardError, ShardpulseError, TemporaryError
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack
+from acquisition.link.slots import redirection
 from acquisition.outbox.lookup import Lookup, Target, numeric
 from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
-from acquisition.outbox.route import Route, redirected
+from acquisition.outbox.route import Route
 from acquisition.wire import keys
 
 BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
@@ -168,7 +169,7 @@ class Sender:
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
         self.fail(word.lower(), str(known), now, slow)
         if word == "MOVED":
-            self._target = redirected(rest, self.address)
+            self._target = redirection(rest, self.address) if self.address else None
             if self._attempt <= 1:
                 self.due = now
 
@@ -279,8 +280,11 @@ class Sender:
             self.refuse(reply, now)
             return
         if question == "slots":
-            if not self._route.learn_slots(reply, self.address):
-                self.baffle(f"CLUSTER SLOTS said {reply!r:.200}", now)
+            assert self.address is not None
+            try:
+                self._route.learn_slots(reply, self.address)
+            except ShardError as error:
+                self.baffle(str(error), now)
                 return
         elif question == "layout" and not isinstance(reply, ReplyError) and not self._route.learn_layout(reply):
             problem = "no layout that this version knows: start the shards with `shardpulse shards up`"

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from acquisition.model import codes as validity
-
-NAN = float("nan")
+from acquisition.model.codes import NAN
 
 
 class Observation(NamedTuple):

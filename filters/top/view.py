@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from acquisition.model.metric import HOST_SET
 from filters.top import order
 from filters.top.listing import ENTITIES, HOSTS, METRICS
 
@@ -62,7 +63,7 @@ def level_of_host(host: int) -> Level:
 
 def level_of_set(level: Level, resource_set: str) -> Level:
     """Another resource set of the same host: its own metrics need no choice of an entity."""
-    kind = METRICS if resource_set == "host" else ENTITIES
+    kind = METRICS if resource_set == HOST_SET else ENTITIES
     return Level(kind, level.host, resource_set, sort=order.SORTS[kind][0])
 
 

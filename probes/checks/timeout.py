@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from math import isnan
 
-from acquisition.model.codes import TIMEOUT, VALID
+from acquisition.model.codes import NAN, TIMEOUT, VALID
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.check import Check, CheckSettings
-from probes.reading import NAN, Reading
+from probes.reading import Reading
 
 
 def timed_out(

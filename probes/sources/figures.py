@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from acquisition.model.codes import FIRST, MISSING, VALID
+from acquisition.model.codes import FIRST, MISSING, NAN, VALID
 from acquisition.model.metric import Metric, ResourceSet
-from probes.rates import NAN, rate
+from probes.rates import rate
 
 #: metric -> (value, validity code)
 Row = dict[str, tuple[float, int]]

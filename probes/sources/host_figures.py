@@ -8,9 +8,9 @@ time, and is taken out of it.
 
 from __future__ import annotations
 
-from acquisition.model.codes import RESET, STUCK, VALID
+from acquisition.model.codes import NAN, RESET, STUCK, VALID
 from probes.procfs import OpenFile, number_after
-from probes.rates import NAN, differences
+from probes.rates import differences
 from probes.sources.figures import CounterMemory, Row, first, gauge
 
 _KIB = 1024.0

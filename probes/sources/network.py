@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 
-from acquisition.model.codes import FIRST, MISSING, RESET, VALID
+from acquisition.model.codes import FIRST, MISSING, NAN, RESET, VALID
 from probes.procfs import OpenFile, read_once
-from probes.rates import NAN
 from probes.sources.figures import CounterMemory, Row, gauge
 
 TRAFFIC = ("network_receive_bytes_per_second", "network_transmit_bytes_per_second")

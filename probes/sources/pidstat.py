@@ -33,6 +33,7 @@ from operator import truediv
 from typing import NamedTuple
 
 from acquisition.model import codes
+from acquisition.model.codes import NAN
 from acquisition.model.metric import ResourceSet
 from probes.metrics import PROCESSES
 from probes.sources.pidstat_header import (
@@ -46,7 +47,7 @@ from probes.sources.pidstat_header import (
     unknown_names,
     without_pid,
 )
-from probes.sources.tool_output import MAX_LINE, NAN, Banner, Rejections, banner, human_number, without_colours
+from probes.sources.tool_output import MAX_LINE, Banner, Rejections, banner, human_number, without_colours
 
 _MAX_PID = 1 << 22  # PID_MAX_LIMIT
 _MAX_HEADERS = 64  # remembered: garbage must not fill the memory

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from acquisition.model.codes import MISSING, TIMEOUT
+from acquisition.model.codes import MISSING, NAN, TIMEOUT
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
 from probes.discovery import Discovery, Found, still_there
 from probes.host_facts import HostFacts
-from probes.rates import NAN
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.pidstat import ProcessTick

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
-from acquisition.model.codes import FIRST, MISSING
+from acquisition.model.codes import FIRST, MISSING, NAN
 from probes.procfs import read_once
-from probes.rates import NAN, differences
+from probes.rates import differences
 from probes.taskstats import TaskStats
 
 #: Columns of a row, in the order of probes.metrics.PROCESSES.

@@ -7,7 +7,7 @@ tap from the other side: what the host transmits into it the guest receives.
 
 from __future__ import annotations
 
-from acquisition.model.codes import MISSING, VALID
+from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
@@ -15,7 +15,6 @@ from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
 from probes.qemu import Guest, taps
-from probes.rates import NAN
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import CounterMemory

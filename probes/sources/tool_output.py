@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from acquisition.model import codes
+from acquisition.model.codes import NAN
 from acquisition.model.metric import INFINITY
-
-NAN = float("nan")
 
 #: A longer line is garbage: pidstat -l prints at most a page or so of arguments.
 MAX_LINE = 65536

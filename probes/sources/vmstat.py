@@ -20,9 +20,10 @@ import re
 from typing import NamedTuple
 
 from acquisition.model import codes
+from acquisition.model.codes import NAN
 from acquisition.model.metric import INFINITY, ResourceSet
 from probes.metrics import HOST
-from probes.sources.tool_output import MAX_LINE, NAN, Rejections, number, without_colours
+from probes.sources.tool_output import MAX_LINE, Rejections, number, without_colours
 from probes.sources.vmstat_words import TRANSLATED
 
 #: The argument of ``vmstat -S`` -> bytes.
