@@ -25,7 +25,7 @@ LISTED = (Outcome.HOT, Outcome.ABSTAINED)
 PROPOSALS = ("moves", "refused")
 
 
-class FigureDocument(Struct, frozen=True):
+class ReasonFigure(Struct, frozen=True):
     """One number of an explanation; only what was measured has validity and age."""
 
     name: str
@@ -56,7 +56,7 @@ class VerdictDocument(Struct, frozen=True):
     labels: dict[str, Any] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     excess: float | UnsetType | None = UNSET
-    figures: list[FigureDocument] | UnsetType = UNSET
+    figures: list[ReasonFigure] | UnsetType = UNSET
 
 
 #: What may be asked for of a host; ``host``, ``id`` and ``outcome`` always stand there.
@@ -81,7 +81,7 @@ class Explanation(Struct, frozen=True):
     """A reason in words, with its figures."""
 
     reason: str
-    figures: list[FigureDocument]
+    figures: list[ReasonFigure]
 
 
 class Why(Struct, frozen=True):
@@ -231,15 +231,15 @@ def _head(decided: Decided, tick: int | None) -> tuple[int, float, list[str], Ru
     return picture.tick if tick is None else tick, round(picture.now, 6), list(picture.errors), told
 
 
-def _figures(figures: tuple[Figure, ...]) -> list[FigureDocument]:
+def _figures(figures: tuple[Figure, ...]) -> list[ReasonFigure]:
     return [_figure(each) for each in figures]
 
 
-def _figure(figure: Figure) -> FigureDocument:
+def _figure(figure: Figure) -> ReasonFigure:
     if not figure.validity:
-        return FigureDocument(figure.name, digits(figure.value), figure.unit)
+        return ReasonFigure(figure.name, digits(figure.value), figure.unit)
     ages = digits(figure.age_seconds), digits(figure.stale_seconds)
-    return FigureDocument(figure.name, digits(figure.value), figure.unit, figure.validity, *ages)
+    return ReasonFigure(figure.name, digits(figure.value), figure.unit, figure.validity, *ages)
 
 
 def _move(move: Move) -> MoveDocument:

@@ -6,10 +6,8 @@ routed by starlette and built in a thread, once however many ask. Errors of ever
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
 from starlette.applications import Starlette
@@ -19,94 +17,57 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from acquisition.config.serve import ServeLimits
 from filters.service import access, parameters
-from filters.service.answer import Answer, conditions, matches, send_answer
+from filters.service.answer import JSON, Answer, conditions, matches, send_answer
+from filters.service.desk import Desk
 from filters.service.parameters import LATEST, READING
-from filters.service.problem import CONTENT_TYPE, Problem, unavailable
+from filters.service.problem import CONTENT_TYPE, Problem
 from filters.service.resource import Request, Resource
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import Newest
 
 #: Paths that show data; the others are the page's files, which show none until they are given the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
-_BUILDERS = 2
-_MOST_WAITING = 64  #: answers that are being built or wait for it
-
-
-Build = Callable[[TickCache], bytes]
-
-
-class Desk:
-    """Makes the answers that are not there yet: in threads, each once, never too many at a time."""
-
-    def __init__(self, newest: Newest, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
-        self.newest = newest
-        self.latest = latest
-        self.limits = limits
-        self._threads = ThreadPoolExecutor(_BUILDERS, "answer")
-        self._under_way: dict[tuple[bytes, str], asyncio.Future[Answer]] = {}
-
-    def close(self) -> None:
-        """Let no more answers be made."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def answer(
-        self, key: str, build: Callable[[TickCache], bytes], content_type: bytes, cache: TickCache
-    ) -> Answer:
-        """The answer of a tick for a key. Raises Problem as ``build`` does, 503 when too many wait."""
-        known = cache.known(key)
-        if known is not None:
-            return known
-        name = (cache.etag, key)
-        future = self._under_way.get(name)
-        if future is None:
-            if len(self._under_way) >= _MOST_WAITING:
-                raise Problem(503, "busy", "too many answers are being made: try again", {b"retry-after": b"1"})
-            loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(self._threads, cache.make, key, build, content_type)
-            self._under_way[name] = future
-            future.add_done_callback(partial(self._done, name))
-        return await asyncio.shield(future)
-
-    def _done(self, name: tuple[bytes, str], future: asyncio.Future[Answer]) -> None:
-        self._under_way.pop(name, None)
-        if not future.cancelled():
-            future.exception()  # whoever asked may have left: it is then told to nobody
 
 
 def endpoint(resource: Resource, desk: Desk) -> ASGIApp:
-    """The ASGI endpoint of a resource."""
+    """The ASGI endpoint of a resource: parameters are checked, then it answers itself or an answer is built."""
 
-    async def handle(scope: Scope, _: Receive, send: Send) -> None:
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         values = parameters.parse(scope["query_string"], resource.parameters, desk.limits.query_bytes)
-        now = values.get(READING.name) == (LATEST,)
-        cache = await desk.latest() if now else desk.newest.current()
-        path = dict(scope["path_params"])
+        if resource.handle is not None:
+            await resource.handle(values, scope, receive, send)
+            return
+        cache = await desk.latest() if values.get(READING.name) == (LATEST,) else desk.newest.current()
         none_match = conditions(scope)[0]
         if none_match is not None and b"*" not in none_match and matches(none_match, cache.etag):
-            await send_answer(Answer(b"", cache.etag, resource.content_type), scope, send)  # it has it already: 304
+            await send_answer(Answer(b"", cache.etag), scope, send)  # it has it already: 304
             return
         key = scope["path"] + (f"?{parameters.canonical(values)}" if values else "")
-        build = partial(_build, resource, Request(path, values, desk.limits.answer_samples))
-        await send_answer(await desk.answer(key, build, resource.content_type, cache), scope, send)
+        build = partial(resource.answer_of, Request(dict(scope["path_params"]), values, desk.limits.answer_samples))
+        await send_answer(await desk.answer(key, build, JSON, cache), scope, send)
 
     return handle
 
 
-def _build(resource: Resource, request: Request, cache: TickCache) -> bytes:
-    return resource.build(cache, request)
+def routes(resources: Sequence[Resource], desk: Desk) -> list[BaseRoute]:
+    """One route for each path, whatever the methods that it has."""
+    by_path: dict[str, dict[str, ASGIApp]] = {}
+    for resource in resources:
+        by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, desk)
+    return [Route(path, _Methods(methods), methods=list(methods)) for path, methods in by_path.items()]
 
 
-def route(path: str, handle: ASGIApp, methods: Iterable[str], name: str) -> Route:
-    """A route to a bare ASGI endpoint; HEAD is GET without a body, which the server leaves out."""
+class _Methods:
+    """The endpoints of one path by method; HEAD is GET without a body, which the server leaves out. (starlette takes
+    objects as ASGI applications and functions as request handlers.)"""
 
-    class Endpoint:
-        """starlette takes objects as ASGI applications and functions as request handlers."""
+    def __init__(self, by_method: Mapping[str, ASGIApp]) -> None:
+        self._by_method = by_method
 
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await handle(scope, receive, send)
-
-    return Route(path, Endpoint(), methods=list(methods), name=name)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        method = scope["method"]
+        await self._by_method["GET" if method == "HEAD" else method](scope, receive, send)
 
 
 class Front:
@@ -193,9 +154,3 @@ def _on_http_error(request: HttpRequest, error: Exception) -> Response:
 def _on_fault(_: HttpRequest, error: Exception) -> Response:
     detail = f"{type(error).__name__}: a fault of shardpulse; its log says more"
     return problem_response(Problem(500, "internal", detail))
-
-
-def no_picture(reason: str, newest: Newest) -> Problem:
-    """A problem of a part that reads the shards by itself."""
-    last = newest.last
-    return unavailable(reason, last.age_seconds if last is not None else None)

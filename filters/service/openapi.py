@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from acquisition import __version__
-from filters.service.parameters import Parameter
 from filters.service.problem import ProblemDocument
+from filters.service.resource import Resource
 
 _TEMPLATE = "#/components/schemas/{name}"
+_NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must fit something
 _DESCRIPTION = """\
 Every host, process and VM of a data center, about one second old, checked and smoothed. A value that is
 not there is null, never 0; validity and age stand beside every value. The tag of an answer (ETag) is that of
@@ -35,45 +36,15 @@ _PROBLEMS = {
 }
 
 
-class Operation:
-    """One operation: everything that a client must know of it."""
-
-    def __init__(
-        self,
-        path: str,
-        name: str,
-        summary: str,
-        *,
-        method: str = "get",
-        parameters: Sequence[Parameter] = (),
-        in_path: Mapping[str, str] | None = None,
-        answer: Any = None,
-        answers: Mapping[str, Any] | None = None,
-        body: Any = None,
-        problems: Iterable[str] = (),
-        headers: Sequence[dict[str, Any]] = (),
-        status: str = "200",
-        conditional: bool = True,
-    ) -> None:
-        self.path, self.name, self.summary, self.method = path, name, summary, method
-        self.parameters, self.in_path = tuple(parameters), dict(in_path or {})
-        self.answer, self.answers, self.body = answer, dict(answers or {}), body
-        self.problems, self.headers, self.status = tuple(problems), tuple(headers), status
-        self.conditional = conditional
-
-    def types(self) -> list[Any]:
-        """The types that need a schema."""
-        return [kind for kind in (self.answer, self.body) if kind is not None and not isinstance(kind, dict)]
-
-
-def document(operations: Sequence[Operation], token: bool) -> dict[str, Any]:
+def document(resources: Sequence[Resource], token: bool) -> dict[str, Any]:
     """The whole description; ``token``: clients must send one."""
-    kinds = [kind for operation in operations for kind in operation.types()] + [ProblemDocument]
+    documents = [kind for resource in resources for kind in (resource.answer, resource.body)]
+    kinds = [kind for kind in documents if kind is not None and not isinstance(kind, dict)] + [ProblemDocument]
     references, schemas = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     by_kind = dict(zip(map(id, kinds), references, strict=True))
     paths: dict[str, Any] = {}
-    for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, by_kind)
+    for resource in resources:
+        paths.setdefault(resource.path, {})[resource.method.lower()] = _operation(resource, by_kind)
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "shardpulse", "version": __version__, "description": _DESCRIPTION},
@@ -86,30 +57,46 @@ def document(operations: Sequence[Operation], token: bool) -> dict[str, Any]:
     return found
 
 
-def _operation(operation: Operation, by_kind: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+def table(resources: Sequence[Resource]) -> str:
+    """The resources as a table of docs/http.md."""
+    rows = []
+    for resource in resources:
+        given = ", ".join(f"`{parameter.name}=`" for parameter in resource.parameters)
+        method = "" if resource.method == "GET" else f"{resource.method} "
+        topic = "; also a topic of the stream" if resource.topic else ""
+        rows.append(f"| {method}`{resource.path}` | {resource.summary}{topic} | {given} |")
+    return "\n".join(["| path | answer | parameters |", "|---|---|---|", *rows])
+
+
+def _operation(resource: Resource, by_kind: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     def schema(kind: Any) -> dict[str, Any]:
         return kind if isinstance(kind, dict) else by_kind[id(kind)]
 
-    content = operation.answers or {"application/json": {"schema": schema(operation.answer)}}
-    responses: dict[str, Any] = {operation.status: {"description": operation.summary, "content": content}}
-    if operation.conditional:
+    content = {media: {"schema": {"type": "string"}} for media in resource.media}
+    if not content:
+        content = {"application/json": {"schema": schema(resource.answer)}}
+    responses: dict[str, Any] = {"200": {"description": resource.summary, "content": content}}
+    if resource.conditional:
         responses["304"] = {"description": "Nothing has changed since the tag that If-None-Match names."}
-    problems = {"400", "401", "414", "421", "503", *operation.problems}
-    if operation.in_path:
-        problems.add("404")
-    for status in sorted(problems):
+    for status in sorted(_problems_of(resource)):
         responses[status] = _problem(status)
     found: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "parameters": [_path_parameter(name, text) for name, text in operation.in_path.items()]
-        + [parameter.schema() for parameter in operation.parameters]
-        + list(operation.headers),
+        "operationId": resource.name,
+        "summary": resource.summary,
+        "parameters": [_path_parameter(name, text) for name, text in resource.in_path.items()]
+        + [parameter.schema() for parameter in resource.parameters]
+        + list(resource.headers),
         "responses": responses,
     }
-    if operation.body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema(operation.body)}}}
+    if resource.body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema(resource.body)}}}
     return found
+
+
+def _problems_of(resource: Resource) -> set[str]:
+    """Status codes of what may be wrong; names and labels that nothing has are 404."""
+    named = resource.in_path or any(parameter.name in _NAMES for parameter in resource.parameters)
+    return {"400", "401", "414", "421", "503", *resource.problems, *(("404",) if named else ())}
 
 
 def _problem(status: str) -> dict[str, Any]:

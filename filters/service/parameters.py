@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from acquisition.snapshot.selection import Selection
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.service.problem import Problem, bad_request
 
 _MOST_VALUES = 8  #: of one parameter, or as many as it has choices
@@ -82,6 +83,7 @@ TOP = Parameter(
     most=100_000,
 )
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
+STATE = Parameter("state", "only what is in one of these states", (CURRENT, LATE, DOWN))
 
 
 def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dict[str, tuple[str, ...]]:

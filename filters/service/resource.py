@@ -1,27 +1,29 @@
-"""What a resource is, and what every resource checks.
+"""What a resource is: one operation on one path, declared in one value.
 
-A parameter that is wrong is found by ``parameters``, a name that the picture does not hold by ``require``, an
-answer that would be too large by ``bounded``.
+A new one is one file in ``filters/service/resources`` with a function that declares it, one line in the registry
+there, and one test. Routes, interface description, stream topics and documentation follow from the declaration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from acquisition.model.metric import HOST_SET
-from acquisition.snapshot.selection import Selection
-from filters.documents.chosen import Chosen
-from filters.documents.hosts import DERIVED
-from filters.judging.labels import Labels, LabelSelection, Selector
-from filters.service.answer import JSON
-from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter, Values, selection
-from filters.service.problem import Problem, not_found
-from filters.service.tick_cache import TickCache
+from starlette.types import Receive, Scope, Send
 
-_SHOWN = 8
+from acquisition.config.settings import Settings
+from acquisition.snapshot.selection import Selection
+from filters.decisions.method import Method
+from filters.judging.labels import Labels, LabelSelection
+from filters.service.condition import Condition
+from filters.service.desk import Desk
+from filters.service.parameters import ENTITY_LABEL, LABEL, Parameter, Values, selection
+from filters.service.recents import Recents
+from filters.service.stream import Hub
+from filters.service.tick_cache import Newest, TickCache
+
+#: Answers a request by itself; parameters have been checked. Raises Problem.
+Handle = Callable[[Values, Scope, Receive, Send], Awaitable[None]]
 
 
 class Request(NamedTuple):
@@ -52,104 +54,58 @@ class Request(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """One path of the service. ``answer`` is the type of its document, for the interface description; a
-    ``prepared`` one is answered before anyone asks, a ``topic`` may be listened to as a stream."""
+    """One operation on one path: what clients must know of it, and how it is answered.
+
+    ``build`` makes the answer from a tick, which is then kept for all who ask the same; else ``handle`` answers by
+    itself. ``answer`` is the type of the JSON document, or its schema; ``media`` are the types of answers that are no
+    JSON. A ``prepared`` resource is answered before anyone asks, a ``topic`` may be listened to as a stream.
+    ``close`` is called when the service ends.
+    """
 
     path: str
     name: str
     summary: str
-    parameters: tuple[Parameter, ...]
-    answer: Any
-    build: Callable[[TickCache, Request], bytes]
-    content_type: bytes = JSON
+    answer: Any = None
+    build: Callable[[TickCache, Request], bytes] | None = None
+    handle: Handle | None = None
+    parameters: tuple[Parameter, ...] = ()
     in_path: Mapping[str, str] = {}
     prepared: bool = False
     topic: bool = False
+    method: str = "GET"
+    body: Any = None  #: type of the document that is sent
+    media: tuple[str, ...] = ()
+    headers: tuple[Mapping[str, Any], ...] = ()  #: parameter objects of request headers
+    problems: tuple[str, ...] = ()  #: status codes, beside those that every resource, its parameters and path may have
+    conditional: bool = True  #: whether If-None-Match is looked at
+    close: Callable[[], None] | None = None
+
+    def answer_of(self, request: Request, cache: TickCache) -> bytes:
+        """The body that ``build`` makes."""
+        assert self.build is not None
+        return self.build(cache, request)
+
+
+class Parts(NamedTuple):
+    """What resources are declared with: the parts that they share, made where the service is put together.
+
+    ``token``: clients must send one."""
+
+    settings: Settings
+    method: Method
+    labels: Labels
+    newest: Newest
+    desk: Desk
+    condition: Condition
+    recents: Recents
+    hub: Hub
+    token: bool = False
+
+
+#: Declares the resources of one file.
+Declare = Callable[[Parts], Sequence[Resource]]
 
 
 def fields(choices: tuple[str, ...], default: str) -> Parameter:
     """The parameter that chooses what an answer holds."""
     return Parameter("fields", f"what to answer with, separated by commas (default: {default})", choices, listed=True)
-
-
-def bounded(samples: int, most: int) -> None:
-    """Raises Problem (422) for an answer of more samples than are allowed."""
-    if samples > most:
-        detail = f"the answer would hold {samples} samples, {most} are allowed ([serve.limits] answer_samples)"
-        raise Problem(422, "answer-too-large", f"{detail}: select with host, set, entity, metric or state")
-
-
-def require(cache: TickCache, request: Request) -> None:
-    """Every pattern of hosts, sets and metrics must match something that is there. Raises Problem (404)."""
-    blocks = cache.snapshot.blocks
-    values = request.values
-    if "host" in values:
-        _match("host", values["host"], (name for b in blocks for name in (b.host, f"{b.host_id:016x}")))
-    if "set" in values:
-        _match("set", values["set"], (name for b in blocks for name in (b.resource_set, f"{b.set_id:08x}")))
-    if "metric" in values:
-        _match("metric", values["metric"], _metrics(cache))
-
-
-def selected(cache: TickCache, request: Request, labels: Labels) -> Chosen:
-    """What is asked for, after a check that every pattern and label selector fits something. Raises Problem (404)."""
-    require(cache, request)
-    hosts, wanted, of_entities = None, request.host_labels, request.entity_labels
-    if wanted:
-        known = labels.of_hosts(cache.snapshot)
-        require_labels(LABEL, wanted, known.values())
-        hosts = frozenset(number for number, found in known.items() if wanted.takes(found))
-    top = int(request.values[TOP.name][0]) if TOP.name in request.values else 0
-    if not of_entities:
-        return Chosen(request.selection, hosts, top=top)
-    require_labels(ENTITY_LABEL, of_entities, entity_labels(cache, labels))
-    return Chosen(request.selection, hosts, lambda entity: of_entities.takes(labels.of_entity(entity)), top)
-
-
-def entity_labels(cache: TickCache, labels: Labels) -> Iterator[Mapping[str, str]]:
-    """The labels of all processes and VMs."""
-    return (
-        labels.of_entity(entity)
-        for block in cache.snapshot.blocks
-        if block.resource_set != HOST_SET
-        for entity in block.entities
-    )
-
-
-def require_labels(parameter: Parameter, wanted: LabelSelection, known: Iterable[Mapping[str, str]]) -> None:
-    """Raises Problem (404) for a selector that nothing fulfils: an empty answer would look like peace."""
-    open_ones = [one for several in wanted.by_name.values() for one in several]
-    values: dict[str, dict[str, None]] = {}
-    for labels in known:
-        open_ones = [one for one in open_ones if not one.takes(labels)]
-        if not open_ones:
-            return
-        for name, value in labels.items():
-            values.setdefault(name, {})[value] = None
-    raise not_found(_unknown_label(open_ones[0], values), parameter.name)
-
-
-def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]]) -> str:
-    if selector.name not in values:
-        return f"nothing has a label {selector.name!r}{hint(selector.name, list(values))}"
-    shown = ", ".join(repr(value) for value in sorted(values[selector.name])[:_SHOWN])
-    return f"no label {selector.name!r} has such a value; some that there are: {shown}"
-
-
-def _metrics(cache: TickCache) -> Iterable[str]:
-    """The names of all metrics; hosts share few schemas."""
-    schemas = {block.schema: block for block in cache.snapshot.blocks}
-    return [*(metric.name for block in schemas.values() for metric in block.metrics), *DERIVED]
-
-
-def _match(what: str, patterns: Iterable[str], names: Iterable[str]) -> None:
-    known = dict.fromkeys(names)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise not_found(f"no {what} matches {pattern!r}{hint(pattern, list(known))}", what)
-
-
-def hint(word: str, known: Sequence[str]) -> str:
-    """What was meant, perhaps; empty where nothing known is near."""
-    near = get_close_matches(word, list(dict.fromkeys(known))[:2000], 3)
-    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -20,6 +20,9 @@ from filters.service.problem import Problem, unavailable
 if TYPE_CHECKING:
     from filters.judging.judge import Judged, Tables
 
+#: Makes the body of an answer from a tick.
+Build = Callable[["TickCache"], bytes]
+
 _CACHED_BYTES = 128 << 20  #: answers of one tick that are kept for others who ask the same
 _CACHED_ANSWERS = 512
 
@@ -68,7 +71,7 @@ class TickCache:
         """The answer that was made for a key, if it was."""
         return self._answers.get(key)
 
-    def make(self, key: str, build: Callable[[TickCache], bytes], content_type: bytes) -> Answer:
+    def make(self, key: str, build: Build, content_type: bytes) -> Answer:
         """The answer for a key, made by ``build`` unless it is there; may be called from any thread."""
         found = self._answers.get(key)
         if found is not None:
@@ -129,3 +132,8 @@ class Newest:
         reason = outage.reason if outage is not None else "the shards have not answered in time"
         old = "" if age is None else f"; the last picture is {age:.1f} s old"
         return unavailable(f"{reason}{old}", age)
+
+    def trouble(self, reason: str) -> Problem:
+        """The problem (503) of a part that reads the shards by itself and could not."""
+        last = self.last
+        return unavailable(reason, last.age_seconds if last is not None else None)

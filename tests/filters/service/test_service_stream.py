@@ -6,13 +6,10 @@ import asyncio
 
 import pytest
 
-from filters.service.parameters import Parameter
 from filters.service.protocol import ABORT
+from filters.service.resources.stream import StreamEndpoint, last_event_id
 from filters.service.stream import RETRY, Events, Hub, event
-from filters.service.stream_endpoint import StreamEndpoint, last_event_id
 from filters.service.tick_cache import Newest
-
-TOPIC = Parameter("topic", "", ("tick", "hot"))
 
 
 def events(number: int, size: int = 0) -> Events:
@@ -91,7 +88,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             "headers": [],
             "extensions": {ABORT: {"abort": abort}},
         }
-        client = asyncio.create_task(StreamEndpoint(hub, Newest(5), TOPIC, ("tick",), 1000)(scope, receive, send))
+        client = asyncio.create_task(StreamEndpoint(hub, Newest(5))({}, scope, receive, send))
         for number in range(20):
             await asyncio.sleep(0)
             hub.tell(events(number))
@@ -115,8 +112,8 @@ def test_closing_sends_what_is_queued_and_ends() -> None:
             await asyncio.Event().wait()
             return {}
 
-        scope = {"type": "http", "method": "GET", "query_string": b"topic=hot", "headers": []}
-        client = asyncio.create_task(StreamEndpoint(hub, Newest(5), TOPIC, ("tick",), 1000)(scope, receive, send))
+        scope = {"type": "http", "method": "GET", "headers": []}
+        client = asyncio.create_task(StreamEndpoint(hub, Newest(5))({"topic": ("hot",)}, scope, receive, send))
         await asyncio.sleep(0.01)
         hub.tell(events(1))
         hub.close()

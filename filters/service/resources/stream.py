@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from filters.service import parameters
-from filters.service.parameters import Parameter
+from filters.service.events import TICK
+from filters.service.parameters import Parameter, Values
 from filters.service.problem import Problem, bad_request
 from filters.service.protocol import ABORT
+from filters.service.resource import Parts, Resource
 from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Hub, Listener, event
 from filters.service.tick_cache import Newest
 
@@ -23,22 +24,41 @@ _HEADERS = [
 ]
 _LAST_WORDS_SECONDS = 1.0
 _LARGEST_NUMBER = 1 << 62
+_LAST_EVENT = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "the last event that was seen: what came since is sent first, as far as it is kept",
+    "schema": {"type": "integer", "minimum": 0, "maximum": 1 << 53},
+}
+
+
+def of(others: Sequence[Resource], parts: Parts) -> Resource:
+    """The stream of the topics that other resources are, and of the tick in short."""
+    topics = Parameter(
+        "topic", f"what to be told of (default: {TICK})", (TICK, *(each.name for each in others if each.topic))
+    )
+    return Resource(
+        "/v1/stream",
+        "stream",
+        "Every tick as server-sent events",
+        handle=StreamEndpoint(parts.hub, parts.newest),
+        parameters=(topics,),
+        media=("text/event-stream",),
+        headers=(_LAST_EVENT,),
+        conditional=False,
+    )
 
 
 class StreamEndpoint:
     """Sends events until the client leaves, does not read, or the service ends."""
 
-    def __init__(self, hub: Hub, newest: Newest, topics: Parameter, default: Sequence[str], query_bytes: int) -> None:
+    def __init__(self, hub: Hub, newest: Newest) -> None:
         self._hub = hub
         self._newest = newest
-        self._topics = topics
-        self._default = tuple(default)
-        self._query_bytes = query_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One client. Raises Problem (400, 414, 503) before anything is sent."""
-        values = parameters.parse(scope["query_string"], (self._topics,), self._query_bytes)
-        topics = tuple(dict.fromkeys(values.get(self._topics.name) or self._default))
+    async def __call__(self, values: Values, scope: Scope, receive: Receive, send: Send) -> None:
+        """One client. Raises Problem (400, 503) before anything is sent."""
+        topics = tuple(dict.fromkeys(values.get("topic", (TICK,))))
         last = last_event_id(scope)
         if self._hub.closed or self._hub.full:
             detail = "the service is ending" if self._hub.closed else "there are as many streams as allowed"

@@ -17,18 +17,16 @@ from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
 from acquisition.config import endpoints
-from acquisition.config.decisions import Policy
-from acquisition.config.settings import Settings
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from filters.decisions.migrations import Log, Report
 from filters.documents.encoding import encode
 from filters.judging import migration_store
-from filters.service import parameters
 from filters.service.answer import JSON
-from filters.service.application import no_picture
+from filters.service.parameters import Values
 from filters.service.problem import Problem, bad_request, not_found
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.resource import Parts, Resource
+from filters.service.tick_cache import TickCache
 
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64
@@ -70,13 +68,40 @@ class MigrationsDocument(Struct, frozen=True):
     problems: list[str]
 
 
-class MigrationsEndpoint:
+def declare(parts: Parts) -> tuple[Resource, ...]:
     """GET lists what is known, POST takes one report."""
+    known = KnownMigrations(parts)
+    return (
+        Resource(
+            "/v1/migrations",
+            "migrations",
+            "Migrations that schedulers have reported",
+            MigrationsDocument,
+            handle=known.answer,
+            conditional=False,
+            close=known.close,
+        ),
+        Resource(
+            "/v1/migrations",
+            "report",
+            "Report a migration that started, finished or failed",
+            MigrationDocument,
+            handle=known.report,
+            method="POST",
+            body=MigrationReport,
+            conditional=False,
+            problems=("404", "408", "409", "413", "415"),
+        ),
+    )
 
-    def __init__(self, settings: Settings, policy: Policy, newest: Newest) -> None:
-        self._settings = settings
-        self._policy = policy
-        self._newest = newest
+
+class KnownMigrations:
+    """The log in the shards, read and written by one thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._policy = parts.method.policy
+        self._newest = parts.newest
         self._thread = ThreadPoolExecutor(1, "migrations")
         self._cluster: Cluster | None = None
         self._waiting = 0
@@ -85,19 +110,17 @@ class MigrationsEndpoint:
         """Take no more reports."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
-        limits = self._settings.serve.limits
-        parameters.parse(scope["query_string"], (), limits.query_bytes)
+    async def answer(self, _: Values, __: Scope, ___: Receive, send: Send) -> None:
+        """What is known. Raises Problem (503)."""
+        self._newest.current()
+        await _reply(send, encode(document(await self._in_thread(self._read))))
+
+    async def report(self, _: Values, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a report and answer what it makes of it. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
         cache = self._newest.current()
-        if scope["method"] != "POST":
-            await _reply(send, encode(document(await self._in_thread(self._read))))
-            return
-        said = _decode(await read_body(scope, receive, limits.body_bytes))
-        report = report_of(said, cache)
-        log = await self._in_thread(lambda: self._report(report))
-        found = next(each for each in document(log).migrations if each.vm == report.vm)
-        await _reply(send, encode(found))
+        report = report_of(_decode(await read_body(scope, receive, self._settings.serve.limits.body_bytes)), cache)
+        log = await self._in_thread(lambda: self._write(report))
+        await _reply(send, encode(next(each for each in document(log).migrations if each.vm == report.vm)))
 
     async def _in_thread(self, work: Callable[[], Log]) -> Log:
         if self._waiting >= _MOST_WAITING:
@@ -108,14 +131,14 @@ class MigrationsEndpoint:
         except DataError as error:
             raise Problem(409, "contradiction", f"{error}; GET /v1/migrations shows what is known") from error
         except ShardpulseError as error:
-            raise no_picture(str(error), self._newest) from error
+            raise self._newest.trouble(str(error)) from error
         finally:
             self._waiting -= 1
 
     def _read(self) -> Log:
         return migration_store.read(self._connected(), self._policy)
 
-    def _report(self, report: Report) -> Log:
+    def _write(self, report: Report) -> Log:
         return migration_store.report(self._connected(), report, self._policy)
 
     def _connected(self) -> Cluster:

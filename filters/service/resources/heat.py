@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from acquisition.config.decisions import Decisions
 from filters.decisions.picture import Picture
 from filters.documents import heat
 from filters.documents.encoding import encode
 from filters.documents.loads import loads
 from filters.judging.observe import observe
-from filters.service.resource import Request, Resource
+from filters.service.resource import Parts, Request, Resource
 from filters.service.tick_cache import TickCache
 
 
-def heat_resources(settings: Decisions) -> tuple[Resource, ...]:
+def declare(parts: Parts) -> tuple[Resource, ...]:
     """Both; the heat is also a topic of the stream."""
 
     def picture(cache: TickCache) -> Picture:
         """Names and states of hosts. Their readings belong to the thread that judges: nobody looks at them here."""
-        return cache.decided.picture if cache.decided is not None else observe(cache.snapshot, settings)
+        return cache.decided.picture if cache.decided is not None else observe(cache.snapshot, parts.settings.decisions)
 
     def roster(cache: TickCache, _: Request) -> bytes:
         return encode(heat.roster_document(cache.number, picture(cache)))
@@ -27,11 +26,9 @@ def heat_resources(settings: Decisions) -> tuple[Resource, ...]:
         known = loads(cache.snapshot.blocks, cache.tables)
         return encode(heat.heat_document(cache.number, picture(cache), verdicts, known))
 
+    names = "Names of all hosts, in the order of /v1/heat"
+    columns = "All hosts by columns: load in thousandths, state, verdict"
     return (
-        Resource(
-            "/v1/roster", "roster", "Names of all hosts, in the order of /v1/heat", (), heat.RosterDocument, roster
-        ),
-        Resource(
-            "/v1/heat", "heat", "All hosts by columns: load, state, verdict", (), heat.HeatDocument, now, topic=True
-        ),
+        Resource("/v1/heat", "heat", columns, heat.HeatDocument, now, topic=True),
+        Resource("/v1/roster", "roster", names, heat.RosterDocument, roster),
     )

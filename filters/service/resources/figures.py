@@ -1,0 +1,20 @@
+"""``/v1/figures``: what is kept of every sample."""
+
+from __future__ import annotations
+
+from filters.documents.encoding import encode
+from filters.documents.planes import FiguresDocument, figures_document
+from filters.service.resource import Parts, Resource
+
+
+def declare(_: Parts) -> tuple[Resource, ...]:
+    """It changes with the kernels only."""
+    return (
+        Resource(
+            "/v1/figures",
+            "figures",
+            "What is kept of every sample: names and units",
+            FiguresDocument,
+            lambda _cache, _request: encode(figures_document()),
+        ),
+    )

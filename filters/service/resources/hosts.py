@@ -1,0 +1,59 @@
+"""``/v1/hosts`` and ``/v1/hosts/{id}``: hosts with their own figures, and one with all that runs on it."""
+
+from __future__ import annotations
+
+from filters.documents import hosts
+from filters.documents.encoding import encode_around, encode_long
+from filters.judging.observe import observe
+from filters.judging.sources import TickInputs
+from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, STATE, TOP
+from filters.service.problem import not_found
+from filters.service.resource import Parts, Request, Resource, fields
+from filters.service.selecting import hint, selected
+from filters.service.tick_cache import TickCache
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """All hosts, and one; labels and derived readings are those that decisions go by."""
+    labels = parts.labels
+
+    def view(cache: TickCache) -> hosts.HostsView:
+        """A picture of its own: readings are made when they are looked at, which is for one thread."""
+        picture = observe(cache.snapshot, parts.settings.decisions, TickInputs(cache.tables))
+        pictured = {host.id: host for host in picture.hosts}
+        return hosts.HostsView(cache.snapshot, cache.number, cache.tables, pictured, labels.of_entity)
+
+    def every(cache: TickCache, request: Request) -> bytes:
+        wanted = selected(cache, request, labels)
+        chosen, states = request.chosen("fields", hosts.FIELDS), request.chosen("state", ())
+        return encode_long(hosts.hosts_document(view(cache), wanted, states, chosen), "hosts")
+
+    def one(cache: TickCache, request: Request) -> bytes:
+        wanted = selected(cache, request, labels)
+        key, chosen = request.path["id"], request.chosen("fields", hosts.FIELDS)
+        try:
+            answer = hosts.host_answer(view(cache), key, wanted, chosen)
+        except KeyError as error:
+            known = [block.host for block in cache.snapshot.blocks]
+            raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+        return encode_around(answer, "host", encode_long(answer.host, "entities"))
+
+    return (
+        Resource(
+            "/v1/hosts",
+            "hosts",
+            "All hosts with their own figures, the ratios that rules compare, and decision inputs",
+            hosts.HostsDocument,
+            every,
+            parameters=(HOST, LABEL, METRIC, STATE, READING, fields(hosts.FIELDS, "all")),
+        ),
+        Resource(
+            "/v1/hosts/{id}",
+            "host",
+            "One host with everything that runs on it",
+            hosts.HostAnswer,
+            one,
+            parameters=(SET, ENTITY, ENTITY_LABEL, METRIC, TOP, READING, fields(hosts.FIELDS, "all")),
+            in_path={"id": "name or identity in 16 hexadecimal digits"},
+        ),
+    )

@@ -1,0 +1,55 @@
+"""``/v1/hot``: hosts in trouble by any rule, and why."""
+
+from __future__ import annotations
+
+from filters.decisions import overload_detection
+from filters.decisions.deciding import Decided
+from filters.decisions.method import Method, method_of
+from filters.decisions.verdict import Outcome
+from filters.documents.encoding import encode_long
+from filters.documents.verdicts import FIELDS, LISTED, HotDocument, hot_document
+from filters.judging.judge import judge_otherwise
+from filters.judging.sources import host_owners
+from filters.service.parameters import HOST, LABEL, Parameter
+from filters.service.resource import Parts, Request, Resource, fields
+from filters.service.selecting import decided_of, hosts_of
+from filters.service.tick_cache import TickCache
+
+OUTCOME = Parameter(
+    "outcome",
+    f"verdicts to list, separated by commas (default: {','.join(LISTED)})",
+    tuple(Outcome),
+    listed=True,
+)
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """The configured rule is judged at every tick, with hysteresis; another one when it is asked for, as if no host had
+    been hot before. Raises ConfigError for parameters that are none."""
+    settings, recents = parts.settings.decisions, parts.recents
+    methods = {name: method_of(settings, name) for name in overload_detection.REGISTRY}
+    rule = Parameter("rule", f"the rule to judge by (default: {settings.rule})", tuple(methods), single=True)
+
+    def otherwise(cache: TickCache, method: Method) -> Decided:
+        owners = host_owners(cache.snapshot, cache.tables) if method.rule.history else []
+        return judge_otherwise(cache.snapshot, settings, method, cache.tables, recents.read(owners))
+
+    def build(cache: TickCache, request: Request) -> bytes:
+        made, hosts = decided_of(cache), hosts_of(cache, request, parts.labels)
+        (name,) = request.chosen("rule", (made.method.rule.name,))
+        decided = made if name == made.method.rule.name else otherwise(cache, methods[name])
+        outcomes, chosen = request.chosen("outcome", LISTED), request.chosen("fields", FIELDS)
+        return encode_long(hot_document(decided, outcomes, chosen, hosts, cache.number), *Outcome)
+
+    return (
+        Resource(
+            "/v1/hot",
+            "hot",
+            "Hosts that are in trouble, or will be when a migration would end, and why",
+            HotDocument,
+            build,
+            parameters=(rule, HOST, LABEL, OUTCOME, fields(FIELDS, "all")),
+            prepared=True,
+            topic=True,
+        ),
+    )

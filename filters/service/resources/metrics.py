@@ -1,0 +1,71 @@
+"""``/metrics``: the newest tick and the condition of the pipeline for Prometheus."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from acquisition.errors import ShardpulseError
+from acquisition.status.health import Health
+from filters import exposition
+from filters.exposition import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
+from filters.exposition.options import HOSTS, INPUTS
+from filters.service import parameters
+from filters.service.answer import send_answer
+from filters.service.parameters import Parameter, Values
+from filters.service.resource import Parts, Resource
+from filters.service.tick_cache import TickCache
+
+#: What a scrape may narrow or widen: the cardinality that its Prometheus has to bear.
+_PARAMETERS = (
+    Parameter("entities", "whether processes and VMs have series (default: yes)", ("yes", "no"), single=True),
+    Parameter(
+        "figure", "figures of each process and VM, separated by commas (default: mean); hosts have all",
+        tuple(FIGURES),
+        listed=True,
+    ),
+    Parameter("inputs", f"whose decision inputs (default: {HOSTS})", INPUTS, single=True),
+)  # fmt: skip
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """OpenMetrics or the classic text format, as the scraper likes."""
+    scrape = Scrape(parts)
+    media = (OPENMETRICS.media_type, CLASSIC.media_type)
+    return (
+        Resource("/metrics", "metrics", "For Prometheus", handle=scrape.answer, parameters=_PARAMETERS, media=media),
+    )
+
+
+class Scrape:
+    """Answers scrapes; what only depends on names is prepared once."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._desk = parts.desk
+        self._condition = parts.condition
+        self._prepared = Prepared()
+
+    async def answer(self, values: Values, scope: Scope, _: Receive, send: Send) -> None:
+        """One scrape. Raises Problem (503)."""
+        cache = self._desk.newest.current()
+        accept = b",".join(value for name, value in scope["headers"] if name == b"accept").decode("latin-1")
+        form = exposition.negotiate(accept or None)
+        try:
+            health = (await self._condition.look()).health
+        except ShardpulseError:
+            health = None
+        build = partial(self._build, form, health, _chosen(values))
+        key = f"/metrics {form.content_type} {parameters.canonical(values)}"
+        answer = await self._desk.answer(key, build, form.content_type.encode(), cache)
+        await send_answer(answer, scope, send)
+
+    def _build(self, form: Syntax, health: Health | None, options: Options, cache: TickCache) -> bytes:
+        return exposition.render(cache.snapshot, health, options, form, self._prepared, cache.tables)
+
+
+def _chosen(values: Values) -> Options:
+    own = Options()
+    entities = values["entities"] == ("yes",) if "entities" in values else own.entities
+    (inputs,) = values.get("inputs", (own.inputs,))
+    return own._replace(entities=entities, figures=values.get("figure", own.figures), inputs=inputs)

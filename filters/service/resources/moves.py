@@ -1,0 +1,41 @@
+"""``/v1/moves``: which VM should move, where to, and why."""
+
+from __future__ import annotations
+
+from filters.documents.encoding import encode
+from filters.documents.verdicts import PROPOSALS, MovesDocument, moves_document, narrowed
+from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, Parameter, number
+from filters.service.resource import Parts, Request, Resource
+from filters.service.selecting import decided_of, entity_labels, hosts_of, require_labels
+from filters.service.tick_cache import TickCache
+
+_MOST_MOVES = 10_000
+LIMIT = Parameter("limit", "at most so many of each list", most=_MOST_MOVES)
+PARTS = Parameter("fields", "lists to answer with, separated by commas (default: all)", PROPOSALS, listed=True)
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """``host`` and ``label`` choose sources, ``entity_label`` VMs."""
+    labels = parts.labels
+
+    def build(cache: TickCache, request: Request) -> bytes:
+        made, sources, vms = decided_of(cache), hosts_of(cache, request, labels), request.entity_labels
+        if vms:
+            require_labels(ENTITY_LABEL, vms, entity_labels(cache, labels))
+        if made.plan is not None and request.values:
+            made = made._replace(plan=narrowed(made.plan, sources, vms))
+        chosen, most = request.chosen("fields", PROPOSALS), number(request.values, LIMIT)
+        return encode(moves_document(made, chosen, most, cache.number))
+
+    return (
+        Resource(
+            "/v1/moves",
+            "moves",
+            "Which VM to move, where to, and why; what was considered and refused",
+            MovesDocument,
+            build,
+            parameters=(HOST, LABEL, ENTITY_LABEL, LIMIT, PARTS),
+            prepared=True,
+            topic=True,
+        ),
+    )

@@ -1,0 +1,37 @@
+"""``/v1/snapshot``: everything of one tick."""
+
+from __future__ import annotations
+
+from filters.documents import columns
+from filters.documents.encoding import encode_long
+from filters.documents.figures import FIGURES
+from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, STATE, TOP
+from filters.service.resource import Parts, Request, Resource, fields
+from filters.service.selecting import bounded, selected
+from filters.service.tick_cache import TickCache
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """By columns, which is short."""
+
+    def build(cache: TickCache, request: Request) -> bytes:
+        wanted, states = selected(cache, request, parts.labels), request.chosen("state", ())
+        blocks = columns.chosen(cache.snapshot, wanted, states)
+        if not wanted.narrows_entities:
+            samples = sum(min(block.shape[0], wanted.top or block.shape[0]) * block.shape[1] for block in blocks)
+            bounded(samples, request.answer_samples)
+        figures = request.chosen("fields", FIGURES)
+        document = columns.snapshot_document(cache.snapshot, cache.number, wanted, states, figures)
+        return encode_long(document, "blocks")
+
+    return (
+        Resource(
+            "/v1/snapshot",
+            "snapshot",
+            "Everything of one tick, by columns",
+            columns.SnapshotDocument,
+            build,
+            parameters=(HOST, LABEL, SET, ENTITY, ENTITY_LABEL, METRIC, STATE, TOP, READING, fields(FIGURES, "all")),
+            problems=("422",),
+        ),
+    )
