@@ -19,8 +19,8 @@ from experiments.emulation.workload import host_name, host_number
 class LoggedHost:
     """Goes on where an earlier process of the same host was killed.
 
-    ``due`` is when its writer wants to be served, ``registered`` what the event loop waits for.
-    Raises LogError when ring and log do not fit together.
+    ``due`` is when its writer wants to be served, ``registered`` what the event loop waits for, ``ahead`` by how
+    much its wall clock is wrong. Raises LogError when ring and log do not fit together.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class LoggedHost:
         self.index = index
         self.number = host_number(index)
         self.due = 0.0
+        self.ahead = 0.0
         self.registered = (-1, 0, 0)
         self._load = load
         self._rows: tuple[Row, ...] = ()
@@ -46,9 +47,15 @@ class LoggedHost:
         self._log.cut(count)
         return count
 
-    def sample(self, wall: float, monotonic: float) -> None:
-        """Note the next frame, then make and offer it; its table first where names may be missing."""
+    def early(self) -> float:
+        """Seconds by which the next sampling ends before it is due: no two intervals are alike."""
+        return self._load.early(self.index, self.made)
+
+    def sample(self, _tick: int, wall: float, monotonic: float) -> int:
+        """Note the next frame, then make and offer it; its table first where names may be missing. The tick is that of
+        the host's own wall clock. Answers the frame's number of samples."""
         load, number = self._load, self.made
+        wall += self.ahead
         rows = load.rows(self.index, number)
         came = set(rows) - set(self._rows)
         tick = tick_of(wall, load.interval)
@@ -66,6 +73,7 @@ class LoggedHost:
             )
         )  # fmt: skip
         self.made = number + 1
+        return samples
 
     def close(self) -> None:
         """Close writer and log."""

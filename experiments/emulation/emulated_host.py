@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
@@ -14,6 +16,7 @@ from acquisition.outbox.window import SendWindow
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples
 from acquisition.wire.table import Table
+from experiments.emulation.fleet import Served
 from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.values import STRIP_ROWS, Strip
 from experiments.emulation.workload import Workload, host_name, host_number, resource_set
@@ -40,16 +43,12 @@ class Common:
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.workload.metrics
 
 
-class HostWriter(Protocol):
-    """What an emulated host and its event loop need of a writer: ``acquisition.outbox.writer.Writer`` has it."""
+class HostWriter(Served, Protocol):
+    """What an emulated host needs of a writer: ``acquisition.outbox.writer.Writer`` has it."""
 
     @property
     def problem(self) -> str:
         """What keeps frames from going out."""
-
-    @property
-    def generation(self) -> int:
-        """Grows with every new connection."""
 
     def wants_table(self, resource_set: int, /) -> bool:
         """Whether the filter may lack the names."""
@@ -60,20 +59,8 @@ class HostWriter(Protocol):
     def offer_table(self, names: Table, tick: int, wall: float, monotonic: float) -> int:
         """The same for the names."""
 
-    def fileno(self) -> int:
-        """The descriptor to poll."""
-
-    def events(self) -> int:
-        """What to poll for."""
-
-    def service(self, now: float) -> float:
-        """Send and receive; when to be called again."""
-
     def account(self) -> dict[str, Any]:
         """Counts and errors."""
-
-    def close(self) -> None:
-        """Close the connection."""
 
 
 class SampledHost(ABC):
@@ -100,6 +87,11 @@ class SampledHost(ABC):
     @abstractmethod
     def window(self) -> SendWindow:
         """What the writer knows of its frames, tables included: made, accepted, applied, sent again."""
+
+    @property
+    def problem(self) -> str:
+        """What keeps frames from going out."""
+        return self.writer.problem
 
     def waiting(self) -> int:
         """Frames, tables included, that the filter is not known to have applied."""
@@ -162,8 +154,17 @@ class SampledHost(ABC):
         return rows * metrics
 
 
+class Held(NamedTuple):
+    """What an outbox holds: at most so many frames and seconds, in the file ``ring`` (None: in memory)."""
+
+    frames: int
+    seconds: float
+    ring: str | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
 class EmulatedHost(SampledHost):
-    """A host with the product's own writer and an outbox in memory."""
+    """A host with the product's own writer and outbox."""
 
     __slots__ = ("_outbox",)
 
@@ -174,14 +175,14 @@ class EmulatedHost(SampledHost):
         common: Common,
         index: int,
         seeds: list[Address],
-        held_frames: int,
-        held_seconds: float,
+        held: Held,
         position_interval: float,
-        logged: bool,
+        logged: bool = False,
         shed_after: float = SHED_AFTER,
         old: float = OLD,
     ) -> None:
-        self._outbox = Outbox(None, max(held_frames * common.frame_bytes(), 1 << 16), held_seconds)
+        size = max(held.frames * common.frame_bytes(), 1 << 16)
+        self._outbox = Outbox(held.ring, size, held.seconds, held.clock)
         writer = Writer(
             host_number(index),
             host_name(index),

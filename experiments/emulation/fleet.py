@@ -5,14 +5,74 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from experiments.emulation.emulated_host import SampledHost
-
-HostT = TypeVar("HostT", bound=SampledHost)
+from acquisition.errors import UnavailableError
+from acquisition.model.ticks import tick_of
 
 _MOST_EVENTS = 512
+_CONNECT_SECONDS = 60.0
+_CONNECTED_AT_ONCE = 64
+_LONGEST_WAIT = 0.02
+
+
+class Served(Protocol):
+    """What the event loop needs of a writer: ``acquisition.outbox.writer.Writer`` has it."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with every new connection."""
+
+    def fileno(self) -> int:
+        """The descriptor to poll, -1 when there is none."""
+
+    def events(self) -> int:
+        """What to poll for."""
+
+    def service(self, now: float) -> float:
+        """Send and receive; when to be called again."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class FleetHost(Protocol):
+    """A host that samples when it is told to; ``due`` is when its writer wants to be served, ``registered``
+    descriptor, events and generation that the event loop waits for."""
+
+    index: int
+    number: int
+    due: float
+    registered: tuple[int, int, int]
+
+    @property
+    def writer(self) -> Served:
+        """What sends its frames."""
+
+    def early(self) -> float:
+        """Seconds by which the next sampling ends before it is due."""
+
+    def sample(self, tick: int, wall: float, monotonic: float) -> int:
+        """Make the next frame and offer it; answers its number of samples."""
+
+
+class Acknowledged(FleetHost, Protocol):
+    """A host that knows what the filter has applied."""
+
+    def offer_table(self, tick: int, wall: float, monotonic: float) -> None:
+        """Offer the names of all rows."""
+
+    def waiting(self) -> int:
+        """Frames that the filter is not known to have applied."""
+
+    @property
+    def problem(self) -> str:
+        """What keeps frames from going out."""
+
+
+HostT = TypeVar("HostT", bound=FleetHost)
+AcknowledgedT = TypeVar("AcknowledgedT", bound=Acknowledged)
 
 
 class Counts(NamedTuple):
@@ -26,12 +86,14 @@ class Counts(NamedTuple):
 
 
 class Fleet(Generic[HostT]):
-    """Serves the writers of ``hosts``; counts what is made through ``sample``."""
+    """Serves the writers of ``hosts`` and watches one more descriptor, ``other``; counts what is made through
+    ``sample``. ``clock`` is that of the writers, CLOCK_MONOTONIC unless they live in another time."""
 
-    def __init__(self, hosts: Sequence[HostT], other: int) -> None:
+    def __init__(self, hosts: Sequence[HostT], other: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.hosts = list(hosts)
         self.frames = self.samples = self.missed = 0
         self.lag_seconds = 0.0
+        self._clock = clock
         self._epoll = select.epoll()
         self._epoll.register(other, select.EPOLLIN)
         self._by_descriptor: dict[int, HostT] = {}
@@ -59,7 +121,7 @@ class Fleet(Generic[HostT]):
     def attend(self, seconds: float) -> bool:
         """Wait at most so long for sockets and serve those that are ready; true when ``other`` is."""
         ready = self._epoll.poll(seconds, _MOST_EVENTS)
-        now = time.monotonic()
+        now = self._clock()
         called = False
         for descriptor, _ in ready:
             host = self._by_descriptor.get(descriptor)
@@ -69,11 +131,24 @@ class Fleet(Generic[HostT]):
                 self.serve(host, now)
         return called
 
-    def serve_all(self) -> None:
-        """Serve every host once, ready or not."""
-        now = time.monotonic()
+    def serve_due(self) -> None:
+        """Serve the writers whose time has come."""
+        now = self._clock()
         for host in self.hosts:
-            self.serve(host, now)
+            if host.due <= now:
+                self.serve(host, now)
+
+    def serve_until(self, unfinished: Callable[[HostT], object], seconds: float) -> bool:
+        """Serve the hosts that are ``unfinished`` until none is; false when ``seconds`` pass before."""
+        deadline = time.monotonic() + seconds
+        waiting = [host for host in self.hosts if unfinished(host)]
+        while waiting and time.monotonic() < deadline:
+            now = self._clock()
+            for host in waiting:
+                self.serve(host, now)
+            self.attend(_LONGEST_WAIT)
+            waiting = [host for host in waiting if unfinished(host)]
+        return not waiting
 
     def close(self) -> None:
         """Close all writers."""
@@ -97,3 +172,32 @@ class Fleet(Generic[HostT]):
         except FileNotFoundError:
             self._epoll.register(descriptor, events)
         self._by_descriptor[descriptor] = host
+
+
+def introduce(fleet: Fleet[AcknowledgedT], interval: float) -> None:
+    """Offer the tables of all hosts, some at a time, wait until these are connected, and in the end until the filter
+    knows all names. Raises UnavailableError."""
+    for first in range(0, len(fleet.hosts), _CONNECTED_AT_ONCE):
+        _connect(fleet, fleet.hosts[first : first + _CONNECTED_AT_ONCE], interval)
+    if not drain(fleet, _CONNECT_SECONDS):
+        raise UnavailableError("the shards or the filter did not take the tables of all emulated hosts")
+
+
+def drain(fleet: Fleet[AcknowledgedT], seconds: float) -> bool:
+    """Serve all writers until the filter has applied everything; false when ``seconds`` pass before."""
+    return fleet.serve_until(lambda host: host.waiting(), seconds)
+
+
+def _connect(fleet: Fleet[AcknowledgedT], hosts: Sequence[AcknowledgedT], interval: float) -> None:
+    for host in hosts:
+        wall, monotonic = time.time(), time.monotonic()
+        host.offer_table(tick_of(wall, interval), wall, monotonic)
+        fleet.serve(host, monotonic)
+    deadline = time.monotonic() + _CONNECT_SECONDS
+    while problems := [host.problem for host in hosts if host.problem]:
+        if time.monotonic() > deadline:
+            raise UnavailableError(problems[0])
+        fleet.attend(0.01)
+        now = time.monotonic()
+        for host in hosts:
+            fleet.serve(host, now)

@@ -7,7 +7,7 @@ Some hosts are overloaded all the time, the others are not; a little seeded nois
 
 from __future__ import annotations
 
-import threading
+import select
 import time
 import zlib
 from itertools import count
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import resource_set_id, schema_hash
@@ -38,39 +38,25 @@ _CRC_START = 8
 _PARTS = 20
 
 
-class HostFigures:
-    """Sends a frame of every host each second until it is closed; ``hot`` of the hosts are overloaded."""
+def send_until_told(cluster: Cluster, hosts: int, frames: _Frames, orders: Orders) -> None:
+    """A frame of every host each second; a part of the hosts at a time, as real ones sample at different phases."""
+    layout = read_layout(cluster)
+    raw = [keys.raw(layout.tag_of(host_number(index))) for index in range(hosts)]
+    _send(cluster, raw, [_table(index) for index in range(hosts)])
+    say({"ready": True})
+    parts = [slice(hosts * at // _PARTS, hosts * (at + 1) // _PARTS) for at in range(_PARTS)]
+    for second in count(int(time.time()) + 1):
+        for at, part in enumerate(parts):
+            due = second + (at + 0.5) / _PARTS
+            time.sleep(max(0.0, due - time.time()))
+            if at == 0 and select.select([orders.fileno()], [], [], 0.0)[0]:  # not amid a tick: some would lack it
+                orders.wait()
+                return
+            _send(cluster, raw[part], frames.tick(due, part))
 
-    def __init__(self, cluster: Cluster, hosts: int, hot: int, seed: int) -> None:
-        self._cluster = cluster
-        layout: Layout = read_layout(cluster)
-        self._keys = [keys.raw(layout.tag_of(host_number(index))) for index in range(hosts)]
-        self._frames = _Frames(hosts, hot, seed)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._send([_table(index) for index in range(hosts)])
-        self._thread.start()
 
-    def close(self) -> None:
-        """Send no more."""
-        self._stop.set()
-        self._thread.join(5.0)
-
-    def _run(self) -> None:
-        """A part of the hosts at a time, as real ones sample at different phases of a second."""
-        parts = [slice(len(self._keys) * at // _PARTS, len(self._keys) * (at + 1) // _PARTS) for at in range(_PARTS)]
-        for round_number in count(int(time.time()) + 1):
-            for at, part in enumerate(parts):
-                due = round_number + (at + 0.5) / _PARTS
-                time.sleep(max(0.0, due - time.time()))
-                if at == 0 and self._stop.is_set():  # not amid a tick: some hosts would have it and some not
-                    return
-                self._send(self._frames.tick(due, part), part)
-
-    def _send(self, payloads: list[bytes], part: slice = slice(None)) -> None:
-        self._cluster.gather(
-            [(key, ("XADD", key, "*", "f", data)) for key, data in zip(self._keys[part], payloads, strict=True)]
-        )
+def _send(cluster: Cluster, raw: list[str], payloads: list[bytes]) -> None:
+    cluster.gather([(key, ("XADD", key, "*", "f", data)) for key, data in zip(raw, payloads, strict=True)])
 
 
 class _Frames:
@@ -138,10 +124,8 @@ def main() -> None:
     orders = Orders()
     task = orders.wait()
     cluster = Cluster([parse_address(text) for text in task["shards"]], timeout=10.0)
-    figures = HostFigures(cluster, task["hosts"], task["hot"], task["seed"])
-    say({"ready": True})
-    orders.wait()
-    figures.close()
+    frames = _Frames(task["hosts"], task["hot"], task["seed"])
+    send_until_told(cluster, task["hosts"], frames, orders)
     say({"stopped": True})
 
 

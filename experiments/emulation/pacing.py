@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Generic
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple
 
 from acquisition.model.ticks import tick_of
-from experiments.emulation.fleet import Fleet, HostT
+from experiments.emulation.fleet import AcknowledgedT, Fleet, FleetHost, HostT
 from probes.schedule import phase_of
 
 _LONGEST_SLEEP = 0.05
@@ -19,20 +19,42 @@ _TURN = 64  #: frames made between two looks at the sockets in the closed loop
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
 
 
+class Turn(NamedTuple):
+    """A host (its index) samples ``phase`` seconds after the beginning of each interval, in that ``slot`` of the
+    ``slots`` that its own ticks divide the interval into."""
+
+    phase: float
+    host: int
+    slot: int
+    slots: int
+
+    @staticmethod
+    def of(host: FleetHost, interval: float, slots: int = 1) -> list[Turn]:
+        """The turns of a host that samples ``slots`` times in each interval, at its hashed phase."""
+        length = interval / slots
+        phase = phase_of(host.number, length)
+        return [Turn(slot * length + phase, host.index, slot, slots) for slot in range(slots)]
+
+
 class Paced(Generic[HostT]):
-    """Every host samples once per interval at its hashed phase.
+    """Every host samples at its turns, by default once per interval at its hashed phase.
 
     Sampling times are those of the schedule, whatever the time at which this process gets to make
-    the frame: its lateness counts as age. A host whose tick is more than an interval late misses it.
+    the frame: its lateness counts as age. A host whose tick is more than an interval late misses it. At high rates
+    frames are made some at a time unless each is made ``alone``.
     """
 
-    def __init__(self, fleet: Fleet[HostT], interval: float) -> None:
+    def __init__(
+        self, fleet: Fleet[HostT], interval: float, turns: Sequence[Turn] | None = None, alone: bool = False
+    ) -> None:
         self._fleet = fleet
         self._interval = interval
-        order = sorted((phase_of(host.number, interval), host.index, host) for host in fleet.hosts)
-        self._turns = [(phase, host) for phase, _, host in order]
-        gathering = _FRAMES_PER_WAKE * interval / len(fleet.hosts)
-        self._gathering = max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
+        if turns is None:
+            turns = [turn for host in fleet.hosts for turn in Turn.of(host, interval)]
+        hosts = {host.index: host for host in fleet.hosts}
+        self._turns = [(turn.phase, turn.slot, turn.slots, hosts[turn.host]) for turn in sorted(turns)]
+        gathering = _FRAMES_PER_WAKE * interval / len(turns)
+        self._gathering = 0.0 if alone else max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
 
     def run(self, stopped: Stopped) -> None:
         """Sample from the next whole interval on until stopped."""
@@ -45,7 +67,7 @@ class Paced(Generic[HostT]):
         ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
         base = tick * self._interval
         now = time.monotonic()
-        for phase, host in self._turns:
+        for phase, slot, slots, host in self._turns:
             wall = base + phase
             due = wall - ahead
             while now < due:
@@ -53,7 +75,7 @@ class Paced(Generic[HostT]):
                 if stopped(self._fleet.attend(0.0)):
                     return False
                 now = time.monotonic()
-            self._sample(host, tick, wall, due)
+            self._sample(host, tick * slots + slot, wall, due)
         return not stopped(self._fleet.attend(0.0))
 
     def _sample(self, host: HostT, tick: int, wall: float, due: float) -> None:
@@ -67,18 +89,18 @@ class Paced(Generic[HostT]):
             self._fleet.sample(host, tick, wall - early, due - early, now)
 
 
-class ClosedLoop(Generic[HostT]):
+class ClosedLoop(Generic[AcknowledgedT]):
     """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
 
     So no more is offered than the pipeline takes, and its limit is what is measured. Sampling
     times are real; ticks are those of the workload's interval, which is short here.
     """
 
-    def __init__(self, fleet: Fleet[HostT], interval: float, outstanding: int) -> None:
+    def __init__(self, fleet: Fleet[AcknowledgedT], interval: float, outstanding: int) -> None:
         self._fleet = fleet
         self._interval = interval
         self._outstanding = outstanding
-        self._next: dict[HostT, float] = dict.fromkeys(fleet.hosts, 0.0)
+        self._next: dict[AcknowledgedT, float] = dict.fromkeys(fleet.hosts, 0.0)
 
     def run(self, stopped: Stopped) -> None:
         """Sample until stopped."""
@@ -92,7 +114,7 @@ class ClosedLoop(Generic[HostT]):
             if not made and stopped(self._fleet.attend(_IDLE_SLEEP)):
                 return
 
-    def _sample(self, host: HostT) -> bool:
+    def _sample(self, host: AcknowledgedT) -> bool:
         now = time.monotonic()
         if now < self._next[host] or host.waiting() >= self._outstanding:
             if now >= host.due:

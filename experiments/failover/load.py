@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from acquisition.errors import TemporaryError
 from acquisition.link.resp import Address
 from acquisition.model.ticks import tick_of
-from experiments.emulation.emulated_host import Common, EmulatedHost
+from experiments.emulation.emulated_host import Common, EmulatedHost, Held
 from experiments.emulation.workload import Workload
 from experiments.testbed import Host
 
-_HELD_FRAMES = 4096  #: so that an outbox can fill an empty shard again with all that a short run made
+#: An outbox can fill an empty shard again with all that a short run made.
+_HELD = Held(frames=4096, seconds=600.0)
 _POSITION_SECONDS = 0.25
 _STATUS_SECONDS = 5.0
 
@@ -35,7 +36,7 @@ class Load:
         self.made = 0
         self.sampling = True
         self.hosts = [
-            EmulatedHost(common, index, list(seeds), _HELD_FRAMES, 600.0, _POSITION_SECONDS, True) for index in hosts
+            EmulatedHost(common, index, list(seeds), _HELD, _POSITION_SECONDS, logged=True) for index in hosts
         ]
         self._places = dict(places or {})
         self._due = time.monotonic()

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.harness import pipeline
+from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.harness.service import serving
-from experiments.processes.control import Child, python
 
-_ANSWER_SECONDS = 60.0
 _FILLED_SECONDS = 45.0  #: the windows of the rules must be full
 _HOT_EVERY = 20
 
@@ -25,11 +24,7 @@ def real_service(hosts: int, seed: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-page-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         parts = stack.enter_context(pipeline.running(options, directory))
-        figures = Child("host figures", python("experiments.emulation.host_figures"))
-        stack.callback(figures.stop)
-        addresses = [str(address) for address in parts.shards.addresses]
-        figures.send({"shards": addresses, "hosts": hosts, "hot": hosts // _HOT_EVERY, "seed": seed})
-        figures.receive(_ANSWER_SECONDS)
+        stack.enter_context(host_figures(parts.shards.addresses, hosts, hosts // _HOT_EVERY, seed))
         core = max(os.sched_getaffinity(0))
         service = stack.enter_context(serving(parts.shards.addresses, directory, core))
         parts.run(_FILLED_SECONDS)

@@ -14,6 +14,7 @@ from acquisition.errors import UnavailableError
 from acquisition.snapshot import SnapshotReader
 from experiments.emulation.host_figures import SET_ID
 from experiments.harness import outcome, pipeline, usage
+from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.processes.control import Child, python
 from experiments.processes.program import program
@@ -70,13 +71,10 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-reading-") as name, contextlib.ExitStack() as stack:
         parts = stack.enter_context(pipeline.running(options, Path(name)))
         addresses = [str(address) for address in parts.shards.addresses]
-        hosts = Child("host figures", python("experiments.emulation.host_figures"))
         client = Child("client", python("experiments.reading.client"))
-        stack.callback(hosts.stop)
         stack.callback(client.stop)
         hot = max(1, given.hosts // _HOT_EVERY)
-        hosts.send({"shards": addresses, "hosts": given.hosts, "hot": hot, "seed": options.seed})
-        hosts.receive(_ANSWER_SECONDS)
+        hosts = stack.enter_context(host_figures(addresses, given.hosts, hot, options.seed))
         parts.start()
         parts.run(given.warm_up)
         client.send({"shards": addresses, "question": given.question, "seed": options.seed})

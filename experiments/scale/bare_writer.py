@@ -10,7 +10,6 @@ as much in each stream as the pipeline keeps there. Order: ``{shard, hosts, work
 
 from __future__ import annotations
 
-import resource
 import select
 import socket
 import time
@@ -19,90 +18,101 @@ from typing import Any
 import hiredis
 
 from acquisition.link.resp import parse_address
-from acquisition.model.ticks import tick_of
 from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
+from experiments.emulation.director import Director, raise_descriptor_limit
+from experiments.emulation.fleet import Fleet
 from experiments.emulation.membership import Membership, first_serials
+from experiments.emulation.pacing import Paced
 from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_number
 from experiments.processes.control import Orders, say
-from probes.schedule import phase_of
 
 _FRAMES = 64  #: different frames; each is sent by many hosts
-_LONGEST_SLEEP = 0.05
+_NEVER = float("inf")
+
+
+class BareHost:
+    """One connection, its own writer; ``answered`` counts the entries that the shard has taken."""
+
+    generation = 0
+
+    def __init__(self, index: int, shard: str, head: bytes, payloads: list[bytes], samples: int) -> None:
+        self.index = index
+        self.number = host_number(index)
+        self.due = _NEVER
+        self.registered = (-1, 0, 0)
+        self.answered = 0
+        self.connection = _connect(shard)
+        self.fileno = self.connection.fileno
+        self.close = self.connection.close
+        self._reader: Any = hiredis.Reader()
+        self._head = head
+        self._payloads = payloads
+        self._samples = samples
+
+    @property
+    def writer(self) -> BareHost:
+        """What the event loop serves."""
+        return self
+
+    def events(self) -> int:
+        """Replies."""
+        return select.EPOLLIN
+
+    def early(self) -> float:
+        """Sent when it is due."""
+        return 0.0
+
+    def sample(self, tick: int, _wall: float, _monotonic: float) -> int:
+        """Send the frame of a tick."""
+        self.connection.sendall(self._head + self._payloads[(self.index + tick) % _FRAMES])
+        return self._samples
+
+    def service(self, _now: float) -> float:
+        """Read replies. Raises RuntimeError when the shard refuses an entry."""
+        try:
+            self._reader.feed(self.connection.recv(65536, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return _NEVER
+        while (reply := self._reader.gets()) is not False:
+            if isinstance(reply, Exception):
+                raise RuntimeError(f"the shard refused an entry: {reply}")
+            self.answered += 1
+        return _NEVER
 
 
 def main() -> None:
     """Serve the orders; see the module."""
     orders = Orders()
     task = orders.wait()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_descriptor_limit()
     workload = Workload(**task["workload"])
-    writer = BareWriter(task["shard"], workload, task["maxlen"])
+    fleet = Fleet(_hosts(task["shard"], workload, task["maxlen"]), orders.fileno())
+    for host in fleet.hosts:
+        fleet.serve(host, 0.0)
     say({"ready": True})
     assert orders.wait()["do"] == "start"
-    writer.run(orders)
+
+    def mark(_order: object) -> None:
+        answered = sum(host.answered for host in fleet.hosts)
+        say({"frames": fleet.frames, "missed": fleet.missed, "answered": answered})
+
+    actions = {"mark": mark, "stop": lambda _: True}
+    Paced(fleet, workload.interval, alone=True).run(Director(fleet, orders, actions))
 
 
-class BareWriter:
-    """All connections, and whose turn it is."""
-
-    def __init__(self, shard: str, workload: Workload, maxlen: int) -> None:
-        self._interval = workload.interval
-        self._payloads = payloads(workload)
-        self._poll = select.epoll()
-        tags = keys.tags(keys.DEFAULT_PARTITIONS)
-        turns = []
-        self._readers: dict[int, tuple[socket.socket, Any]] = {}
-        for index in range(workload.hosts):
-            number = host_number(index)
-            connection = _connect(shard)
-            self._readers[connection.fileno()] = connection, hiredis.Reader()
-            self._poll.register(connection.fileno(), select.EPOLLIN)
-            head = _head(keys.raw(tags[keys.partition_of(number, len(tags))]), maxlen)
-            turns.append((phase_of(number, self._interval), index, head, connection))
-        self._turns = sorted(turns, key=lambda turn: turn[:2])
-        self.frames = self.missed = self.answered = 0
-
-    def run(self, orders: Orders) -> None:
-        """Send every interval until told to stop."""
-        self._poll.register(orders.fileno(), select.EPOLLIN)
-        tick = tick_of(time.time(), self._interval) + 1
-        while self._one_tick(tick, orders):
-            tick += 1
-
-    def _one_tick(self, tick: int, orders: Orders) -> bool:
-        base = tick * self._interval - (time.time() - time.monotonic())
-        for phase, index, head, connection in self._turns:
-            while (now := time.monotonic()) < base + phase:
-                time.sleep(min(base + phase - now, _LONGEST_SLEEP))
-                if not self._attend(orders):
-                    return False
-            if now - base - phase > self._interval:
-                self.missed += 1
-                continue
-            connection.sendall(head + self._payloads[(index + tick) % _FRAMES])
-            self.frames += 1
-        return self._attend(orders)
-
-    def _attend(self, orders: Orders) -> bool:
-        """Read replies; false when told to stop. Raises RuntimeError when a shard refuses an entry."""
-        for descriptor, _ in self._poll.poll(0.0):
-            if descriptor == orders.fileno():
-                for order in orders.read():
-                    if order["do"] == "stop":
-                        return False
-                    say({"frames": self.frames, "missed": self.missed, "answered": self.answered})
-                continue
-            connection, reader = self._readers[descriptor]
-            reader.feed(connection.recv(65536))
-            while (reply := reader.gets()) is not False:
-                if isinstance(reply, Exception):
-                    raise RuntimeError(f"the shard refused an entry: {reply}")
-                self.answered += 1
-        return True
+def _hosts(shard: str, workload: Workload, maxlen: int) -> list[BareHost]:
+    tags = keys.tags(keys.DEFAULT_PARTITIONS)
+    frames = payloads(workload)
+    return [
+        BareHost(
+            index, shard, _head(keys.raw(tags[keys.partition_of(host_number(index), len(tags))]), maxlen), frames,
+            workload.samples_per_frame,
+        )
+        for index in range(workload.hosts)
+    ]  # fmt: skip
 
 
 def payloads(workload: Workload) -> list[bytes]:

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments.emulation.host_figures import HostFigures
 from experiments.harness import outcome, pipeline, usage
+from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.harness.service import Service, serving
 from experiments.processes import needs
@@ -64,15 +64,12 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         directory = Path(name)
         with pipeline.running(options, directory) as parts:
             hot = max(1, given.hosts // 20)
-            figures = HostFigures(parts.shards.connect(), given.hosts, hot, options.seed)
-            try:
+            with host_figures(parts.shards.addresses, given.hosts, hot, options.seed):
                 parts.start()
                 with serving(parts.shards.addresses, directory, _last_core()) as service:
                     parts.run(given.warm_up)
                     service.wait_for(given.hosts, hot)
                     return _loads(parts, service, given)
-            finally:
-                figures.close()
 
 
 def _loads(parts: pipeline.Pipeline, service: Service, given: argparse.Namespace) -> dict[str, Any]:
