@@ -17,12 +17,12 @@ enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f }; /* acquisition.model.codes */
 enum { BLOCK = 256, MOST_PLANES = 3 };
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
 
-/* acquisition.wire.smoothed.EXCEPTION */
+/* A sample that is not plainly valid: acquisition.wire.smoothed.EXCEPTION */
 typedef struct {
     uint32_t index;
     uint32_t code;
     float age;
-} Mark;
+} Exception;
 
 /* The planes of a state; those that are not computed are NULL. */
 typedef struct {
@@ -99,8 +99,8 @@ static Sample step_one(Sample old, float x, Weights weights, float elapsed)
     return next;
 }
 
-/* The samples that are marked or cannot be smoothed, in order; answers how many. */
-static size_t find_marks(const float *values, const uint8_t *codes, size_t n, Mark *found)
+/* The samples that have a code or cannot be smoothed, in order; answers how many. */
+static size_t find_exceptions(const float *values, const uint8_t *codes, size_t n, Exception *found)
 {
     size_t count = 0;
     for (size_t start = 0; start < n; start += 64) {
@@ -131,8 +131,8 @@ typedef struct {
     const float *values;
     const uint8_t *codes; /* NULL: all valid */
     size_t samples;
-    const Mark *aged; /* the marks of the frame before */
-    size_t aged_count;
+    const Exception *before; /* those of the frame before */
+    size_t before_count;
     double dt;
     const double *taus; /* one, or one for each metric */
     size_t tau_count;
@@ -163,39 +163,39 @@ static void step_all(const Frame *frame, float *alpha)
                    frame->samples - i < BLOCK ? frame->samples - i : BLOCK);
 }
 
-/* Smooth the frame; marks are those found, and get their ages. Old values of both kinds of samples fit in ``old``.
-   Answers how many of the marked samples were not used. */
-static size_t advance_frame(const Frame *frame, Mark *marks, size_t count, Sample *old, float *alpha)
+/* Smooth the frame; ``exceptions`` are those found, and get their ages. Old values of them and of those before fit in
+   ``old``. Answers how many of the exceptions were not used. */
+static size_t advance_frame(const Frame *frame, Exception *exceptions, size_t count, Sample *old, float *alpha)
 {
     const Planes *planes = &frame->planes;
-    Sample *held = old + frame->aged_count;
+    Sample *held = old + frame->before_count;
     size_t next = 0, unused = 0;
     if (planes->mean) {
-        for (size_t k = 0; k < frame->aged_count; k++)
-            old[k] = take(planes, frame->aged[k].index);
+        for (size_t k = 0; k < frame->before_count; k++)
+            old[k] = take(planes, frame->before[k].index);
         for (size_t k = 0; k < count; k++)
-            held[k] = take(planes, marks[k].index);
+            held[k] = take(planes, exceptions[k].index);
         step_all(frame, alpha);
-        for (size_t k = 0; k < frame->aged_count; k++) {
-            size_t i = frame->aged[k].index;
-            float waited = (float)frame->dt + frame->aged[k].age;
+        for (size_t k = 0; k < frame->before_count; k++) {
+            size_t i = frame->before[k].index;
+            float waited = (float)frame->dt + frame->before[k].age;
             put(planes, i, step_one(old[k], frame->values[i], weigh(waited, tau_at(frame, i)), waited));
         }
     }
     for (size_t k = 0; k < count; k++) {
-        while (next < frame->aged_count && frame->aged[next].index < marks[k].index)
+        while (next < frame->before_count && frame->before[next].index < exceptions[k].index)
             next++;
         float age = (float)frame->dt;
-        if (next < frame->aged_count && frame->aged[next].index == marks[k].index)
-            age += frame->aged[next].age;
-        if ((marks[k].code & CODE_MASK) == VALID) {
-            marks[k].age = 0.0f; /* an outlier: it was used */
+        if (next < frame->before_count && frame->before[next].index == exceptions[k].index)
+            age += frame->before[next].age;
+        if ((exceptions[k].code & CODE_MASK) == VALID) {
+            exceptions[k].age = 0.0f; /* an outlier: it was used */
             continue;
         }
-        marks[k].age = age;
+        exceptions[k].age = age;
         unused++;
         if (planes->mean)
-            put(planes, marks[k].index, held[k]);
+            put(planes, exceptions[k].index, held[k]);
     }
     return unused;
 }
@@ -215,7 +215,7 @@ static int place_planes(Planes *planes, float *data, size_t samples, const Py_bu
 }
 
 static const char *fault(const Frame *frame, const Py_buffer *planes, const Py_buffer *numbers,
-                         const Py_buffer *values, const Py_buffer *codes, const Py_buffer *marks,
+                         const Py_buffer *values, const Py_buffer *codes, const Py_buffer *exceptions,
                          const Py_buffer *taus)
 {
     size_t n = frame->samples;
@@ -223,64 +223,66 @@ static const char *fault(const Frame *frame, const Py_buffer *planes, const Py_b
         return "values or codes have the wrong length";
     if ((size_t)planes->len != (size_t)numbers->len * n * 4)
         return "planes have the wrong length";
-    if (marks->len % sizeof(Mark))
-        return "marks have the wrong length";
+    if (exceptions->len % sizeof(Exception))
+        return "exceptions have the wrong length";
     if (taus->len % 8 || !frame->tau_count || n % frame->tau_count)
         return "there must be one tau or one for each metric";
     if (!(frame->dt > 0.0))
         return "dt must be positive";
-    for (size_t k = 0; k < frame->aged_count; k++)
-        if (frame->aged[k].index >= n || (k && frame->aged[k].index <= frame->aged[k - 1].index))
-            return "marks must be in order and inside the frame";
+    for (size_t k = 0; k < frame->before_count; k++)
+        if (frame->before[k].index >= n || (k && frame->before[k].index <= frame->before[k - 1].index))
+            return "exceptions must be in order and inside the frame";
     return NULL;
 }
 
 static PyObject *run(Frame *frame)
 {
     size_t n = frame->samples;
-    Mark *marks = PyMem_Malloc((n ? n : 1) * sizeof(Mark));
+    Exception *exceptions = PyMem_Malloc((n ? n : 1) * sizeof(Exception));
     Sample *old = NULL;
     float *alpha = PyMem_Malloc(2 * (frame->tau_count + BLOCK) * sizeof(float));
     PyObject *answer = NULL;
-    size_t count = marks ? find_marks(frame->values, frame->codes, n, marks) : 0;
-    if (marks)
-        old = PyMem_Malloc((frame->aged_count + count + 1) * sizeof(Sample));
+    size_t count = exceptions ? find_exceptions(frame->values, frame->codes, n, exceptions) : 0;
+    if (exceptions)
+        old = PyMem_Malloc((frame->before_count + count + 1) * sizeof(Sample));
     if (!old || !alpha) {
         PyErr_NoMemory();
     } else {
-        size_t unused = advance_frame(frame, marks, count, old, alpha);
-        answer = Py_BuildValue("y#n", (const char *)marks, (Py_ssize_t)(count * sizeof(Mark)), (Py_ssize_t)unused);
+        size_t unused = advance_frame(frame, exceptions, count, old, alpha);
+        answer = Py_BuildValue("y#n", (const char *)exceptions, (Py_ssize_t)(count * sizeof(Exception)),
+                               (Py_ssize_t)unused);
     }
     PyMem_Free(alpha);
     PyMem_Free(old);
-    PyMem_Free(marks);
+    PyMem_Free(exceptions);
     return answer;
 }
 
 PyDoc_STRVAR(advance_doc,
-"advance(planes, numbers, values, codes, marks, dt, taus) -> (marks, unused)\n\n"
+"advance(planes, numbers, values, codes, exceptions, dt, taus) -> (exceptions, unused)\n\n"
 "Move ``planes`` (float32, len(numbers) x N, changed in place; ``numbers`` are their plane ids) by one frame:\n"
 "``values`` float32 (N,), ``codes`` uint8 (N,) or empty, ``dt`` seconds since the frame before it, ``taus`` float64\n"
-"seconds, one or one for each metric. ``marks``: the samples that were marked in the frame before, as\n"
-"acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them were not used.\n"
+"seconds, one or one for each metric. ``exceptions``: the samples that were not plainly valid in the frame before,\n"
+"as acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them were not used.\n"
 "Raises ValueError.");
 
 static PyObject *advance(PyObject *module, PyObject *arguments)
 {
-    Py_buffer planes, numbers, values, codes, marks, taus;
+    Py_buffer planes, numbers, values, codes, exceptions, taus;
     Frame frame;
     PyObject *answer = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*y*y*dy*", &planes, &numbers, &values, &codes, &marks, &frame.dt, &taus))
+    if (!PyArg_ParseTuple(arguments, "w*y*y*y*y*dy*", &planes, &numbers, &values, &codes, &exceptions, &frame.dt,
+                          &taus))
         return NULL;
     frame.samples = (size_t)values.len / 4;
     frame.values = values.buf;
     frame.codes = codes.len ? codes.buf : NULL;
-    frame.aged = marks.buf;
-    frame.aged_count = (size_t)marks.len / sizeof(Mark);
+    frame.before = exceptions.buf;
+    frame.before_count = (size_t)exceptions.len / sizeof(Exception);
     frame.taus = taus.buf;
     frame.tau_count = (size_t)taus.len / 8;
-    const char *wrong = fault(&frame, &planes, &numbers, &values, &codes, &marks, &taus);
+    const char *wrong = fault(&frame, &planes, &numbers, &values, &codes, &exceptions, &taus);
     if (!wrong && !place_planes(&frame.planes, planes.buf, frame.samples, &numbers))
         wrong = "numbers must be of different known planes, the mean among them";
     if (wrong)
@@ -291,7 +293,7 @@ static PyObject *advance(PyObject *module, PyObject *arguments)
     PyBuffer_Release(&numbers);
     PyBuffer_Release(&values);
     PyBuffer_Release(&codes);
-    PyBuffer_Release(&marks);
+    PyBuffer_Release(&exceptions);
     PyBuffer_Release(&taus);
     return answer;
 }

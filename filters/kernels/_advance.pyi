@@ -8,7 +8,7 @@ def advance(
     numbers: bytes,
     values: bytes,
     codes: bytes,
-    marks: bytes,
+    exceptions: bytes,
     dt: float,
     taus: npt.NDArray[np.float64],
 ) -> tuple[bytes, int]: ...

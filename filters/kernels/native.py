@@ -15,7 +15,7 @@ import numpy.typing as npt
 from filters.kernels import mean, trend, variance
 from filters.kernels.step import Floats
 
-#: (planes, numbers, values, codes, marks, dt, taus) -> (marks, unused); see filters/kernels/_advance.c
+#: (planes, numbers, values, codes, exceptions, dt, taus) -> (exceptions, unused); see filters/kernels/_advance.c
 Advance = Callable[[Floats, bytes, bytes, bytes, bytes, float, npt.NDArray[np.float64]], tuple[bytes, int]]
 
 #: The kernels that it computes; with any other in the configuration all are computed with numpy.

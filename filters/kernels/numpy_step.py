@@ -2,7 +2,7 @@
 
 Frames of any shapes lie behind each other in arrays of N samples: F frames, ``counts`` (F,)
 samples each, sum N. State is ``planes`` float32 (P, N), one row per kernel, and the few samples
-that were not valid at the previous frame: ``aged`` positions (sorted) with their ``ages``,
+that were not plainly valid at the previous frame: ``exceptions``, sorted positions, with their ``ages``,
 seconds from the last valid value to the previous frame (infinite: there was none yet).
 """
 
@@ -39,16 +39,16 @@ class Batch(NamedTuple):
     dt: Doubles
     tau: Doubles
     planes: Floats
-    aged: Positions
+    exceptions: Positions
     ages: Floats
 
 
 class Smoothed(NamedTuple):
-    """State after a batch: ``marked`` sorted positions of samples with a code other than VALID,
+    """State after a batch: ``exceptions``, sorted positions of samples with a code other than VALID,
     their ``codes`` and new ``ages`` (0 where the code only flags an outlier: it was used)."""
 
     planes: Floats
-    marked: Positions
+    exceptions: Positions
     codes: Codes
     ages: Floats
 
@@ -66,40 +66,40 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
         for kernel in kernels:
             kernel.update(step, new[kernel.name])
         codes = _trusted(x, batch.codes)
-    first = batch.aged[np.isinf(batch.ages)]
+    first = batch.exceptions[np.isinf(batch.ages)]
     if first.size:
         for i, kernel in enumerate(kernels):
             planes[i, first] = kernel.prime(x[first])
     if codes is None:
         nothing = np.empty(0, np.intp)
         return Smoothed(planes, nothing, np.empty(0, np.uint8), np.empty(0, np.float32))
-    marked = np.flatnonzero(codes != 0)  # of booleans: three times as fast as of bytes
-    reasons = codes[marked]
+    exceptions = np.flatnonzero(codes != 0)  # of booleans: three times as fast as of bytes
+    reasons = codes[exceptions]
     used = (reasons & validity.CODE_MASK) == validity.VALID
-    held = marked[~used] if used.any() else marked
+    held = exceptions[~used] if used.any() else exceptions
     planes[:, held] = batch.planes[:, held]
-    ages = elapsed[marked]
+    ages = elapsed[exceptions]
     ages[used] = 0.0
-    return Smoothed(planes, marked, reasons, ages)
+    return Smoothed(planes, exceptions, reasons, ages)
 
 
 def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
-    """1 - exp(-elapsed/tau) and exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for the aged
-    ones in place.
+    """1 - exp(-elapsed/tau) and exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for
+    exceptions in place.
 
     Nearly all samples were valid one frame ago and share their frame's dt: exp is evaluated
     once per frame, in float64 as the difference of one and its other weight would lose digits in float32,
     and singly only for the few that were not.
     """
     if batch.tau.size != 1:  # by sample; none where nothing but empty frames came
-        if batch.aged.size:
-            elapsed[batch.aged] += batch.ages
+        if batch.exceptions.size:
+            elapsed[batch.exceptions] += batch.ages
         return _pair(elapsed, batch.tau)
     alpha, decay = (np.repeat(weight, batch.counts) for weight in _pair(batch.dt, batch.tau))
-    if batch.aged.size:
-        waited = elapsed[batch.aged] + batch.ages
-        elapsed[batch.aged] = waited
-        alpha[batch.aged], decay[batch.aged] = _pair(waited, batch.tau)
+    if batch.exceptions.size:
+        waited = elapsed[batch.exceptions] + batch.ages
+        elapsed[batch.exceptions] = waited
+        alpha[batch.exceptions], decay[batch.exceptions] = _pair(waited, batch.tau)
     return alpha, decay
 
 

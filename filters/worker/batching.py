@@ -21,8 +21,6 @@ from filters.worker.state import State
 
 #: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
 _MOST_SAMPLES = 48 * 1024
-#: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
-_SHORTEST = 1e-9
 
 
 class Item(NamedTuple):
@@ -87,19 +85,19 @@ class Smoother:
         for item in items:
             partition, state, frame = item
             partition.settle(state)
-            dt = self._prepare(item)
+            dt = state.begin(frame, self.kernels)
             tau = state.tau
             tau = self._tau if tau is None or tau.size != frame.metrics else tau
-            state.marks, unused = advance_one(
-                state.planes, self._numbers, frame.values, frame.codes, state.marks, dt, tau
-            )
-            self._keep(item, unused, now)
+            planes = state.planes
+            step = advance_one(planes, self._numbers, frame.values, frame.codes, state.exceptions, dt, tau)
+            state.end(frame, planes, *step)
+            self._keep(item, now)
 
     def _smooth_together(self, items: list[Item]) -> None:
-        dt = np.array([self._prepare(item) for item in items])
+        dt = np.array([item.state.begin(item.frame, self.kernels) for item in items])
         counts = np.array([item.frame.samples for item in items], np.intp)
         starts = np.concatenate(([0], np.cumsum(counts)))
-        aged, ages = _join_aged(items, starts)
+        exceptions, ages = _join_exceptions(items, starts)
         result = advance(
             self.kernels,
             Batch(
@@ -109,7 +107,7 @@ class Smoother:
                 dt,
                 self._taus(items),
                 np.concatenate([item.state.planes for item in items], axis=1),
-                aged,
+                exceptions,
                 ages,
             ),
         )
@@ -117,35 +115,21 @@ class Smoother:
 
     def _distribute(self, items: list[Item], starts: Positions, result: Smoothed) -> None:
         unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
-        unused = np.diff(unusable[np.searchsorted(result.marked, starts)]).tolist()
+        unused = np.diff(unusable[np.searchsorted(result.exceptions, starts)]).tolist()
         exceptions = exceptions_of(result, starts)
         edges = starts.tolist()
         now = time.time()
         for i, item in enumerate(items):
-            item.state.planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
-            item.state.marks = exceptions[i]
-            self._keep(item, unused[i], now)
+            planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
+            item.state.end(item.frame, planes, exceptions[i], unused[i])
+            self._keep(item, now)
 
-    def _keep(self, item: Item, unused: int, now: float) -> None:
+    def _keep(self, item: Item, now: float) -> None:
         """Leave the record to the partition's next commit; it shows the state's own planes."""
         partition, state, frame = item
-        if frame.epoch == state.track.epoch:  # else a newer epoch began in the same read, with counts of its own
-            state.track.invalid += unused
         slot = frame.tick % len(state.prefixes)
-        pieces = self._encoder.set_command(state.prefixes[slot], frame, state.planes.data, state.marks, now)
+        pieces = self._encoder.set_command(state.prefixes[slot], frame, state.planes.data, state.exceptions, now)
         partition.keep_record(state, slot, pieces)
-
-    def _prepare(self, item: Item) -> float:
-        """Align the state with the frame's rows; seconds since the state's newest frame (> 0)."""
-        _, state, frame = item
-        if frame.ids != state.ids or frame.schema != state.schema or frame.metrics != state.metrics:
-            state.align(frame.ids, frame.schema, frame.metrics, self.kernels)
-        dt = frame.monotonic - state.monotonic
-        if not dt >= _SHORTEST:
-            state.start_anew()
-            dt = 1.0
-        state.monotonic = frame.monotonic
-        return dt
 
     def _taus(self, items: list[Item]) -> npt.NDArray[np.float64]:
         if all(item.state.tau is None for item in items):
@@ -166,7 +150,7 @@ def _join_codes(items: list[Item]) -> Codes | None:
     return np.frombuffer(b"".join([item.frame.codes or bytes(item.frame.samples) for item in items]), np.uint8)
 
 
-def _join_aged(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:
-    sizes = [len(item.state.marks) // EXCEPTION.itemsize for item in items]
-    table = np.frombuffer(b"".join([item.state.marks for item in items]), EXCEPTION)
+def _join_exceptions(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:
+    sizes = [len(item.state.exceptions) // EXCEPTION.itemsize for item in items]
+    table = np.frombuffer(b"".join([item.state.exceptions for item in items]), EXCEPTION)
     return table["index"] + np.repeat(starts[:-1], sizes), table["age"]

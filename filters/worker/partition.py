@@ -119,8 +119,13 @@ class Partition:
     def _newcomer(self, host: int, resource_set: int) -> State:
         if keys.partition_of(host, self.partitions) != self.number:
             raise FrameError("partition", f"host {host:016x} does not belong to this partition")
-        state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
+        state = self.add(host, resource_set)
         self._extra += self.dormant.recall(state)
+        return state
+
+    def add(self, host: int, resource_set: int) -> State:
+        """A new state of which nothing is known yet."""
+        state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:

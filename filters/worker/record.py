@@ -85,9 +85,9 @@ def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.i
 
     ``starts`` (F + 1,) first position of each frame, and the total.
     """
-    bounds = np.searchsorted(result.marked, starts)
-    table = np.empty(result.marked.size, smoothed.EXCEPTION)
-    table["index"] = result.marked - np.repeat(starts[:-1], np.diff(bounds))
+    bounds = np.searchsorted(result.exceptions, starts)
+    table = np.empty(result.exceptions.size, smoothed.EXCEPTION)
+    table["index"] = result.exceptions - np.repeat(starts[:-1], np.diff(bounds))
     table["code"] = result.codes
     table["age"] = result.ages
     data, size = table.tobytes(), smoothed.EXCEPTION.itemsize

@@ -80,8 +80,7 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
         damage.append(f"{where} names no resource set of this partition: it is removed")
         partition.also(pack(("HDEL", partition.applied_key, member)))
         return None
-    state = State(partition.tag, *named, partition.settings.keep_ticks)
-    partition.states[named] = state
+    state = partition.add(*named)
     try:
         state.track.restore(position.decode(data))
     except FrameError as error:

@@ -8,7 +8,7 @@ up: only then is it lost.
 from __future__ import annotations
 
 from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, Frame
-from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, Position
+from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
 APPLY = 0
 DUPLICATE = 1
@@ -102,8 +102,17 @@ class Track:
             self._lose(1, frame)
         return APPLY
 
+    def want_table(self, wanted: bool) -> None:
+        """Have the probe told, with the next position, whether it is to send its names again."""
+        self.flags = WANT_TABLE if wanted else 0
+
+    def count_invalid(self, epoch: int, samples: int) -> None:
+        """So many samples of an applied frame of this epoch were not valid."""
+        if epoch == self.epoch:  # else a newer epoch began in the same read, with counts of its own
+            self.invalid += samples
+
     def apply(self, frame: Frame) -> None:
-        """Count an applied frame; its invalid samples are added by the caller.
+        """Count an applied frame; its invalid samples are known later, see ``count_invalid``.
 
         Tick and time are those of the newest samples: a table frame leaves them alone.
         """

@@ -6,23 +6,26 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.wire import keys
-from acquisition.wire.position import WANT_TABLE
+from acquisition.wire.frame import Frame
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import NameTable
 from filters.worker.sequence import Track
 
+#: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
+_SHORTEST = 1e-9
+
 
 class State:
-    """``planes`` float32 (P, n * m), one row per computed kernel; ``marks`` the exceptions of the newest
+    """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
     ``prefixes`` are the packed beginnings of the SET commands of the kept slots.
     """
 
     __slots__ = (
-        "host", "ids", "inputs", "inputs_names", "marks", "member", "metrics", "monotonic", "names",
+        "exceptions", "host", "ids", "inputs", "inputs_names", "member", "metrics", "monotonic", "names",
         "names_key", "planes", "prefixes", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
@@ -41,7 +44,7 @@ class State:
         self.ids = b""
         self.monotonic = 0.0
         self.planes: Floats = np.empty((0, 0), np.float32)
-        self.marks = b""
+        self.exceptions = b""
         self.inputs: InputsState | None = None
         self.inputs_names: NameTable | None = None  #: the names that ``inputs`` were planned by
 
@@ -59,9 +62,31 @@ class State:
         self.planes = np.empty((len(kernels), n * m), np.float32)
         for row, kernel in enumerate(kernels):
             self.planes[row] = record.planes[kernel.name].reshape(n * m)
-        self.marks = record.exceptions.tobytes()
+        self.exceptions = record.exceptions.tobytes()
 
-    def align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
+    @property
+    def exception_table(self) -> npt.NDArray[np.void]:
+        """``exceptions`` as an EXCEPTION array."""
+        return np.frombuffer(self.exceptions, EXCEPTION)
+
+    def begin(self, frame: Frame, kernels: tuple[Kernel, ...]) -> float:
+        """Make ready for the samples of a frame: its rows, and the seconds since the newest frame before it (> 0)."""
+        if frame.ids != self.ids or frame.schema != self.schema or frame.metrics != self.metrics:
+            self._align(frame.ids, frame.schema, frame.metrics, kernels)
+        dt = frame.monotonic - self.monotonic
+        if not dt >= _SHORTEST:
+            self._start_anew()
+            dt = 1.0
+        self.monotonic = frame.monotonic
+        return dt
+
+    def end(self, frame: Frame, planes: Floats, exceptions: bytes, unused: int) -> None:
+        """Take what became of the samples of a frame; ``unused`` of them were not valid."""
+        self.planes, self.exceptions = planes, exceptions
+        if unused:
+            self.track.count_invalid(frame.epoch, unused)
+
+    def _align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
         """Lay the state out for other rows or columns: who stays keeps their values, newcomers
         have none (NaN, infinite age), who is gone is forgotten."""
         new_ids = np.frombuffer(ids, "<u8")
@@ -72,34 +97,29 @@ class State:
             old_ids = np.frombuffer(self.ids, "<u8")
             _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
             old_age = np.zeros(self.planes.shape[1], np.float32)
-            old_age[self.exceptions["index"]] = self.exceptions["age"]
+            old_age[self.exception_table["index"]] = self.exception_table["age"]
             planes[:, here] = self.planes.reshape(depth, old_ids.size, metrics)[:, there]
             age[here] = old_age.reshape(old_ids.size, metrics)[there]
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
-        self.track.flags = 0 if self.names is not None and self.names.covers(new_ids) else WANT_TABLE
-        self._mark(np.flatnonzero(age), age.ravel())
+        self.track.want_table(self.names is None or not self.names.covers(new_ids))
+        self._except(np.flatnonzero(age), age.ravel())
 
     def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
         """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
         self.names, self.tau = names, tau
-        self.track.flags = 0
+        self.track.want_table(False)
 
     def ask_for_table(self) -> None:
         """Have the probe send its names again."""
-        self.track.flags = WANT_TABLE
+        self.track.want_table(True)
 
-    def start_anew(self) -> None:
+    def _start_anew(self) -> None:
         """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""
         samples = self.planes.shape[1]
-        self._mark(np.arange(samples), np.full(samples, np.inf, np.float32))
+        self._except(np.arange(samples), np.full(samples, np.inf, np.float32))
 
-    @property
-    def exceptions(self) -> npt.NDArray[np.void]:
-        """``marks`` as an EXCEPTION array."""
-        return np.frombuffer(self.marks, EXCEPTION)
-
-    def _mark(self, index: npt.NDArray[np.intp], age: Floats) -> None:
+    def _except(self, index: npt.NDArray[np.intp], age: Floats) -> None:
         table = np.zeros(index.size, EXCEPTION)  # no codes: these samples wait for their next frame
         table["index"], table["age"] = index, age[index]
-        self.marks = table.tobytes()
+        self.exceptions = table.tobytes()

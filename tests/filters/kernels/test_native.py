@@ -35,7 +35,7 @@ def call(**changes: Any) -> tuple[bytes, int]:
     assert native.ADVANCE is not None
     given: dict[str, Any] = {
         "planes": np.zeros((1, 2), np.float32), "numbers": numbers(("mean",)), "values": bytes(8), "codes": b"",
-        "marks": b"", "dt": 1.0, "taus": np.array([5.0]),
+        "exceptions": b"", "dt": 1.0, "taus": np.array([5.0]),
     }  # fmt: skip
     return native.ADVANCE(*(given | changes).values())
 
@@ -46,9 +46,9 @@ def call(**changes: Any) -> tuple[bytes, int]:
         ({"values": bytes(7)}, "values or codes"),
         ({"codes": b"\0"}, "values or codes"),
         ({"planes": np.zeros((2, 2), np.float32)}, "planes have"),
-        ({"marks": bytes(11)}, "marks have"),
-        ({"marks": np.array([(2, 0, 1.0)], EXCEPTION).tobytes()}, "marks must"),
-        ({"marks": np.array([(1, 0, 1.0), (1, 0, 1.0)], EXCEPTION).tobytes()}, "marks must"),
+        ({"exceptions": bytes(11)}, "exceptions have"),
+        ({"exceptions": np.array([(2, 0, 1.0)], EXCEPTION).tobytes()}, "exceptions must"),
+        ({"exceptions": np.array([(1, 0, 1.0), (1, 0, 1.0)], EXCEPTION).tobytes()}, "exceptions must"),
         ({"dt": 0.0}, "dt must"),
         ({"dt": float("nan")}, "dt must"),
         ({"taus": np.empty(0)}, "one tau"),
@@ -81,13 +81,13 @@ def arrays(rng: np.random.Generator, rows: int, metrics: int, own_taus: bool) ->
     x[spoilt] = rng.choice(np.array([np.nan, np.inf, -np.inf, 2 * LARGEST, LARGEST], np.float32), int(spoilt.sum()))
     kinds = rng.choice([0, codes.RANGE, codes.MISSING, codes.OUTLIER_FLAG, codes.OUTLIER_FLAG | codes.RATE], size)
     flags = np.where(rng.random(size) < 0.15, kinds, 0).astype(np.uint8)
-    aged = np.flatnonzero(rng.random(size) < 0.1)
-    ages = rng.choice([0.0, 1.0, 7.5, np.inf], aged.size).astype(np.float32)
+    exceptions = np.flatnonzero(rng.random(size) < 0.1)
+    ages = rng.choice([0.0, 1.0, 7.5, np.inf], exceptions.size).astype(np.float32)
     planes = rng.normal(0, 1, (3, size)).astype(np.float32)
-    planes[:, aged[np.isinf(ages)]] = np.nan
+    planes[:, exceptions[np.isinf(ages)]] = np.nan
     tau = rng.uniform(0.5, 60, metrics if own_taus else 1)
     dt = float(rng.choice([0.001, 1.0, 1.01, 300.0]))
-    return {"x": x, "codes": flags, "aged": aged, "ages": ages, "planes": planes, "tau": tau, "dt": dt}
+    return {"x": x, "codes": flags, "exceptions": exceptions, "ages": ages, "planes": planes, "tau": tau, "dt": dt}
 
 
 @settings(max_examples=150, deadline=None)
@@ -109,17 +109,17 @@ def test_equals_numpy(seed: int, shape: tuple[int, int], own_taus: bool, coded: 
         chosen,
         Batch(
             np.array([step["x"].size], np.intp), step["x"], step["codes"] if coded else None, np.array([step["dt"]]),
-            tau, planes.copy(), step["aged"], step["ages"],
+            tau, planes.copy(), step["exceptions"], step["ages"],
         ),
     )  # fmt: skip
-    table = np.zeros(step["aged"].size, EXCEPTION)
-    table["index"], table["age"] = step["aged"], step["ages"]
-    marks, unused = native.ADVANCE(
+    table = np.zeros(step["exceptions"].size, EXCEPTION)
+    table["index"], table["age"] = step["exceptions"], step["ages"]
+    exceptions, unused = native.ADVANCE(
         planes, numbers(names), step["x"].tobytes(), step["codes"].tobytes() if coded else b"", table.tobytes(),
         step["dt"], step["tau"],
     )  # fmt: skip
-    found = np.frombuffer(marks, EXCEPTION)
-    assert found["index"].tolist() == want.marked.tolist()
+    found = np.frombuffer(exceptions, EXCEPTION)
+    assert found["index"].tolist() == want.exceptions.tolist()
     assert found["code"].tolist() == want.codes.tolist()
     np.testing.assert_array_equal(found["age"], want.ages)
     assert unused == int(((want.codes & codes.CODE_MASK) != codes.VALID).sum())

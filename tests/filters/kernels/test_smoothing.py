@@ -121,10 +121,10 @@ def test_invalid_samples_hold_the_mean_and_age() -> None:
     bench.feed(bench.frame(1, 1.0, [1, 2], [[1.0, 2.0], [3.0, 4.0]]))
     bench.feed(bench.frame(1, 2.0, [1, 2], [[9.0, -5.0], [3.0, 4.0]], [[0, codes.RANGE], [0, 0]]))
     bench.feed(bench.frame(1, 3.0, [1, 2], [[9.0, np.nan], [3.0, 4.0]], [[0, codes.MISSING], [0, 0]]))
-    assert bench.states[1].exceptions["index"].tolist() == [1]
-    assert bench.states[1].exceptions["age"].tolist() == [2.0]
+    assert bench.states[1].exception_table["index"].tolist() == [1]
+    assert bench.states[1].exception_table["age"].tolist() == [2.0]
     bench.feed(bench.frame(1, 4.0, [1, 2], [[9.0, 6.0], [3.0, 4.0]]))
-    assert bench.states[1].exceptions.size == 0
+    assert bench.states[1].exception_table.size == 0
     bench.compare()
 
 
@@ -133,7 +133,7 @@ def test_a_never_valid_sample_stays_unprimed() -> None:
     for at in (1.0, 2.0):
         bench.feed(bench.frame(1, at, [1], [[np.nan]], [[codes.MISSING]]))
     assert np.isnan(bench.states[1].planes[0, 0])
-    assert np.isinf(bench.states[1].exceptions["age"][0])
+    assert np.isinf(bench.states[1].exception_table["age"][0])
     bench.feed(bench.frame(1, 3.0, [1], [[7.0]]))
     bench.compare()
 
@@ -144,14 +144,14 @@ def test_a_number_that_is_none_is_never_believed() -> None:
     item = bench.frame(1, 2.0, [1], [[np.inf]])
     bench.feed(item)
     assert bench.states[1].planes[0, 0] == 1.0
-    assert bench.states[1].exceptions["age"][0] == 1.0
+    assert bench.states[1].exception_table["age"][0] == 1.0
 
 
 def test_outliers_are_flagged_but_used() -> None:
     bench = Bench()
     bench.feed(bench.frame(1, 1.0, [1], [[1.0]]))
     bench.feed(bench.frame(1, 2.0, [1], [[5.0]], [[codes.OUTLIER_FLAG]]))
-    assert bench.states[1].exceptions["age"].tolist() == [0.0]
+    assert bench.states[1].exception_table["age"].tolist() == [0.0]
     assert bench.states[1].track.invalid == 0
     bench.feed(bench.frame(1, 3.0, [1], [[6.0]]))
     bench.compare()
@@ -213,7 +213,7 @@ def test_what_float32_cannot_square_is_out_of_range() -> None:
     for at, value in enumerate((1.0, 3.4e38, -3.4e38, 2.0, 2e18), 1):
         bench.feed(bench.frame(1, float(at), [1], [[value]]))
     assert np.isfinite(bench.states[1].planes).all()
-    assert bench.states[1].exceptions["index"].tolist() == [0]  # the newest one was not used
+    assert bench.states[1].exception_table["index"].tolist() == [0]  # the newest one was not used
 
 
 def test_an_interval_that_float32_takes_for_none_starts_anew() -> None:
