@@ -1,26 +1,33 @@
-"""What installed packages register with each other through entry points: metrics, kernels.
+"""What installed packages register with each other through entry points: metrics, sources, checks, kernels.
 
 This package imports none of them by name, so that it stands alone and takes what other packages add.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from acquisition.errors import ConfigError
 
 #: Mappings from resource set to acquisition.model.metric.ResourceSet.
 METRICS = "shardpulse.metrics"
+#: Mappings from (resource set, name) to probes.sources.Registered.
+SOURCES = "shardpulse.sources"
+#: Mappings from name to acquisition.model.check_kind.CheckKind, in the order in which they run.
+CHECKS = "shardpulse.checks"
 #: Mappings from name to kernel; a kernel has a ``plane`` (acquisition.wire.planes).
 KERNELS = "shardpulse.kernels"
 
 
-def registered(group: str) -> dict[str, Any]:
+def registered(group: str) -> dict[Any, Any]:
     """All that is registered in a group, by name. Raises ConfigError for an entry that cannot be loaded, and for two
     of one name."""
-    found: dict[str, Any] = {}
-    for entry in entry_points(group=group):
+    found: dict[Any, Any] = {}
+    for entry in _entry_points():
+        if entry.group != group:
+            continue
         try:
             mapping = dict(entry.load())
         except Exception as error:  # code of another package, which may fail in any way
@@ -31,3 +38,12 @@ def registered(group: str) -> dict[str, Any]:
             if found.setdefault(name, value) is not value:
                 raise ConfigError(f"entry point {entry.name} = {entry.value} of {group}: {name!r} is registered twice")
     return found
+
+
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """Those of this project's groups: to read them takes tens of milliseconds, and a command asks for several."""
+    found = entry_points()
+    return tuple(
+        entry for group in found.groups if group.startswith("shardpulse.") for entry in found.select(group=group)
+    )

@@ -106,7 +106,7 @@ def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name
         (f"probe.{module}.metrics", metrics, known[module]) for module, metrics in chosen.items() if module in known
     ]
     named.append(("filter.tau", list(settings.filter.tau), every))
-    named.append(("checks.range.limits", list(settings.checks.range.limits), every))
+    named += [(".".join(path), list(limits), every) for path, limits in _limits(settings)]
     for key, metrics, allowed in named:
         for metric in metrics:
             if metric not in allowed:
@@ -124,6 +124,7 @@ def check_kernels(settings: Settings, known: Collection[str], name: str = "confi
 
 
 KeyPath = tuple[str, ...]
+_LIMITS_DEPTH = 3  #: of checks.CHECK.PARAMETER, below which limits by metric lie
 
 
 def _unknown_keys(value: object, kind: schema.Type, path: KeyPath) -> Iterator[tuple[KeyPath, list[str]]]:
@@ -154,7 +155,7 @@ def _plain(kind: schema.Type) -> schema.Type:
 def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """What the schema cannot say."""
     for path, number in _numbers(document, ()):
-        if math.isnan(number) or (math.isinf(number) and path[:3] != ("checks", "range", "limits")):
+        if math.isnan(number) or (math.isinf(number) and not (path[0] == "checks" and len(path) > _LIMITS_DEPTH)):
             yield path, f"{number} is no number to configure with"
     for address in settings.shards.addresses:
         try:
@@ -169,13 +170,23 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
             re.compile(pattern)
         except re.error as error:
             yield ("probe", "processes", "commands"), f"{pattern!r} is no regular expression: {error}"
-    for metric, (low, high) in settings.checks.range.limits.items():
-        if low > high:
-            yield ("checks", "range", "limits", metric), f"low {low} is above high {high}"
+    for path, limits in _limits(settings):
+        for metric, (low, high) in limits.items():
+            if low > high:
+                yield (*path, metric), f"low {low} is above high {high}"
     yield from _too_long(settings.filter.inputs)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"
+
+
+def _limits(settings: Settings) -> Iterator[tuple[KeyPath, dict[str, tuple[float, float]]]]:
+    """The parameters of checks that are limits by metric."""
+    for check in settings.checks.__struct_fields__:
+        table = getattr(settings.checks, check)
+        for key in table.__struct_fields__:
+            if isinstance(getattr(table, key), dict):
+                yield ("checks", check, key), getattr(table, key)
 
 
 def _too_long(inputs: Inputs) -> Iterator[tuple[KeyPath, str]]:

@@ -1,8 +1,8 @@
 """The metrics and kernels that are installed, found through entry points: this package knows none by itself.
 
-The group ``shardpulse.checks`` names functions ``(settings, name)`` that raise ConfigError for what is registered in
-none of the groups of ``acquisition.plugins``. Unlike ``acquisition.config.loader`` this imports the packages that
-define them.
+The group ``shardpulse.validators`` names functions ``(settings, name)`` that raise ConfigError for what is
+registered in none of the groups of ``acquisition.plugins``. Unlike ``acquisition.config.loader`` this imports all
+packages that define them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from acquisition import plugins
 from acquisition.config import loader as config
 
-CHECKS = "shardpulse.checks"
+VALIDATORS = "shardpulse.validators"
 
 
 def registered() -> dict[str, list[str]]:
@@ -27,6 +27,6 @@ def load_checked(path: str | None = None) -> config.Settings:
     name = config.find(path) or "configuration"
     config.check_metrics(settings, registered(), name)
     config.check_kernels(settings, plugins.registered(plugins.KERNELS), name)
-    for entry in entry_points(group=CHECKS):
+    for entry in entry_points(group=VALIDATORS):
         entry.load()(settings, name)
     return settings

@@ -7,13 +7,14 @@ come from one place. No secret has a default; everything binds to loopback.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, field
 
 from acquisition.config.base import Table
 from acquisition.config.decisions import Decisions
 from acquisition.config.inputs import Inputs
+from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, ProcessesSource, VmsSource
 from acquisition.config.serve import Serve
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
 
@@ -73,16 +74,14 @@ Interval = Annotated[
     float, Meta(ge=0, le=86400, description="seconds between two ticks; 0: that of [probe]; else a multiple of it")
 ]
 Metrics = Annotated[list[str], Meta(description="metrics to send; empty: all")]
-Enabled = Annotated[bool, Meta(description="false switches it off")]
+_SOURCE = "auto: procfs, which is the cheapest and has all metrics"
 
 
 class HostModule(Table, frozen=True):
     """The monitor module of the machine itself."""
 
     enabled: Enabled = True
-    source: Annotated[
-        Literal["auto", "vmstat", "procfs"], Meta(description="auto: procfs, which is the cheapest and has all metrics")
-    ] = "auto"
+    source: Annotated[HostSource, Meta(description=_SOURCE)] = AUTO
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
 
@@ -91,10 +90,7 @@ class ProcessesModule(Table, frozen=True):
     """The monitor module of processes, and which of them it watches: all, or those that any selector names."""
 
     enabled: Enabled = True
-    source: Annotated[
-        Literal["auto", "pidstat", "procfs"],
-        Meta(description="auto: procfs, which is the cheapest and has all metrics"),
-    ] = "auto"
+    source: Annotated[ProcessesSource, Meta(description=_SOURCE)] = AUTO
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
     all: Annotated[bool, Meta(description="watch every process; ignored where a selector below is given")] = True
@@ -115,6 +111,7 @@ class VmsModule(Table, frozen=True):
     """The monitor module of virtual machines (qemu processes)."""
 
     enabled: Enabled = True
+    source: Annotated[VmsSource, Meta(description=_SOURCE)] = AUTO
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
 
@@ -148,74 +145,6 @@ class Probe(Table, frozen=True):
     host: HostModule = field(default_factory=HostModule)
     processes: ProcessesModule = field(default_factory=ProcessesModule)
     vms: VmsModule = field(default_factory=VmsModule)
-
-
-class RangeCheck(Table, frozen=True):
-    """A value outside what is physically possible, NaN or infinite: RANGE."""
-
-    enabled: Enabled = True
-    limits: Annotated[
-        dict[str, tuple[float, float]],
-        Meta(description="metric = [low, high], inclusive, in place of the metric's own limits"),
-    ] = field(default_factory=dict)
-
-
-class InconsistentCheck(Table, frozen=True):
-    """Figures of one row that contradict each other, as shares of the CPU that do not add up: INCONSISTENT."""
-
-    enabled: Enabled = True
-    tolerance: Annotated[float, Meta(ge=0, le=1, description="how far the shares of the CPU may be off 1")] = 0.05
-
-
-class RateCheck(Table, frozen=True):
-    """More than the machine can do, as guest time above its vCPUs or traffic above the link speed: RATE."""
-
-    enabled: Enabled = True
-    tolerance: Annotated[float, Meta(ge=0, le=1, description="part by which a rate may exceed the possible")] = 0.05
-
-
-class ResetCheck(Table, frozen=True):
-    """A counter that went back: RESET, never a negative rate."""
-
-    enabled: Enabled = True
-
-
-class StuckCheck(Table, frozen=True):
-    """A source that repeats itself although time passes: STUCK."""
-
-    enabled: Enabled = True
-    ticks: Annotated[int, Meta(ge=2, le=86400, description="equal readings in a row that make a source stuck")] = 10
-
-
-class OrderCheck(Table, frozen=True):
-    """The time of a source stood still or went back: ORDER."""
-
-    enabled: Enabled = True
-
-
-class TimeoutCheck(Table, frozen=True):
-    """A source that did not answer within its tick: TIMEOUT."""
-
-    enabled: Enabled = True
-
-
-class FirstCheck(Table, frozen=True):
-    """The first sample of an epoch, which has no rate yet: FIRST."""
-
-    enabled: Enabled = True
-
-
-class Checks(Table, frozen=True):
-    """The checks, in the order in which they run; the first that fails gives the code."""
-
-    range: RangeCheck = field(default_factory=RangeCheck)
-    reset: ResetCheck = field(default_factory=ResetCheck)
-    inconsistent: InconsistentCheck = field(default_factory=InconsistentCheck)
-    rate: RateCheck = field(default_factory=RateCheck)
-    stuck: StuckCheck = field(default_factory=StuckCheck)
-    order: OrderCheck = field(default_factory=OrderCheck)
-    timeout: TimeoutCheck = field(default_factory=TimeoutCheck)
-    first: FirstCheck = field(default_factory=FirstCheck)
 
 
 class Filter(Table, frozen=True):

@@ -3,7 +3,7 @@
 A check is a factory ``(resource_set, settings) -> Check``; the Check is called once per
 reading and sets the code of samples that fail. A check only marks samples whose code is
 still VALID (the first reason stands) and never changes a value: the raw value is kept.
-New check: one file, one line in REGISTRY, one fixture, one test.
+New check: one file with a CheckKind, one word in _NAMES, one fixture, which is its test.
 
 The whole pipeline runs over every sample of every tick of every host, so a check looks at
 columns with C-speed built-ins first and at single samples only where something is wrong.
@@ -12,27 +12,20 @@ columns with C-speed built-ins first and at single samples only where something 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from math import isnan
 
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import MISSING, VALID
 from acquisition.model.metric import ResourceSet
-from probes.checks import first, inconsistent, order, range, rate, reset, stuck, timeout
-from probes.checks.check import Check, CheckFactory, CheckSettings, nothing
+from probes.checks.check import Check, CheckSettings, nothing
 from probes.reading import Reading
 
-__all__ = ["REGISTRY", "Check", "CheckFactory", "CheckSettings", "build_pipeline"]
+__all__ = ["REGISTRY", "Check", "CheckSettings", "build_pipeline"]
 
-#: name -> factory, in the order in which they run
-REGISTRY: dict[str, CheckFactory] = {
-    "range": range.build,
-    "reset": reset.build,
-    "inconsistent": inconsistent.build,
-    "rate": rate.build,
-    "stuck": stuck.build,
-    "order": order.build,
-    "timeout": timeout.build,
-    "first": first.build,
-}
+#: The files with the checks, each with a ``CHECK``, in the order in which they run.
+_NAMES = ("range", "reset", "inconsistent", "rate", "stuck", "order", "timeout", "first")
+REGISTRY: dict[str, CheckKind] = {name: import_module(f"{__name__}.{name}").CHECK for name in _NAMES}
 
 
 def build_pipeline(resource_set: ResourceSet, settings: Mapping[str, CheckSettings] | None = None) -> Check:
@@ -49,7 +42,7 @@ def build_pipeline(resource_set: ResourceSet, settings: Mapping[str, CheckSettin
             raise KeyError(name)
     tables = {name: settings.get(name, {}) for name in REGISTRY}
     built = [
-        factory(resource_set, tables[name]) for name, factory in REGISTRY.items() if tables[name].get("enabled", True)
+        kind.build(resource_set, tables[name]) for name, kind in REGISTRY.items() if tables[name].get("enabled", True)
     ]
     checks = [check for check in built if check is not nothing]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from acquisition.model.check_kind import Parameter
 from acquisition.model.metric import ResourceSet
 from probes.reading import Reading
 
 Check = Callable[[Reading], None]
 CheckSettings = Mapping[str, object]  #: the TOML table [checks.NAME], already validated
-CheckFactory = Callable[[ResourceSet, CheckSettings], Check]
 
 
 def nothing(reading: Reading) -> None:
@@ -22,11 +22,11 @@ def column_of(resource_set: ResourceSet, name: str) -> int:
     return next((i for i, metric in enumerate(resource_set.metrics) if metric.name == name), -1)
 
 
-def setting(settings: CheckSettings, name: str, default: float) -> float:
+def setting(settings: CheckSettings, parameter: Parameter) -> float:
     """A number of the check's table. Raises TypeError when it is none: the configuration promised one."""
-    value = settings.get(name, default)
+    value = settings.get(parameter.name, parameter.default)
     if not isinstance(value, int | float):
-        raise TypeError(f"{name} = {value!r} is no number")
+        raise TypeError(f"{parameter.name} = {value!r} is no number")
     return float(value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import isnan
 
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import FIRST, VALID
 from acquisition.model.metric import COUNTER, ResourceSet
 from probes.checks.check import Check, CheckSettings
@@ -36,3 +37,6 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
         before, known = present, frozenset(present)
 
     return check
+
+
+CHECK = CheckKind("The first sample of an epoch, which has no rate yet: FIRST.", build)

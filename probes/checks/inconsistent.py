@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from operator import add, sub
 
+from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import INCONSISTENT, MISSING, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
@@ -26,10 +27,12 @@ _GUEST = "cpu_guest_ratio"
 _PARTS = ("cpu_user_ratio", "cpu_system_ratio", _GUEST)
 _WHOLE = "cpu_ratio"
 
+_TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "how far the shares of the CPU may be off 1")
+
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The check for a resource set that has the columns of a host or of a process, else ``nothing``."""
-    tolerance = setting(settings, "tolerance", 0.05) + 1e-9
+    tolerance = setting(settings, _TOLERANCE) + 1e-9
     width = len(resource_set.metrics)
     shares = [column_of(resource_set, name) for name in _SHARES]
     if min(shares) >= 0:
@@ -85,3 +88,10 @@ def _mark(reading: Reading, parts: list[int], whole: int, tolerance: float) -> N
     if off > allowed or (off < -allowed and len(usable) == len(parts)):
         for i in (*usable, whole):
             codes[i] = INCONSISTENT
+
+
+CHECK = CheckKind(
+    "Figures of one row that contradict each other, as shares of the CPU that do not add up: INCONSISTENT.",
+    build,
+    (_TOLERANCE,),
+)

@@ -6,6 +6,7 @@ steps back an hour costs one reading and not an hour of them.
 
 from __future__ import annotations
 
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import ORDER
 from acquisition.model.metric import INFINITY, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all
@@ -24,3 +25,6 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
         wall, monotonic = reading.wall, reading.monotonic
 
     return check
+
+
+CHECK = CheckKind("The time of a source stood still or went back: ORDER.", build)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isnan
 
+from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import RANGE, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings
@@ -26,11 +27,13 @@ _CORES_SPARE = 1.05
 _TICKS_SPARE = 0.02  # seconds: two ticks of 1/100 s
 _ROUNDING = 1.0 + 1e-9  # a ratio of floats may exceed 1 by its last bit
 
+_LIMITS = Parameter("limits", {}, 0, 0, "metric = [low, high], inclusive, in place of the metric's own limits")
+
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The range check of a resource set; ``limits``: metric -> (low, high) in place of its own."""
     width = len(resource_set.metrics)
-    limits = _limits(resource_set, settings.get("limits", {}))
+    limits = _limits(resource_set, settings.get(_LIMITS.name, {}))
     lows = [low for low, _ in limits]
     machine: tuple[float, float, float] = (-1.0, -1.0, -1.0)
     highs: list[float] = []
@@ -85,3 +88,10 @@ def _highs(resource_set: ResourceSet, highs: list[float], machine: tuple[float, 
         else:
             found.append(high)
     return found
+
+
+CHECK = CheckKind(
+    "A value outside what is physically possible, NaN or infinite: RANGE.",
+    build,
+    (_LIMITS,),
+)

@@ -9,6 +9,7 @@ has cores is physically impossible whatever else the row says: that is RANGE.
 
 from __future__ import annotations
 
+from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import RATE, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
@@ -21,10 +22,12 @@ _PAIRS = (
     ("network_transmit_bytes_per_second", "link_speed_bytes_per_second"),
 )
 
+_TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "part by which a rate may exceed the possible")
+
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The rate check: marks the rate, not what bounds it."""
-    factor = 1.0 + setting(settings, "tolerance", 0.05)
+    factor = 1.0 + setting(settings, _TOLERANCE)
     width = len(resource_set.metrics)
     pairs = [(column_of(resource_set, rate), column_of(resource_set, bound)) for rate, bound in _PAIRS]
     pairs = [(rate, bound) for rate, bound in pairs if rate >= 0 and bound >= 0]
@@ -45,3 +48,10 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
                     codes[row + rate] = RATE
 
     return check
+
+
+CHECK = CheckKind(
+    "More than the machine can do, as guest time above its vCPUs or traffic above the link speed: RATE.",
+    build,
+    (_TOLERANCE,),
+)

@@ -9,6 +9,7 @@ a wrap of 64 bits, as pidstat prints it, is already out of range.
 
 from __future__ import annotations
 
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import RESET, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing
@@ -42,3 +43,6 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
                     codes[i] = RESET
 
     return check
+
+
+CHECK = CheckKind("A counter that went back: RESET, never a negative rate.", build)

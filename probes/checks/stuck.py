@@ -7,6 +7,7 @@ events or bytes of 10 per second and more stand still with it: those always jitt
 
 from __future__ import annotations
 
+from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import STUCK
 from acquisition.model.metric import COUNTER, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all, nothing, setting
@@ -16,10 +17,12 @@ _JITTERY = ("1/s", "bytes/s")
 _MIN_RATE = 10.0
 _MIN_RATES = 2
 
+_TICKS = Parameter("ticks", 10, 2, 86400, "equal readings in a row that make a source stuck")
+
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The stuck check: the ``ticks``-th equal reading and those after it are marked as a whole."""
-    ticks = int(setting(settings, "ticks", 10))
+    ticks = int(setting(settings, _TICKS))
     width = len(resource_set.metrics)
     rates = [i for i, m in enumerate(resource_set.metrics) if m.kind == COUNTER and m.unit in _JITTERY]
     if len(rates) < _MIN_RATES:
@@ -43,3 +46,10 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
 def _moving(values: list[float], rates: list[int], width: int) -> bool:
     found = sum(value >= _MIN_RATE for column in rates for value in values[column::width])
     return found >= _MIN_RATES
+
+
+CHECK = CheckKind(
+    "A source that repeats itself although time passes: STUCK.",
+    build,
+    (_TICKS,),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import isnan
 
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import NAN, TIMEOUT, VALID
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
@@ -35,3 +36,6 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
             reading.codes[:] = reading.codes.replace(bytes((VALID,)), bytes((TIMEOUT,)))
 
     return check
+
+
+CHECK = CheckKind("A source that did not answer within its tick: TIMEOUT.", build)

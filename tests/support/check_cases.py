@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from acquisition.model import codes
+from acquisition.model.check_kind import CheckKind
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
-from probes.checks import REGISTRY
 from probes.metrics import RESOURCE_SETS
 from probes.reading import Reading
 from tests.support import FIXTURES
@@ -45,11 +46,11 @@ def make_reading(case: dict[str, Any], reading: dict[str, Any]) -> Reading:
     )
 
 
-def run_fixture(name: str) -> int:
-    """Run every case of a check alone; the number of samples that it marked."""
-    marked = 0
-    for case in json.loads((CAPTURES / f"{name}.json").read_text()):
-        check = REGISTRY[name](columns(case), case["settings"])
+def run_fixture(kind: CheckKind, cases: Path) -> int:
+    """Run every case of a check alone; the number of samples that it gave a code."""
+    found = 0
+    for case in json.loads(cases.read_text()):
+        check = kind.build(columns(case), case["settings"])
         for number, described in enumerate(case["readings"]):
             reading = make_reading(case, described)
             before, values = bytes(reading.codes), list(reading.values)
@@ -57,5 +58,5 @@ def run_fixture(name: str) -> int:
             expected = [code for row in described["rows"] for code in row["expected"]]
             assert code_names(reading) == expected, f"{case['name']}, reading {number}"
             assert str(reading.values) == str(values), "a check never changes a value"
-            marked += sum(a != b for a, b in zip(before, reading.codes, strict=True))
-    return marked
+            found += sum(a != b for a, b in zip(before, reading.codes, strict=True))
+    return found

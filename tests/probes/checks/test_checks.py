@@ -1,7 +1,5 @@
-import json
 import math
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,12 +10,13 @@ from acquisition.model import codes
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks import REGISTRY, build_pipeline
+from probes.checks.timeout import timed_out
 from probes.metrics import HOST, PROCESSES, RESOURCE_SETS, VMS
 from probes.reading import Reading
-from tests.support.check_cases import CAPTURES, code_names
+from tests.support import ROOT
+from tests.support.check_cases import CAPTURES, code_names, run_fixture
 
-TESTS = Path(__file__).parent
-CHECKS = TESTS.parents[2] / "probes" / "checks"
+CHECKS = ROOT / "probes" / "checks"
 
 
 def reading_of(resource_set: ResourceSet, rows: int, values: list[float], tick: int = 1) -> Reading:
@@ -25,20 +24,26 @@ def reading_of(resource_set: ResourceSet, rows: int, values: list[float], tick: 
     return Reading(resource_set, entities, values, bytearray(len(values)), 100.0 + tick, 10.0 + tick, 1.0, 2, 24e9)
 
 
-def test_every_check_has_a_file_a_fixture_and_a_test() -> None:
+def test_every_check_has_a_file_and_a_fixture() -> None:
     files = {path.stem for path in CHECKS.glob("*.py")} - {"__init__", "check"}
     assert files == set(REGISTRY)
     assert {path.stem for path in CAPTURES.glob("*.json")} == set(REGISTRY)
-    assert {path.stem.removeprefix("test_checks_") for path in TESTS.glob("test_checks_*.py")} == {
-        *REGISTRY,
-        "pipeline",
-    }
-    for name in REGISTRY:
-        assert json.loads((CAPTURES / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_fixture(name: str) -> None:
+    assert run_fixture(REGISTRY[name], CAPTURES / f"{name}.json") > 0
 
 
 def test_the_configuration_knows_every_check_in_their_order() -> None:
     assert list(Settings().checks.__struct_fields__) == list(REGISTRY)
+
+
+def test_reading_of_a_source_that_did_not_answer() -> None:
+    reading = timed_out(PROCESSES, [Entity(1, "process", "1", "", "")], 100.0, 10.0)
+    build_pipeline(PROCESSES)(reading)
+    assert set(reading.codes) == {codes.TIMEOUT}
+    assert all(map(math.isnan, reading.values))
 
 
 def test_the_first_reason_stands() -> None:

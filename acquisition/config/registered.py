@@ -1,0 +1,56 @@
+"""The parts of the schema that installed packages fill: the tables of their checks, the names of their sources.
+
+Like everything in ``acquisition.plugins`` they are found through entry points; without the package with the
+probe there are no checks, and ``auto`` is the only source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, defstruct, field
+
+from acquisition import plugins
+from acquisition.config.base import Table
+from acquisition.model.check_kind import CheckKind, Parameter
+
+AUTO = "auto"
+Enabled = Annotated[bool, Meta(description="false switches it off")]
+
+
+def _field(parameter: Parameter) -> tuple[str, Any, Any]:
+    name, default, low, high, meaning = parameter
+    if isinstance(default, int | float):
+        return name, Annotated[type(default), Meta(ge=low, le=high, description=meaning)], default
+    limits = Annotated[dict[str, tuple[float, float]], Meta(description=meaning)]
+    return name, limits, field(default_factory=dict)
+
+
+def _table(name: str, kind: CheckKind) -> type[Table]:
+    fields = [("enabled", Enabled, True), *map(_field, kind.parameters)]
+    made = defstruct(f"{name.title()}Check", fields, bases=(Table,), frozen=True, namespace={"__doc__": kind.help})
+    assert issubclass(made, Table)
+    return made
+
+
+def _check_tables() -> type[Table]:
+    tables = {name: _table(name, kind) for name, kind in plugins.registered(plugins.CHECKS).items()}
+    fields = [(name, table, field(default_factory=table)) for name, table in tables.items()]
+    meaning = "The checks, in the order in which they run; the first that fails gives the code."
+    made = defstruct("Checks", fields, bases=(Table,), frozen=True, namespace={"__doc__": meaning})
+    assert issubclass(made, Table)
+    return made
+
+
+def _source_names(resource_set: str) -> Any:
+    return Literal[(AUTO, *(name for owner, name in plugins.registered(plugins.SOURCES) if owner == resource_set))]
+
+
+if TYPE_CHECKING:
+    Checks = Table
+    HostSource = str
+    ProcessesSource = str
+    VmsSource = str
+else:
+    Checks = _check_tables()
+    HostSource, ProcessesSource, VmsSource = map(_source_names, ("host", "processes", "vms"))
