@@ -28,7 +28,7 @@ class Method(NamedTuple):
 
 
 def check(settings: Settings, name: str) -> None:
-    """Refuse what is registered nowhere (entry point group ``shardpulse.checks``). Raises ConfigError."""
+    """Refuse what is registered nowhere (entry point group ``shardpulse.validators``). Raises ConfigError."""
     method_of(settings.decisions, name=name)
 
 
