@@ -33,15 +33,15 @@ class Overload:
         self.newest = _INFINITY
         self._index = self._outbox.first
 
-    def observe(self, now: float, cursor: bytes, level: float) -> None:
-        """A reading that found nothing to doubt: the filter's cursor, its water level (0: none), and the
+    def observe(self, now: float, cursor: bytes, fair_share: float) -> None:
+        """A reading that found nothing to doubt: the filter's cursor, its fair share (0: none), and the
         windows' applied positions."""
         windows = self._outbox.windows.values()
         behind = max([shedding.behind(window.acked_id, cursor) for window in windows], default=0.0)
         applied = sum(window.applied for window in windows)
         moved = cursor != self._cursor if behind else applied != self._applied
         age = self._age(now)
-        reading = Congestion(now, age, behind, moved, self._measured(now), level)
+        reading = Congestion(now, age, behind, moved, self._measured(now), fair_share)
         self.state = shedding.advance(self.state, reading, self._after)
         self.newest = now - age + self.state.window if age else _INFINITY
         self._cursor, self._applied = cursor, applied

@@ -45,7 +45,7 @@ class Positions:
         self._status_key = ""
         self._asked: list[SendWindow] = []
         self.cursor = b""  #: of the filter in the stream
-        self.level = 0.0  #: its water level in samples/s; 0: none
+        self.fair_share = 0  #: samples/s that it takes of every host; 0: all
         self._reading = b""
         self._doubted: deque[SendWindow] = deque()
 
@@ -121,12 +121,12 @@ class Positions:
         return [] if kind == _STATUS[1] else None
 
     def _learn(self, data: bytes | None) -> None:
-        """Take how far the filter has read, and the level that it asks for."""
-        self.cursor, self.level = b"", 0.0
+        """Take how far the filter has read, and its fair share."""
+        self.cursor, self.fair_share = b"", 0
         if data is not None:
             try:
                 found = commit.decode(data)
-                self.cursor, self.level = found.cursor, float(found.fair_share)
+                self.cursor, self.fair_share = found.cursor, found.fair_share
             except FrameError:
                 self.unreadable += 1
 

@@ -6,8 +6,8 @@ frozen or failing over: a fault. Everything is then kept and sent later, and the
 When the cursor *moves* and the age grows all the same, more is made than is applied: overload. A
 catch-up after a fault makes the age fall, and one that waits for its turn stands still: neither is overload.
 
-What is shed follows from the water level that the filter publishes (``filters.worker.fair_share``): a probe that
-makes more samples than the level thins its frames to ``share`` = level / rate, one that makes less
+What is shed follows from the fair share that the filter publishes (``filters.worker.fair_share``): a probe that
+makes more samples than that thins its frames to ``share`` = fair share / rate, one that makes less
 sheds nothing for five times as long. So the most talkative go first (max-min fairness: Bertsekas and
 Gallager, Data Networks, section 6.5.2). Afterwards the share is cut whenever the filter falls behind again,
 and rises while it does not (additive increase, multiplicative decrease: Chiu and Jain 1989),
@@ -26,17 +26,17 @@ from acquisition.wire import stream_id
 
 #: Seconds of excess age that are too much. All that follows is in units of it.
 SHED_AFTER = 5.0
-#: Excess of who makes more than the level, so that two sides say that it is overload; of everybody else
+#: Excess of who makes more than the fair share, so that two sides say that it is overload; of everybody else
 #: while the filter is behind; and where it is not behind: then the way to the shard is slow, a fault unless it lasts.
-_LEVELLED, _PATIENT, _WAY = 0.4, 2.0, 12.0
+_TALKATIVE, _PATIENT, _WAY = 0.4, 2.0, 12.0
 #: The filter is behind; it stands still.
 _BEHIND, _STILL = 0.2, 0.6
 #: How much later than the oldest frame on its way one may have been made: of a saturated filter, else.
 _WINDOW, _WIDE_WINDOW = 0.2, 0.4
 _CUT = 0.8
-#: The share rises so much per second, and when the filter has had a level and has none any more.
+#: The share rises so much per second, and when the filter has had a fair share and has none any more.
 _RISE, _FREE_RISE = 0.02, 0.25
-_UNLEVELLED = 0.7
+_FIRST_CUT = 0.7  #: the share without a fair share
 #: However much a host makes, a twentieth of its frames is sent: it is to be seen.
 _LEAST = 0.05
 _INFINITY = float("inf")
@@ -50,7 +50,7 @@ class Congestion(NamedTuple):
     behind: float  #: from the filter's cursor to the newest acknowledged frame, by the shard's clock; 0: passed
     moved: bool  #: the filter went on since the reading before
     rate: float  #: what this host makes
-    level: float = 0.0  #: the filter's water level; 0: it has none
+    fair_share: float = 0.0  #: what the filter takes of every host, samples per second; 0: all
 
 
 class Shedding(NamedTuple):
@@ -63,7 +63,7 @@ class Shedding(NamedTuple):
     moved_at: float = _INFINITY
     behind_at: float = -_INFINITY  #: when the filter was last seen behind: holding hides it
     window: float = _INFINITY  #: seconds of frames that may be on their way
-    has_level: bool = False  #: the filter has had a level since shedding began
+    has_fair_share: bool = False  #: the filter has had one since shedding began
 
     @property
     def is_active(self) -> bool:
@@ -95,29 +95,29 @@ def advance(state: Shedding, reading: Congestion, after: float = SHED_AFTER) -> 
     first = _first(reading, excess, after, filter_is_slow)
     share = _adjusted(state, reading, is_behind, after) if state.is_active else first
     window = _INFINITY
-    if filter_is_slow and (reading.level or excess > _BEHIND * after):
-        window = (_WINDOW if reading.level else _WIDE_WINDOW) * after
-    has_level = reading.level > 0.0 or (state.has_level and share < 1.0)
-    return Shedding(share, is_behind, base, now, moved_at, behind_at, window, has_level)
+    if filter_is_slow and (reading.fair_share or excess > _BEHIND * after):
+        window = (_WINDOW if reading.fair_share else _WIDE_WINDOW) * after
+    has_fair_share = reading.fair_share > 0.0 or (state.has_fair_share and share < 1.0)
+    return Shedding(share, is_behind, base, now, moved_at, behind_at, window, has_fair_share)
 
 
 def _first(reading: Congestion, excess: float, after: float, filter_is_slow: bool) -> float:
     """The share of a probe that has sent everything so far."""
-    talkative = 0.0 < reading.level < reading.rate
-    patience = _WAY if not filter_is_slow else _LEVELLED if talkative else _PATIENT
+    talkative = 0.0 < reading.fair_share < reading.rate
+    patience = _WAY if not filter_is_slow else _TALKATIVE if talkative else _PATIENT
     if excess <= patience * after:
         return 1.0
-    return max(_LEAST, reading.level / reading.rate if talkative else _UNLEVELLED)
+    return max(_LEAST, reading.fair_share / reading.rate if talkative else _FIRST_CUT)
 
 
 def _adjusted(state: Shedding, reading: Congestion, is_behind: bool, after: float) -> float:
     """The share of a probe that sheds: cut once whenever the filter falls behind, raised while data are fresh."""
     if is_behind and not state.hold:
-        levelled = reading.level / reading.rate if 0.0 < reading.level < reading.rate else 1.0
-        return max(_LEAST, min(levelled, state.share * _CUT))
+        fair = reading.fair_share / reading.rate if 0.0 < reading.fair_share < reading.rate else 1.0
+        return max(_LEAST, min(fair, state.share * _CUT))
     if is_behind or reading.age > _BEHIND * after:
         return state.share
-    rise = _FREE_RISE if state.has_level and not reading.level else _RISE
+    rise = _FREE_RISE if state.has_fair_share and not reading.fair_share else _RISE
     return min(1.0, state.share + rise * (reading.now - state.at))
 
 

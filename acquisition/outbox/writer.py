@@ -274,7 +274,7 @@ class Writer:
         if catch_up.is_active:
             catch_up.observe(positions.cursor, now)
             positions.hasten(now + catch_up.reading)
-        overload.observe(now, positions.cursor, positions.level)
+        overload.observe(now, positions.cursor, positions.fair_share)
         if overload.state.is_restrained:
             positions.hasten(now + positions.interval / 2.0)
 

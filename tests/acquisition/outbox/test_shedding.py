@@ -24,9 +24,9 @@ class Simulation:
     """
 
     def __init__(
-        self, service: Callable[[float], float], level: bool = True, doubts: Callable[[float], bool] | None = None
+        self, service: Callable[[float], float], fair_share: bool = True, doubts: Callable[[float], bool] | None = None
     ):
-        self.service, self.levelled, self.doubts = service, level, doubts or (lambda now: False)
+        self.service, self.has_fair_share, self.doubts = service, fair_share, doubts or (lambda now: False)
         self.now = 0.0
         self.number = self.shed = self.applied = 0
         self.unsent: deque[tuple[int, float]] = deque()
@@ -78,10 +78,10 @@ class Simulation:
         oldest = self.stream[0][1] if self.stream else self.unsent[0][1] if self.unsent else self.now
         lag = self.acked - self.cursor if self.stream else 0.0
         service = self.service(self.now)
-        level = 0.8 * service if self.levelled and 0.0 < service < _RATE else 0.0
+        fair_share = 0.8 * service if self.has_fair_share and 0.0 < service < _RATE else 0.0
         moved = self.applied != self.read_applied
         self.read_applied = self.applied
-        self.state = advance(self.state, Congestion(self.now, self.now - oldest, lag, moved, _RATE, level))
+        self.state = advance(self.state, Congestion(self.now, self.now - oldest, lag, moved, _RATE, fair_share))
         self.newest_allowed = oldest + self.state.window if oldest < self.now else float("inf")
         self.due = self.now + (1.0 if self.state.is_restrained else 2.0)
 
@@ -105,10 +105,10 @@ def test_a_part_that_stands_still_and_catches_up_is_no_overload(ratio, start, le
     assert simulation.shed == 0
 
 
-@given(ratio=st.floats(0.15, 0.7), level=st.booleans())
+@given(ratio=st.floats(0.15, 0.7), fair_share=st.booleans())
 @settings(deadline=None, max_examples=20)
-def test_more_than_can_be_taken_is_shed_and_what_is_readable_stays_fresh(ratio, level):
-    simulation = Simulation(lambda now: ratio * _RATE, level)
+def test_more_than_can_be_taken_is_shed_and_what_is_readable_stays_fresh(ratio, fair_share):
+    simulation = Simulation(lambda now: ratio * _RATE, fair_share)
     simulation.run(60.0)
     shed, applied = simulation.shed, simulation.applied
     assert shed > 0
@@ -116,7 +116,7 @@ def test_more_than_can_be_taken_is_shed_and_what_is_readable_stays_fresh(ratio, 
     for _ in range(600):
         simulation.step()
         worst = max(worst, simulation.now - simulation.newest)
-    assert worst < (2.0 if level else 8.0) * SHED_AFTER
+    assert worst < (2.0 if fair_share else 8.0) * SHED_AFTER
     made, taken = 600, simulation.applied - applied
     assert taken > 0.5 * ratio * made  # it sheds what it must and not everything
     assert simulation.shed - shed < made
@@ -151,21 +151,21 @@ def readings(state: Shedding, seconds: float, **changes: float) -> Shedding:
     return state
 
 
-def test_who_makes_more_than_the_level_sheds_down_to_it_and_who_makes_less_is_patient():
+def test_who_makes_more_than_the_fair_share_sheds_down_to_it_and_who_makes_less_is_patient():
     start = advance(NORMAL, Congestion(0.0, 0.0, 0.0, True, 100.0))
-    assert readings(start, 2, level=25.0).share == 1.0
-    assert readings(start, 3, level=25.0).share == 0.25
-    assert readings(start, 10, level=200.0).share == 1.0
-    assert 0.0 < readings(start, 11, level=200.0).share < 1.0
+    assert readings(start, 2, fair_share=25.0).share == 1.0
+    assert readings(start, 3, fair_share=25.0).share == 0.25
+    assert readings(start, 10, fair_share=200.0).share == 1.0
+    assert 0.0 < readings(start, 11, fair_share=200.0).share < 1.0
     assert 0.0 < readings(start, 11).share < 1.0
-    assert readings(start, 3, level=0.001).share == 0.05  # it is to be seen all the same
+    assert readings(start, 3, fair_share=0.001).share == 0.05  # it is to be seen all the same
 
 
 def test_a_slow_way_to_the_shard_is_a_fault_unless_it_lasts():
     start = advance(NORMAL, Congestion(0.0, 0.0, 0.0, True, 100.0))
-    assert readings(start, 60, level=25.0, behind=0.0) == readings(start, 60, level=25.0, behind=0.0)._replace(
-        share=1.0
-    )
+    assert readings(start, 60, fair_share=25.0, behind=0.0) == readings(
+        start, 60, fair_share=25.0, behind=0.0
+    )._replace(share=1.0)
     assert readings(start, 61, behind=0.0).is_active
 
 
@@ -193,7 +193,7 @@ def test_how_far_a_cursor_is_behind():
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans(), st.floats(0, 1e9), st.floats(0, 1e9))))
 def test_the_share_is_always_one_that_can_be_sent(rows):
     state, now = NORMAL, 0.0
-    for age, lag, moved, rate, level in rows:
+    for age, lag, moved, rate, fair_share in rows:
         now += 1.0
-        state = advance(state, Congestion(now, age, lag, moved, rate, level))
+        state = advance(state, Congestion(now, age, lag, moved, rate, fair_share))
         assert shedding._LEAST <= state.share <= 1.0
