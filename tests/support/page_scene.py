@@ -18,11 +18,12 @@ TICKS = 45
 
 
 class Data:
-    """Machines that send every second, and a filter worker that smooths it, in a thread; ``silent`` stops all."""
+    """Machines that send every second, and a filter worker that smooths it, in a thread; without ``smooths`` a filter
+    of its own does."""
 
-    def __init__(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
+    def __init__(self, cluster: Cluster, machines: Sequence[Machine], smooths: bool = True) -> None:
         settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
-        self._worker = lone_worker(cluster, read_layout(cluster), settings)
+        self._worker = lone_worker(cluster, read_layout(cluster), settings) if smooths else None
         self.machines = list(machines)
         self._stop = threading.Event()
         self._next = int(time.time()) - TICKS
@@ -36,8 +37,12 @@ class Data:
                 for machine in list(self.machines):
                     machine.send(self._next + 0.5)
                 self._next += 1
-            self._worker.turn(0.05)
-        self._worker.close()
+            if self._worker is not None:
+                self._worker.turn(0.05)
+            else:
+                self._stop.wait(0.05)
+        if self._worker is not None:
+            self._worker.close()
 
     def __enter__(self) -> Data:
         self._thread.start()

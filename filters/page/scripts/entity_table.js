@@ -1,12 +1,16 @@
 // VMs and processes of a host: figures, their age and validity; sortable, chosen by name.
 
 import { element, keyed, setAttribute, setText } from "./dom.js";
+import { figureText } from "./extra_figures.js";
 import { age, cores, present, printable, quantity } from "./text.js";
 
-const COLUMNS = [
+const CPU = "cpu_ratio";
+/** The columns; `extra` are the figures of further kernels, of which those of the CPU have columns of their own. */
+const columnsWith = (extra) => [
   { label: "name", sort: (row) => row.name.toLowerCase() },
   { label: "kind", sort: (row) => row.kind },
-  { label: "CPU (cores)", metric: "cpu_ratio" },
+  { label: "CPU (cores)", metric: CPU },
+  ...extra.map((figure) => ({ label: `CPU ${figure.name}`, hint: figure.help, metric: CPU, figure })),
   { label: "memory", metric: "memory_resident_bytes" },
   { label: "receive", metric: "network_receive_bytes_per_second" },
   { label: "transmit", metric: "network_transmit_bytes_per_second" },
@@ -21,13 +25,22 @@ export class EntityTable {
     this.sorting = { column: 2, down: true };
     this.chosen = "";
     this.rows = [];
-    this.body = element("tbody");
-    this.heads = COLUMNS.map((column, index) =>
-      element("th", { scope: "col" }, element("button", { type: "button", onclick: () => this.sort(index) }, column.label)),
-    );
-    this.table = element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)), this.body);
+    this.table = element("table");
+    this.describe([]);
     this.empty = element("p", { class: "empty" });
     this.node = element("div", {}, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "VMs and processes" }, this.table), this.empty);
+  }
+
+  /** Which figures of further kernels there are: where these are others, the table begins anew. */
+  describe(extra) {
+    const columns = columnsWith(extra);
+    if (this.columns?.map(labelOf).join() === columns.map(labelOf).join()) return;
+    this.columns = columns;
+    this.body = element("tbody");
+    this.heads = this.columns.map((column, index) =>
+      element("th", { scope: "col", title: column.hint }, element("button", { type: "button", onclick: () => this.sort(index) }, column.label)),
+    );
+    this.table.replaceChildren(element("thead", {}, element("tr", {}, ...this.heads)), this.body);
   }
 
   /** `state` is that of the host: one that is not current has no figures. */
@@ -43,8 +56,9 @@ export class EntityTable {
 
   render() {
     const { column, down } = this.sorting;
-    const wanted = COLUMNS[column];
-    const rank = wanted.sort ?? ((row) => row.readings?.[wanted.metric]?.mean ?? -Infinity);
+    const wanted = this.columns[column];
+    const valueOf = (reading) => (wanted.figure ? reading?.extra?.[wanted.figure.name] : reading?.mean);
+    const rank = wanted.sort ?? ((row) => valueOf(row.readings?.[wanted.metric]) ?? -Infinity);
     const sorted = [...this.rows].sort((one, other) => (down ? -1 : 1) * compare(rank(one), rank(other)));
     this.heads.forEach((head, index) => setAttribute(head, "aria-sort", index === column ? (down ? "descending" : "ascending") : null));
     keyed(this.body, sorted.slice(0, MOST), (row) => row.id, (row) => this.make(row), (node, row) => this.update(node, row));
@@ -54,7 +68,7 @@ export class EntityTable {
 
   make(row) {
     const name = element("button", { type: "button", class: "link", onclick: () => this.onChoose(row.id) });
-    return element("tr", {}, element("td", {}, name, " ", element("span", { class: "badge warn", hidden: true })), ...COLUMNS.slice(1).map(() => element("td")));
+    return element("tr", {}, element("td", {}, name, " ", element("span", { class: "badge warn", hidden: true })), ...this.columns.slice(1).map(() => element("td")));
   }
 
   update(node, row) {
@@ -65,20 +79,27 @@ export class EntityTable {
     setAttribute(node, "class", row.id === this.chosen ? "chosen" : "");
     setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
     setText(node.children[1], row.kind);
-    COLUMNS.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state));
+    this.columns.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state, column.figure));
     const valid = sinceValid(row);
-    setText(node.children[6], this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);
+    setText(node.lastElementChild, this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);
   }
 }
 
-function cell(node, reading, state) {
+function cell(node, reading, state, figure = null) {
   const old = reading?.stale_seconds > STALE_SECONDS;
-  const missing = state !== "current" || !reading || !present(reading.mean) || old;
-  const word = state !== "current" ? state : (reading?.validity ?? "missing").toLowerCase();
-  const text = missing ? word : reading.unit === "cores" ? cores(reading.mean) : quantity(reading.mean, reading.unit);
+  const known = figure ? figureText(figure, reading) : meanText(reading);
+  const missing = state !== "current" || known === null || old;
+  const word = state !== "current" ? state : figure && !old ? "missing" : (reading?.validity ?? "missing").toLowerCase();
+  const text = missing ? word : known;
   setText(node, text);
   setAttribute(node, "class", missing ? "missing" : null);
   setAttribute(node, "title", reading ? `raw ${quantity(reading.last, reading.unit)}, ${reading.validity}` : null);
+}
+
+/** The moving average; null where it is missing. */
+function meanText(reading) {
+  if (!present(reading?.mean)) return null;
+  return reading.unit === "cores" ? cores(reading.mean) : quantity(reading.mean, reading.unit);
 }
 
 /** Seconds from the last valid value of CPU, or where it is not measured of anything, to this tick; null: never. */
@@ -88,4 +109,5 @@ function sinceValid(row) {
   return known.length ? Math.min(...known) : null;
 }
 
+const labelOf = (column) => column.label;
 const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);

@@ -4,6 +4,7 @@ import { getJson, ServiceError } from "./api.js";
 import { verdictOf } from "./decisions_panel.js";
 import { byId, element, keyed, setAttribute, setText } from "./dom.js";
 import { EntityTable } from "./entity_table.js";
+import { extraFigures, figureText } from "./extra_figures.js";
 import { figuresText } from "./figures.js";
 import { updateFact } from "./health_panel.js";
 import { Plot } from "./plot.js";
@@ -26,10 +27,12 @@ export class HostPanel {
     this.metric = element("select", { "aria-label": "metric of the plot", onchange: () => this.plotRecent() });
     this.whole = element("button", { type: "button", hidden: true, onclick: () => this.choose("") }, "the host itself");
     this.plot = new Plot();
+    this.extra = null; // the figures of further kernels, once they are known
+    this.extraWords = element("p", { class: "hint", hidden: true });
     this.table = new EntityTable((id) => this.choose(id));
     byId("host").append(
       element("div", { class: "head" }, this.title, this.state, close), this.reason, this.facts,
-      element("div", { class: "plot-head" }, this.plotTitle, this.whole, this.metric), this.plot.node, this.table.node,
+      element("div", { class: "plot-head" }, this.plotTitle, this.whole, this.metric), this.plot.node, this.extraWords, this.table.node,
     );
   }
 
@@ -57,7 +60,9 @@ export class HostPanel {
     this.busy = true;
     const asked = this.id;
     try {
-      const answer = await getJson(`/v1/hosts/${asked}?${FIELDS}`);
+      this.extra ??= await extraFigures();
+      this.table.describe(this.extra);
+      const answer = await getJson(`/v1/hosts/${asked}?${[FIELDS, ...this.extra.map((figure) => figure.name)]}`);
       if (asked === this.id) {
         this.host = answer.host;
         this.render();
@@ -72,6 +77,7 @@ export class HostPanel {
   }
 
   fail(error) {
+    this.extra = null; // another service may know others
     setText(this.state, "unknown");
     setAttribute(this.state, "class", "badge unknown");
     setText(this.reason, error instanceof ServiceError ? printable(error.message) : "the service cannot be reached");
@@ -129,9 +135,19 @@ export class HostPanel {
       this.offer(Object.keys(recent?.metrics ?? {}));
       const series = recent?.metrics?.[this.metric.value] ?? null;
       this.plot.show(series && { ...series, unit: unitOf(series, this.metric.value) }, `${this.plotTitle.textContent}, ${this.metric.value}`);
+      setText(this.extraWords, this.extraText(this.metric.value));
+      this.extraWords.hidden = !this.extraWords.textContent;
     } catch (error) {
       if (error instanceof ServiceError && error.status === 404) this.plot.show(null, "");
     }
+  }
+
+  /** `peak 0.93 cores`: what further kernels say of a metric of what is plotted. */
+  extraText(metric) {
+    const shown = this.entity ? this.host?.entities?.find((row) => row.id === this.entity) : this.host;
+    const reading = shown?.readings?.[metric];
+    const texts = (this.extra ?? []).map((figure) => [figure.name, figureText(figure, reading)]);
+    return texts.filter(([, text]) => text !== null).map((pair) => pair.join(" ")).join(", ");
   }
 
   /** The metrics to choose from; the choice stays. */
