@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from acquisition.errors import EXIT_UNAVAILABLE
 from experiments.__main__ import programs
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 _PATIENCE = 60.0
 
@@ -110,7 +110,4 @@ def processes_of(directory: Path) -> list[str]:
 
 
 def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(done, _PATIENCE)

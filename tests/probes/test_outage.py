@@ -25,6 +25,7 @@ from acquisition.wire.position import Position
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 INTERVAL = 0.1
 HOST = "outage"
@@ -76,16 +77,13 @@ class Scene:
     def works_on(self, frames: int) -> None:
         """Wait until the probe has made so many frames; only its ring shows that it does."""
         before = self.ring.stat().st_size if self.ring.exists() else 0
-        end = time.monotonic() + PATIENT
-        while not self.ring.exists() or self.ring.stat().st_size < before + frames * SMALLEST_RECORD:
-            assert time.monotonic() < end, "the probe makes no frames"
-            time.sleep(0.02)
+        eventually(
+            lambda: not (not self.ring.exists() or self.ring.stat().st_size < before + frames * SMALLEST_RECORD),
+            says=lambda: "the probe makes no frames",
+        )
 
     def until(self, done: Callable[[], Any]) -> None:
-        end = time.monotonic() + PATIENT
-        while not done():
-            assert time.monotonic() < end, f"waited in vain: {self.position()}"
-            self._worker.turn(0.02)
+        eventually(done, meanwhile=lambda: self._worker.turn(0.02), says=lambda: f"waited in vain: {self.position()}")
 
     def position(self) -> Position | None:
         data = self._cluster.call(keys.applied(self.tag), "HGET", keys.applied(self.tag), keys.member(NUMBER, SET))

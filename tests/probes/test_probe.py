@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,19 +33,12 @@ from probes.module import Module
 from probes.reading import Reading
 from probes.sources.procfs_host import HostSource
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 PATIENT = 20.0
 COMMAND = [sys.executable, "-m", "probes.probe_command"]
 
 needs_tools = pytest.mark.needs("vmstat", "pidstat")
-
-
-def until(condition: Callable[[], Any], seconds: float = PATIENT) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-    return found
 
 
 class Host:
@@ -130,7 +123,7 @@ def alive(pid: int) -> bool:
 
 def test_frames_and_tables_arrive_and_sigterm_ends_in_order(host: Host) -> None:
     probe = host.start()
-    until(lambda: len(host.frames()) >= 5 and len(host.frames("processes")) >= 5)
+    eventually(lambda: len(host.frames()) >= 5 and len(host.frames("processes")) >= 5)
     probe.send_signal(signal.SIGTERM)
     assert probe.wait(PATIENT) == 0, host.said()
     frames, tables = host.frames(), host.tables()
@@ -159,7 +152,7 @@ def test_a_bounded_run(host: Host) -> None:
 
 def test_a_killed_probe_goes_on_with_its_numbers(host: Host) -> None:
     probe = host.start()
-    until(lambda: len(host.frames()) >= 3)
+    eventually(lambda: len(host.frames()) >= 3)
     probe.kill()
     probe.wait()
     before = max(numbers(host.frames()))
@@ -173,11 +166,11 @@ def test_a_killed_probe_goes_on_with_its_numbers(host: Host) -> None:
 def test_new_processes_are_named_before_their_first_samples(host: Host) -> None:
     host.configure('[probe.processes]\ncommands = ["sleep 7654323"]')
     host.start()
-    until(host.frames)
+    eventually(host.frames)
     with subprocess.Popen(["sleep", "7654323"]) as child:
-        until(lambda: any(each.entities for each in host.frames("processes")))
+        eventually(lambda: any(each.entities for each in host.frames("processes")))
         child.kill()
-    until(lambda: host.frames("processes")[-1].entities == 0)
+    eventually(lambda: host.frames("processes")[-1].entities == 0)
     tables = host.tables("processes")
     assert any(entity.labels["pid"] == str(child.pid) for each in tables for entity in each.entities)
     assert len(host.frames("processes")) < len(host.frames())  # a set without entities is silent
@@ -186,17 +179,17 @@ def test_new_processes_are_named_before_their_first_samples(host: Host) -> None:
 @pytest.mark.alone
 def test_sighup_applies_a_good_configuration_and_refuses_a_bad_one(host: Host) -> None:
     probe = host.start()
-    until(lambda: len(host.frames()) >= 2)
+    eventually(lambda: len(host.frames()) >= 2)
     host.config.write_text(host.config.read_text().replace("interval_seconds = 0.2", "intervall_seconds = 0.1", 1))
     probe.send_signal(signal.SIGHUP)
-    until(lambda: "the old one stays in force" in host.said())
+    eventually(lambda: "the old one stays in force" in host.said())
     assert "intervall_seconds" in host.said()
     assert "line" in host.said()
     count = len(host.frames())
-    until(lambda: len(host.frames()) > count + 2)
+    eventually(lambda: len(host.frames()) > count + 2)
     host.configure('[probe.host]\nmetrics = ["cpu_idle_ratio", "memory_free_bytes"]')
     probe.send_signal(signal.SIGHUP)
-    until(lambda: host.frames()[-1].metrics == 2)
+    eventually(lambda: host.frames()[-1].metrics == 2)
     probe.send_signal(signal.SIGTERM)
     assert probe.wait(PATIENT) == 0
     frames = host.frames()
@@ -216,10 +209,10 @@ def test_secrets_are_not_on_the_command_line(host: Host, tmp_path: Path) -> None
         host.config.read_text().replace("[shards]", f'[shards]\nusername = "probe"\npassword_file = "{secret}"')
     )
     probe = host.start("--seconds", "5")
-    until(lambda: b"probes.agent" in Path(f"/proc/{probe.pid}/cmdline").read_bytes())
+    eventually(lambda: b"probes.agent" in Path(f"/proc/{probe.pid}/cmdline").read_bytes())
     for name in ("cmdline", "environ"):
         assert b"s3cr3t" not in Path(f"/proc/{probe.pid}/{name}").read_bytes()
-    until(lambda: "WRONGPASS" in host.said() or "NOPERM" in host.said() or "AUTH" in host.said())
+    eventually(lambda: "WRONGPASS" in host.said() or "NOPERM" in host.said() or "AUTH" in host.said())
 
 
 def test_shards_that_cannot_be_reached_do_not_stop_the_ticks(host: Host) -> None:
@@ -238,15 +231,15 @@ def test_shards_that_cannot_be_reached_do_not_stop_the_ticks(host: Host) -> None
 def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
     host.configure('[probe.host]\nsource = "vmstat"\n[probe.processes]\nsource = "pidstat"\npids = [1]', 1.0)
     probe = host.start()
-    until(lambda: len(host.frames("processes")) >= 2 and len(host.frames()) >= 2)
+    eventually(lambda: len(host.frames("processes")) >= 2 and len(host.frames()) >= 2)
     tools = children(probe.pid)
     assert len(tools) == 2
     assert {host.tables(name)[0].source for name in ("host", "processes")} == {"vmstat", "pidstat"}
     vmstat = next(pid for pid in tools if "vmstat" in Path(f"/proc/{pid}/comm").read_text())
     os.kill(vmstat, signal.SIGSTOP)
     stopped = host.frames()[-1].tick
-    until(lambda: any(set(each.codes) == {TIMEOUT} for each in host.frames()))
-    until(
+    eventually(lambda: any(set(each.codes) == {TIMEOUT} for each in host.frames()))
+    eventually(
         lambda: (
             len(host.frames()) and not set(host.frames()[-1].codes) & {TIMEOUT} and host.frames()[-1].tick > stopped + 3
         )
@@ -259,7 +252,7 @@ def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
     tools = children(probe.pid)
     probe.kill()
     probe.wait()
-    until(lambda: not any(alive(pid) for pid in tools))
+    eventually(lambda: not any(alive(pid) for pid in tools))
 
 
 def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
@@ -467,13 +460,13 @@ def test_a_source_that_fails_costs_its_own_ticks_only(tmp_path: Path) -> None:
 
 def test_a_ring_that_cannot_be_had_leaves_the_old_configuration_in_force(host: Host) -> None:
     probe = host.start()
-    until(lambda: len(host.frames()) >= 2)
+    eventually(lambda: len(host.frames()) >= 2)
     good = host.config.read_text()
     host.config.write_text(good.replace(str(host.ring), "/nonexistent/ring"))
     probe.send_signal(signal.SIGHUP)
-    until(lambda: "the old configuration stays in force" in host.said())
+    eventually(lambda: "the old configuration stays in force" in host.said())
     count = len(host.frames())
-    until(lambda: len(host.frames()) > count + 2)
+    eventually(lambda: len(host.frames()) > count + 2)
     probe.send_signal(signal.SIGTERM)
     assert probe.wait(PATIENT) == 0
     assert len({each.epoch for each in host.frames()}) == 1

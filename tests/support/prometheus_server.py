@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,12 +14,11 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from acquisition import lifeline
+from tests.support.waiting import eventually
 
-_WAIT = 20.0
-T = TypeVar("T")
 #: Method, Accept header -> content type, body.
 Answer = Callable[[str | None], tuple[str, bytes]]
 
@@ -127,12 +125,3 @@ def prometheus(directory: Path, configuration: str) -> Iterator[Prometheus]:
 
         eventually(ready)
         yield server
-
-
-def eventually(condition: Callable[[], T], seconds: float = _WAIT) -> T:
-    """What ``condition`` returns as soon as that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-    return found

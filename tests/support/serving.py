@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from acquisition.link.cluster import Cluster
 from tests.support.scene import Scene
+from tests.support.waiting import eventually
 
 HOSTS = ("web-1", "web-2")
 SILENT = "silent"
@@ -115,11 +116,7 @@ class Serving:
             return got
 
     def until(self, path: str, good: Callable[[Reply], bool], seconds: float = PATIENCE) -> Reply:
-        deadline = time.monotonic() + seconds
-        while not good(reply := self.ask(path)):
-            assert time.monotonic() < deadline, (reply, self.log.read_text())
-            time.sleep(0.05)
-        return reply
+        return eventually(lambda: reply if good(reply := self.ask(path)) else None, seconds, says=self.log.read_text)
 
     def ready(self) -> Serving:
         self.until("/v1/hosts", lambda reply: reply.status == 200)

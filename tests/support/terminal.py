@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 #: What a shell is to a command: a session with this terminal, the command in the foreground of it.
 _SHELL = """
 import fcntl, os, signal, sys, termios
+from tests.support.waiting import eventually
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -119,10 +121,12 @@ class Terminal:
 
     def end(self, seconds: float = PATIENCE) -> int:
         """The exit code, read to the end."""
-        deadline = time.monotonic() + seconds
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"does not end; the screen is\n{self.text}"
-            self.read()
+        eventually(
+            lambda: self.process.poll() is not None,
+            seconds,
+            meanwhile=self.read,
+            says=lambda: f"does not end; the screen is\n{self.text}",
+        )
         self.read()
         return self.process.returncode
 

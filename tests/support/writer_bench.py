@@ -22,6 +22,7 @@ from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support.waiting import eventually
 
 HOST = 0xABCDEF0123456789
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))
@@ -124,10 +125,12 @@ class Pipeline:
             self.turn()
 
     def turn_until(self, done: Callable[[], Any], seconds: float = 10.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not done():
-            assert time.monotonic() < deadline, f"not in time: {self.writer.account()} {self.said}"
-            self.turn()
+        eventually(
+            done,
+            seconds,
+            meanwhile=self.turn,
+            says=lambda: f"not in time: {self.writer.account()} {self.said}",
+        )
 
     def position(self, resource_set: int = SET) -> Position | None:
         key = keys.applied(self.tag)

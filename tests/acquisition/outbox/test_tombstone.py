@@ -22,6 +22,7 @@ from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Samples
 from acquisition.wire.rejected import Rejected
+from tests.support.waiting import eventually
 from tests.support.writer_bench import METRICS, SET, Pipeline
 
 MakePipeline = Callable[..., Pipeline]
@@ -162,10 +163,7 @@ def test_stream_that_is_trimmed_again_and_again(make_pipeline: MakePipeline) -> 
         newest = pipeline.cluster.call(key, "XREVRANGE", key, "+", "-", "COUNT", 1)
         pipeline.cluster.call(key, "XTRIM", key, "MINID", newest[0][0])
         worker = pipeline.start_filter()
-        deadline = time.monotonic() + 5
-        while not worker.counters["commits"]:
-            worker.turn(0.01)
-            assert time.monotonic() < deadline
+        eventually(lambda worker=worker: worker.counters["commits"], meanwhile=lambda worker=worker: worker.turn(0.01))
         pipeline.stop_filter()
         pipeline.turn_until(lambda attempt=attempt: stalls(pipeline) > attempt)
     pipeline.start_filter()

@@ -23,6 +23,7 @@ from acquisition.outbox.writer import Writer
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
+from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
 MakePipeline = Callable[..., Pipeline]
@@ -148,10 +149,8 @@ def test_deleted_entry_is_missing_in_the_books_until_it_is_sent_again(make_pipel
     pipeline.start_filter()
     worker = pipeline.worker
     assert worker is not None
-    deadline = time.monotonic() + 5
-    while pipeline.account().missing == 0:  # the writer is not serviced: nothing is sent again yet
-        worker.turn(0.01)
-        assert time.monotonic() < deadline
+    # the writer is not serviced: nothing is sent again yet
+    eventually(lambda: pipeline.account().missing != 0, meanwhile=lambda: worker.turn(0.01))
     account = pipeline.account()
     # the table, frames 2 to 5 are applied; frame 6 is gone, 7 to 11 are refused
     assert (account.applied, account.lost, account.pending, account.missing) == (8, 0, 12, 12)
@@ -252,10 +251,8 @@ def restarted(shards: Shards) -> Iterator[None]:
     """The first shard again, without its data, by its own configuration and node file."""
     dead = shards.shards[0]
     directory = Path(dead.directory)
-    deadline = time.monotonic() + 5.0
-    while dead.alive or not can_listen(dead.address):  # a server that is being killed still has its port for a moment
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    # a server that is being killed still has its port for a moment
+    eventually(lambda: not (dead.alive or not can_listen(dead.address)))
     server = subprocess.Popen([shards.redis.path, "redis.conf"], cwd=directory, stdout=subprocess.DEVNULL)
     try:
         yield
@@ -426,10 +423,7 @@ def test_something_that_is_no_redis_is_told_apart() -> None:
         writer.service(time.monotonic())
         peer, _ = server.accept()
         peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        deadline = time.monotonic() + 5
-        while "is no Redis" not in writer.problem:
-            writer.service(time.monotonic())
-            assert time.monotonic() < deadline
+        eventually(lambda: "is no Redis" in writer.problem, meanwhile=lambda: writer.service(time.monotonic()))
         peer.close()
         writer.close()
 

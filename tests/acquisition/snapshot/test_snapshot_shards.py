@@ -21,6 +21,7 @@ from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.moving_slot import Move
 from tests.support.scene import Scene
+from tests.support.waiting import eventually
 
 NOW = 1_000_000.75
 TICK = 999_999
@@ -114,10 +115,7 @@ def test_a_shard_that_hangs_costs_one_timeout_and_recovers(two: Shards) -> None:
             assert set(states(snapshot).values()) == {CURRENT, LATE}
         finally:
             os.kill(hung.pid, signal.SIGCONT)
-        deadline = time.monotonic() + 10
-        while set(states(reader.coherent()).values()) != {CURRENT}:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: set(states(reader.coherent()).values()) == {CURRENT})
 
 
 def test_an_emptied_shard_shows_no_hosts_and_no_errors(two: Shards) -> None:

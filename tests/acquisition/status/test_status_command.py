@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,6 +31,7 @@ from acquisition.status import document
 from acquisition.wire import keys, position
 from tests.acquisition.conftest import MakePipeline
 from tests.conftest import StartCluster
+from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, OTHER_SET, SET, Pipeline
 
 Capture = pytest.CaptureFixture[str]
@@ -81,13 +81,6 @@ def fill(pipeline: Pipeline, frames: int = 5) -> None:
     assert pipeline.writer.drain(5.0)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_pipeline_that_works(
     make_pipeline: MakePipeline, shards: Shards, start_filter: StartFilter, capsys: Capture
 ) -> None:
@@ -101,7 +94,7 @@ def test_a_pipeline_that_works(
         found.update(look(shards, capsys))
         return bool(found["verdict"] == "ok" and found["books"]["applied"] and not found["books"]["pending"])
 
-    wait_for(works)
+    eventually(works)
     books = found["books"]
     assert books["balanced"]
     assert books["made"] == books["applied"] == sum(w.made for w in pipeline.outbox.windows.values())
@@ -120,7 +113,7 @@ def test_a_pipeline_that_works(
     assert "\x1b" not in text
     os.kill(process.pid, signal.SIGSTOP)
     try:
-        wait_for(lambda: look(shards, capsys)["exit_code"] == EXIT_UNAVAILABLE)
+        eventually(lambda: look(shards, capsys)["exit_code"] == EXIT_UNAVAILABLE)
     finally:
         os.kill(process.pid, signal.SIGCONT)
 

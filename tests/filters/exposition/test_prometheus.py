@@ -28,10 +28,10 @@ from tests.support.exposition_blocks import block, host_entity, process, snapsho
 from tests.support.prometheus_server import (
     Prometheus,
     answering,
-    eventually,
     prometheus,
     shardpulse,
 )
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.needs("promtool")
 

@@ -20,7 +20,8 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.runtime.memory import TickSweeper
 from filters.service.tick_cache import Newest, TickCache
 from tests.support import ROOT
-from tests.support.serving import PATIENCE, Events, Feeding, Serving
+from tests.support.serving import Events, Feeding, Serving
+from tests.support.waiting import eventually
 
 PROGRAM = ROOT / "tests" / "support" / "counting_garbage.py"
 #: Of a count: the collector's own frame of mind, and the first use of a module.
@@ -42,11 +43,12 @@ def service(shards: Shards, tmp_path: Path) -> Iterator[Serving]:
 def garbage(service: Serving, counts: int) -> int:
     """The ``counts``-th count."""
     os.kill(service.process.pid, signal.SIGUSR1)
-    deadline = time.monotonic() + PATIENCE
-    while len(found := re.findall(r"^garbage (\d+) .*", service.log.read_text(), re.MULTILINE)) < counts:
-        assert time.monotonic() < deadline, service.log.read_text()
-        time.sleep(0.02)
-    return int(found[-1])
+
+    def found() -> list[str]:
+        return re.findall(r"^garbage (\d+) .*", service.log.read_text(), re.MULTILINE)
+
+    eventually(lambda: len(found()) >= counts, says=service.log.read_text)
+    return int(found()[-1])
 
 
 def test_neither_ticks_nor_clients_leave_cycles(service: Serving) -> None:

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.scene import Scene
 from tests.support.serving import HOSTS, PATIENCE, Events, Feeding, Serving
+from tests.support.waiting import eventually
 
 LIMITS = """
 stale_seconds = 2.0
@@ -47,13 +48,6 @@ def service(alone: Shards, tmp_path: Path) -> Iterator[Serving]:
 def resident(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
-
-
-def eventually(good: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not good():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def closed(plug: socket.socket) -> bool:

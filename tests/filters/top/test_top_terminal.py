@@ -23,6 +23,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fleet import Machine
 from tests.support.terminal import ROOT, Terminal
+from tests.support.waiting import eventually
 
 #: name, guests, programs, CPU use.
 HOSTS = (
@@ -212,19 +213,13 @@ def test_it_ends_with_its_terminal(top: Callable[..., Terminal]) -> None:
     terminal = top()
     terminal.hang_up()
     terminal.process.wait(15.0)
-    deadline = time.monotonic() + 15
-    while terminal.state() not in ("", "Z"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: terminal.state() in ("", "Z"))
 
 
 def test_stopped_and_continued_by_the_shell(top: Callable[..., Terminal]) -> None:
     terminal = top()
     terminal.press("\x1a")
-    deadline = time.monotonic() + 30
-    while terminal.state() != "T":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: terminal.state() == "T", 30)
     terminal.read()
     assert terminal.is_restored
     os.kill(terminal.pid, signal.SIGCONT)

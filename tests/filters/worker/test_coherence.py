@@ -24,6 +24,7 @@ from acquisition.wire.table import Entity
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag
+from tests.support.waiting import eventually
 
 StartCluster = Callable[..., Shards]
 DOWN_AFTER = 10.0
@@ -51,10 +52,11 @@ class Bench:
             for host in plant.alive
             if plant.tick >= host.away_until and host.held
         }
-        deadline = time.monotonic() + 15
-        while any(self.cursor(hash_tag) < place(entry) for hash_tag, entry in sent.items()):
-            assert time.monotonic() < deadline, self.said[-5:]
-            self.worker.turn(0.05)
+        eventually(
+            lambda: not any(self.cursor(hash_tag) < place(entry) for hash_tag, entry in sent.items()),
+            meanwhile=lambda: self.worker.turn(0.05),
+            says=lambda: self.said[-5:],
+        )
 
     def cursor(self, hash_tag: str) -> tuple[int, ...]:
         key = keys.commit(hash_tag)

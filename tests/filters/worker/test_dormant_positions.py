@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,6 +16,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.state import State
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.waiting import eventually
 
 OTHER = 7 + keys.DEFAULT_PARTITIONS  # a host of the same partition
 
@@ -49,10 +49,7 @@ class Bench:
             feeder.push(feeder.make(np.ones((2, 2)), float(tick)))
 
     def until(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 15.0
-        while not done():
-            assert time.monotonic() < deadline
-            self.worker.turn(0.02)
+        eventually(done, meanwhile=lambda: self.worker.turn(0.02))
 
     def apply(self, feeder: Feeder, count: int) -> Position:
         self.feed(feeder, count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
+from tests.support.waiting import eventually
 
 
 class Bench:
@@ -27,10 +27,12 @@ class Bench:
         self.worker, self.leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(0.4), self.said.append)
 
     def until(self, done: Callable[[], bool], seconds: float = 10.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not done():
-            assert time.monotonic() < deadline, self.said
-            self.worker.turn(min(0.05, self.leases.turn()))
+        eventually(
+            done,
+            seconds,
+            meanwhile=lambda: self.worker.turn(min(0.05, self.leases.turn())),
+            says=lambda: self.said,
+        )
 
     def applied(self, *expected: tuple[Feeder, int]) -> Callable[[], bool]:
         return lambda: all(applied_sequence(self.cluster, feeder) == last for feeder, last in expected)

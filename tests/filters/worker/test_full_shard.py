@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -22,13 +21,15 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed, frame
+from tests.support.waiting import eventually
 
 
 def turn_until(worker: Worker, done: Callable[[], bool], between: Callable[[], float] = lambda: 0.05) -> None:
-    deadline = time.monotonic() + 10.0
-    while not done():
-        assert time.monotonic() < deadline, "the worker did not get there in time"
-        worker.turn(min(0.05, between()))
+    eventually(
+        done,
+        meanwhile=lambda: worker.turn(min(0.05, between())),
+        says=lambda: "the worker did not get there in time",
+    )
 
 
 def fill(cluster: Cluster, room: int) -> Feeder:

@@ -16,6 +16,7 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
+from tests.support.waiting import eventually
 
 
 @pytest.mark.alone
@@ -27,10 +28,7 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
     worker, leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
 
     def until(done: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not done():
-            assert time.monotonic() < deadline
-            worker.turn(min(0.05, leases.turn()))
+        eventually(done, seconds, meanwhile=lambda: worker.turn(min(0.05, leases.turn())))
 
     feed(frozen, 1, 3)
     feed(living, 1, 3)

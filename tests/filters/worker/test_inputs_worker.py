@@ -23,6 +23,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
+from tests.support.waiting import eventually
 
 WINDOW, COUNTED = 6, 3
 INPUTS = Bench(WINDOW, COUNTED).inputs
@@ -82,10 +83,7 @@ class Plant:
         self.until(lambda: self.applied() == self.feeder.sequence)
 
     def until(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10.0
-        while not done():
-            assert time.monotonic() < deadline, self.said
-            self.worker.turn(0.05)
+        eventually(done, meanwhile=lambda: self.worker.turn(0.05), says=lambda: self.said)
 
     def applied(self) -> int:
         key = keys.applied(self.feeder.tag)

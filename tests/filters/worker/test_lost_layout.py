@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from acquisition.errors import ConfigError
@@ -11,6 +9,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
+from tests.support.waiting import eventually
 
 
 def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster) -> None:
@@ -20,10 +19,11 @@ def test_a_layout_that_was_lost_with_its_shard_is_stored_again(cluster: Cluster)
         read_layout(cluster)
     worker = lone_worker(cluster, layout, FilterSettings())
     try:
-        deadline = time.monotonic() + 5.0
-        while cluster.call(keys.LAYOUT, "GET", keys.LAYOUT) is None:
-            assert time.monotonic() < deadline, "the layout stays lost"
-            worker.turn(0.05)
+        eventually(
+            lambda: cluster.call(keys.LAYOUT, "GET", keys.LAYOUT) is not None,
+            meanwhile=lambda: worker.turn(0.05),
+            says=lambda: "the layout stays lost",
+        )
     finally:
         worker.close()
     found = read_layout(cluster)

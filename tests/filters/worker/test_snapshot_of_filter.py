@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,6 +21,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.waiting import eventually
 
 START = 1_000_000
 METRICS = (Metric("cpu_ratio", "cores", "counter", 0, 9, ""), Metric("memory", "bytes", "gauge", 0, 9, ""))
@@ -67,10 +67,7 @@ def worker(cluster: Cluster) -> Iterator[Worker]:
 
 
 def turn_until(worker: Worker, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not done():
-        assert time.monotonic() < deadline
-        worker.turn(0.05)
+    eventually(done, meanwhile=lambda: worker.turn(0.05))
 
 
 def samples(tick: int) -> np.ndarray:

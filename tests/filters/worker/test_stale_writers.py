@@ -27,6 +27,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
+from tests.support.waiting import eventually
 
 
 class Pair:
@@ -163,10 +164,7 @@ def add_replica(running: Shards, home: Path) -> Address:
     address = Address("127.0.0.1", free_ports(1)[0])
     shard_process.configure(running.redis, address, 0, home, 64 << 20, {})
     running.start(address, 0, home)
-    deadline = time.monotonic() + 10.0
-    while port_is_free(address.port):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not (port_is_free(address.port)))
     join.replicate(address, running.addresses[0])
     return address
 
@@ -178,10 +176,7 @@ def cut_replication(cluster: Cluster, master: Address, replica: Address) -> None
     assert here.call("WAIT", 1, 5000) == 1
     here.call("CONFIG", "SET", "requirepass", "unknown to the replica")
     here.call("CLIENT", "KILL", "TYPE", "replica")
-    deadline = time.monotonic() + 5.0
-    while b"master_link_status:up" in there.call("INFO", "replication"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: b"master_link_status:up" not in there.call("INFO", "replication"))
     here.close()
     there.close()
 
@@ -192,9 +187,6 @@ def kill_and_promote(running: Shards, cluster: Cluster, master: Address, replica
     os.kill(shard.pid, signal.SIGKILL)
     connection = cluster.connect(replica)
     connection.call("CLUSTER", "FAILOVER", "TAKEOVER")
-    deadline = time.monotonic() + 10.0
-    while b"role:master" not in connection.call("INFO", "replication"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: b"role:master" in connection.call("INFO", "replication"))
     connection.close()
     cluster.refresh()

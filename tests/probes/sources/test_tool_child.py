@@ -27,18 +27,12 @@ from probes.sources.procfs_processes import ProcessSource
 from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
 from probes.sources.vmstat_child import VmstatSource
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 PATIENT = 10.0
 LONG = str(7_000_000 + os.getpid())  #: seconds that a child sleeps whom no other test finds by its command line
 
 needs_tools = pytest.mark.needs("vmstat", "pidstat")
-
-
-def until(condition: Callable[[], object], seconds: float = PATIENT) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def gone(pid: int) -> bool:
@@ -59,7 +53,7 @@ def collect(child: ToolChild, condition: Callable[[list[bytes]], bool], now: flo
         lines.extend(child.lines(now))
         return condition(lines)
 
-    until(enough)
+    eventually(enough)
     return lines
 
 
@@ -69,7 +63,7 @@ def test_lines_arrive_whole_and_the_rest_waits() -> None:
     assert collect(child, lambda lines: len(lines) == 2, 0.0) == [b"one", b"twohalf"]
     pid = child.pid
     child.close()
-    until(lambda: gone(pid))
+    eventually(lambda: gone(pid))
 
 
 def test_a_tool_that_ends_is_started_again_with_back_off() -> None:
@@ -84,7 +78,7 @@ def test_a_tool_that_ends_is_started_again_with_back_off() -> None:
 
     for _ in range(8):
         assert child.start(now)
-        until(partial(ended, now))
+        eventually(partial(ended, now))
         pauses.append(child.wake_at() - now)
         assert not child.start(now + pauses[-1] - 0.001)
         now = child.wake_at()
@@ -118,7 +112,7 @@ def test_a_stopped_tool_can_be_restarted() -> None:
     pid = child.pid
     os.kill(pid, signal.SIGSTOP)
     child.restart(5.0, "does not answer")
-    until(lambda: gone(pid))
+    eventually(lambda: gone(pid))
     assert child.wake_at() == 6.0
     assert child.start(6.0)
     child.close()
@@ -148,7 +142,7 @@ def test_a_killed_probe_leaves_no_tool_behind(tool: list[str]) -> None:
         pid = int(parent.stdout.readline())
         time.sleep(0.3)
         parent.kill()
-    until(lambda: gone(pid))
+    eventually(lambda: gone(pid))
 
 
 def request(resource_set: str, interval: float = 1.0, selection: Selection | None = None) -> tuple[Request, list[str]]:
@@ -247,7 +241,7 @@ def test_a_hung_vmstat_times_out_and_is_replaced() -> None:
         reading = source.timed_out(tick, tick)
         assert set(reading.codes) == {TIMEOUT}
         assert len(reading.codes) == len(HOST.metrics)
-    until(lambda: gone(hung))
+    eventually(lambda: gone(hung))
     assert "does not answer" in reports[0]
     assert run(source, PATIENT, 1)
     source.close()
