@@ -41,9 +41,9 @@ class Service:
         finally:
             connection.close()
 
-    def wait_for(self, hosts: int, hot: int) -> None:
+    def wait_for(self, hosts: int, hot: int, seconds: float = _READY_SECONDS) -> None:
         """Until so many hosts are there and judged. Raises UnavailableError when that takes too long."""
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + seconds
         while True:
             found = self.ask("/v1/hot")
             if found and found["hosts"] == hosts and len(found["hot"]) >= hot and not found["abstained"]:
