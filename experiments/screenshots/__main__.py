@@ -1,7 +1,7 @@
 """``python -m experiments.screenshots``: the picture of the page in README, from the real pipeline.
 
 Local shards, filter and ``shardpulse serve``, the probe on this machine, and emulated hosts with their VMs, of which
-a few are overloaded; headless Chromium opens the page, one hot host of it, and looks.
+a few are overloaded; headless Chromium opens the page, and on it a hot host of which a VM is to move.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,17 +81,27 @@ def _config(directory: Path, addresses: list[str]) -> Path:
 
 
 def _look(page: Page, service: Service, given: argparse.Namespace) -> None:
-    """Open the page as a person would: the heat map, and the host that is first in the list."""
+    """Open the page as a person would: the heat map, and the host that the first move relieves."""
     page.size(given.width, given.height)
     page.media(given.theme)
     page.open(service.url("/"))
     page.until("document.body.dataset.connection === 'live'", _READY_SECONDS)
-    hot = service.ask("/v1/hot")["hot"]
-    if hot:
-        page.evaluate(f"location.hash = '#host={hot[0]['id']}'")
+    page.call("Emulation.setScrollbarsHidden", hidden=True)
+    if given.hot:
+        page.evaluate(f"location.hash = '#host={_first_move(service, given.patience)}'")
     page.evaluate(f"new Promise(done => setTimeout(done, {1000 * given.watch}))")  # until its plot has a line
     given.to.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(given.to)
+
+
+def _first_move(service: Service, seconds: float) -> str:
+    """The host that the first proposed move relieves. Raises UnavailableError when none is proposed in time."""
+    deadline = time.monotonic() + seconds
+    while not (moves := service.ask("/v1/moves")["moves"]):
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"no move was proposed within {seconds:g} s")
+        time.sleep(1.0)
+    return str(moves[0]["source"]["id"])
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -102,14 +113,20 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     add = made.add_argument
     add("--to", type=Path, default=_IMAGES / "page.png", metavar="FILE", help="default docs/images/page.png")
-    add("--racks", type=int, default=16, metavar="N", help="racks of emulated hosts (default %(default)s)")
+    add("--racks", type=int, default=12, metavar="N", help="racks of emulated hosts (default %(default)s)")
     add("--in-rack", type=int, default=20, metavar="N", help="hosts of a rack (default %(default)s)")
-    add("--hot", type=int, default=7, metavar="N", help="overloaded hosts (default %(default)s)")
+    add("--hot", type=int, default=4, metavar="N", help="overloaded hosts (default %(default)s)")
     add("--theme", choices=("light", "dark"), default="light", help="default %(default)s")
     add("--width", type=int, default=1400, metavar="PX", help="default %(default)s")
     add("--height", type=int, default=900, metavar="PX", help="default %(default)s")
     add("--watch", type=int, default=15, metavar="S", help="how long the page is open (default %(default)s)")
-    add("--patience", type=float, default=120.0, metavar="S", help="until hot hosts are found (default %(default)s)")
+    add(
+        "--patience",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="until hot hosts and moves are there (default %(default)s)",
+    )
     given = made.parse_args(argv)
     if min(given.racks, given.in_rack, given.width, given.height) < 1 or not 0 <= given.hot <= given.racks:
         raise UsageError("there is at least one host, and at most one hot host per rack")
