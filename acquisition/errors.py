@@ -73,7 +73,7 @@ class DataError(ShardpulseError):
 class FrameError(DataError):
     """Bytes that are no frame, table, position or smoothed record.
 
-    ``reason`` is one short word for counters: ``short magic version kind crc
+    ``reason`` is one short word for counters: ``short magic version newer kind crc
     shape flags payload``.
     """
 

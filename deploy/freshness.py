@@ -18,9 +18,10 @@ from collections import deque
 from pathlib import Path
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
 from acquisition.wire import keys, position
+from acquisition.wire.layout import Layout
 
 POLL_SECONDS = 0.005
 _SURVEY_SECONDS = 1.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +17,10 @@ from acquisition.link import slots
 from acquisition.link.local_shards import LocalShards, Seeds
 from acquisition.link.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
 from acquisition.link.slots import Stripe
-from acquisition.wire import keys
+from acquisition.wire import keys, record_format
+from acquisition.wire import layout as wire
+from acquisition.wire.layout import Layout
 
-LAYOUT_FORMAT = 1
 _ROUNDS = 4
 
 
@@ -225,39 +225,27 @@ def _unowned(slot: int) -> TemporaryError:
     return TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
 
 
-class Layout:
-    """The number of partitions and of kept ticks, kept in the shards so that no two clients disagree."""
-
-    def __init__(self, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
-        self.partitions = partitions
-        self.keep_ticks = keep_ticks
-        self.tags = keys.tags(partitions)
-
-    def tag_of(self, host: int) -> str:
-        """The hash tag of a host's partition."""
-        return self.tags[keys.partition_of(host, self.partitions)]
-
-
-def write_layout(cluster: Cluster, partitions: int, keep_ticks: int = keys.DEFAULT_KEEP_TICKS) -> None:
+def write_layout(
+    cluster: Cluster,
+    partitions: int,
+    keep_ticks: int = keys.DEFAULT_KEEP_TICKS,
+    record_format: int = record_format.NEWEST,
+) -> None:
     """Store the layout of a new cluster; an existing one is never changed."""
-    cluster.call(keys.LAYOUT, *layout_command(partitions, keep_ticks))
+    cluster.call(keys.LAYOUT, *layout_command(Layout(partitions, keep_ticks, record_format)))
 
 
-def layout_command(partitions: int, keep_ticks: int) -> tuple[str, ...]:
+def layout_command(layout: Layout) -> tuple[str, ...]:
     """The command that stores the layout where there is none."""
-    value = json.dumps({"format": LAYOUT_FORMAT, "partitions": partitions, "keep_ticks": keep_ticks})
-    return ("SET", keys.LAYOUT, value, "NX")
+    return ("SET", keys.LAYOUT, wire.encode(layout), "NX")
 
 
 def read_layout(cluster: Cluster) -> Layout:
-    """The layout of the cluster. Raises ConfigError when there is none or it is of another format."""
+    """The layout of the cluster. Raises ConfigError when there is none, or it is of a format, or names a record
+    format, that this version does not know."""
     data = cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
     if data is None:
         raise ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
-    try:
-        document = json.loads(data)
-        if document["format"] != LAYOUT_FORMAT:
-            raise ConfigError(f"layout format {document['format']}, this version knows {LAYOUT_FORMAT}")
-        return Layout(int(document["partitions"]), int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"the layout in the shards is damaged: {data!r}") from error
+    layout = wire.decode(data)
+    record_format.versions(layout.record_format)
+    return layout

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
+from acquisition.errors import ConfigError
 from acquisition.link import slots
-from acquisition.link.cluster import LAYOUT_FORMAT
 from acquisition.link.local_shards import Found
 from acquisition.link.resp import Address
 from acquisition.link.slots import Stripe
-from acquisition.wire import keys
+from acquisition.wire import keys, layout
 
 
 class Route:
@@ -70,8 +69,6 @@ class Route:
 def _tag(data: Any, host: int) -> str:
     """The hash tag of the host's partition by the layout document, "" when it is none."""
     try:
-        document = json.loads(data)
-        partitions = int(document["partitions"]) if document["format"] == LAYOUT_FORMAT else 0
-        return keys.tags(partitions)[keys.partition_of(host, partitions)]
-    except (ValueError, KeyError, TypeError):
+        return layout.decode(data).tag_of(host)
+    except ConfigError:
         return ""

@@ -27,6 +27,7 @@ from acquisition.shards import growth_command, machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
+from acquisition.shards.upgrade import upgrade
 
 _DESCRIPTION = """\
 Start, stop and show the shards of this machine; add one or remove one under load.
@@ -48,6 +49,7 @@ shardpulse shards up                     again: starts those that have died, at 
 shardpulse shards add                    one more, with its part of the partitions, under load
 shardpulse shards remove shard-2         empty one (by name, HOST:PORT or port) and stop it
 shardpulse shards balance                finish an add or remove that was interrupted
+shardpulse shards upgrade                all filters and readers are new: use the newest record format
 shardpulse shards down                   end them and remove their files
 """
 
@@ -185,7 +187,7 @@ def _line(row: ShardStatus) -> str:
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
-    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance", required=True)
+    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade", required=True)
     texts = {
         up: "start shards, or those of them again that died",
         down: "stop them",
@@ -193,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.add: "one more shard, under load",
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
+        upgrade: "let filters write the newest record format",
     }
     for action, text in texts.items():
         sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
@@ -204,6 +207,8 @@ def _parser() -> argparse.ArgumentParser:
             _add_up_options(sub)
         elif action is growth_command.add:
             _add_add_options(sub)
+        elif action is upgrade:
+            sub.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, if they run elsewhere")
         elif action is growth_command.remove:
             sub.add_argument("shard", metavar="SHARD", help="its name (shard-2), HOST:PORT or port")
     return parser

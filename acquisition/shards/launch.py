@@ -28,18 +28,13 @@ from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
 from acquisition.shards.readiness import PortTaken
 from acquisition.shards.redis_binary import RedisBinary, find
+from acquisition.wire import record_format
 from acquisition.wire.keys import DEFAULT_KEEP_TICKS, DEFAULT_PARTITIONS
+from acquisition.wire.layout import Layout
 
 _ATTEMPTS = 5
 _PAUSE = 0.3
 _START_SECONDS = 15.0
-
-
-class Layout(NamedTuple):
-    """What ``write_layout`` stores in a new cluster."""
-
-    partitions: int = DEFAULT_PARTITIONS
-    keep_ticks: int = DEFAULT_KEEP_TICKS
 
 
 class Intent(NamedTuple):
@@ -118,6 +113,11 @@ class Shards:
     def begin(self, intent: Intent | None) -> None:
         """Write down what is begun, so that a later command can finish it; None when it is done."""
         self.intent = intent
+        self.write_state()
+
+    def remember_record_format(self, number: int) -> None:
+        """Write down which record format the layout names by now."""
+        self.layout = self.layout._replace(record_format=number)
         self.write_state()
 
     def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
@@ -227,7 +227,8 @@ def running(directory: Path) -> Shards | None:
     try:
         document = json.loads(path.read_text())
         shards = [Shard(**shard) for shard in document["shards"]]
-        layout, intent = Layout(**document["layout"]), document.get("intent")
+        layout = Layout(**{"record_format": record_format.UNNAMED, **document["layout"]})
+        intent = document.get("intent")
         return Shards(
             RedisBinary(**document["redis"]),
             shards,

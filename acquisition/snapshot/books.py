@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
 from acquisition.snapshot.balance import ABSENT, SILENT, Account, Source, balance
 from acquisition.snapshot.book_records import cursor_in, positions_in, report_in, shown
 from acquisition.wire import keys, status
+from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.status import Status
 

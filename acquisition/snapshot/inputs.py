@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.model import codes, ticks
 from acquisition.model.inputs import RECENT_TICKS, DecisionInputs, Recent
 from acquisition.snapshot.block import Block
 from acquisition.wire import inputs as wire
 from acquisition.wire import keys, recent
+from acquisition.wire.layout import Layout
 
 #: (host id, resource set id).
 Owner = tuple[int, int]

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.snapshot.record_arrays import positions_of
 from acquisition.snapshot.shard_reading import Command, Member, Place, value_of
 from acquisition.wire import keys, position
+from acquisition.wire.layout import Layout
 
 
 class Held(NamedTuple):

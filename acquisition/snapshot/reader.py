@@ -25,7 +25,7 @@ import numpy as np
 from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import DataError, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
@@ -42,6 +42,7 @@ from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
 from acquisition.snapshot.vm_evidence import EvidenceIndex, all_evidence_of
+from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings

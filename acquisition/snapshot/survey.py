@@ -106,7 +106,8 @@ def _is_whole(group: Group) -> Bools:
     heads, length = group.heads(_SMOOTHED), group.data.shape[1]
     planes, metrics, count = (heads[name].astype(np.int64) for name in ("plane_count", "metrics", "exceptions"))
     whole = _words(heads["magic"]) == int.from_bytes(smoothed.MAGIC, "little")
-    whole &= (heads["version"] == smoothed.VERSION) & (planes >= 1) & (planes <= smoothed.MAX_PLANES)
+    whole &= (heads["version"] >= smoothed.VERSIONS[0]) & (heads["version"] <= smoothed.VERSIONS[-1])
+    whole &= (planes >= 1) & (planes <= smoothed.MAX_PLANES)
     whole &= smoothed.HEADER_SIZE + 8 + 4 * metrics * planes + smoothed.EXCEPTION.itemsize * count == length
     for number in np.unique(count[whole & (count > 0)]).tolist():
         here = np.flatnonzero(whole & (count == number))

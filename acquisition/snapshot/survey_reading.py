@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.judgement import Due
@@ -17,6 +17,7 @@ from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.shard_reading import Command, Member
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 
 _MOST_COMMANDS = 8  #: lists of commands that are kept: one for each slot, and some for mixtures
 

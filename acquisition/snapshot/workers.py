@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
 from acquisition.wire import keys, lease
+from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 
 _GONE = -2  #: what PTTL says of a key that ran out since GET

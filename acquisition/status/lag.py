@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
 from acquisition.snapshot.workers import Worker
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 
 
 class Lag(NamedTuple):

@@ -28,10 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
+from acquisition.wire import record_format
+from acquisition.wire.record_format import check_version
 
 MAGIC = b"SPIN"
-VERSION = 2
-VERSIONS = (1, 2)  #: that are read
+VERSIONS = record_format.known("inputs")  #: that are read
+VERSION = VERSIONS[-1]
+PLATEAU_VERSION = 2  #: the first that can hold a plateau
 
 #: Planes of every column. ``mean`` is the moving average after this tick, the baseline of the next CUSUM step.
 PLANES = (
@@ -142,7 +145,8 @@ def check(data: bytes) -> Head:
     if len(data) < HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no decision inputs")
     head = Head._make(HEADER.unpack_from(data))
-    check_magic("decision inputs", head.magic, MAGIC, head.version, VERSIONS)
+    check_magic(head.magic, MAGIC)
+    check_version("decision inputs", head.version, VERSIONS)
     c, n, d = head.columns, head.entities, head.derived
     size = record_size(c, n, d, head.plateau)
     ordered = 1 <= head.counted <= head.window <= head.depth and head.plateau <= head.window
@@ -239,13 +243,10 @@ class Cutter:
         return array
 
 
-def check_magic(what: str, found: bytes, magic: bytes, version: int, known: Sequence[int]) -> None:
-    """Raise FrameError unless ``found`` is ``magic`` and ``version`` is known; ``what`` is what it should be."""
+def check_magic(found: bytes, magic: bytes) -> None:
+    """Raise FrameError unless ``found`` is ``magic``."""
     if found != magic:
         raise FrameError("magic", f"starts with {found!r} instead of {magic!r}")
-    if version not in known:
-        versions = " and ".join(map(str, known))
-        raise FrameError("version", f"{what} of version {version}, this reader knows {versions}")
 
 
 @lru_cache(1024)

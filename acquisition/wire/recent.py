@@ -19,9 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
+from acquisition.wire import record_format
 from acquisition.wire.inputs import Cutter, Floats, check_magic, pack_names, split_names
+from acquisition.wire.record_format import check_version
 
-VERSION = 1
+VERSIONS = record_format.known("recent")  #: that are read
+VERSION = VERSIONS[-1]
 ROW_MAGIC = b"SPRR"
 LAYOUT_MAGIC = b"SPRL"
 
@@ -68,7 +71,8 @@ def decode_row(data: bytes) -> Row:
     if len(data) < ROW_HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no row of recent values")
     magic, version, c, _, n, _, epoch, step, layout, tick, wall = ROW_HEADER.unpack_from(data)
-    check_magic("a row of recent values", magic, ROW_MAGIC, version, (VERSION,))
+    check_magic(magic, ROW_MAGIC)
+    check_version("row of recent values", version, VERSIONS)
     if not c or ROW_HEADER.size + 9 * c * n != len(data):
         raise FrameError("shape", f"{c} columns of {n} entities do not fit {len(data)} bytes")
     cut = Cutter(data, ROW_HEADER.size)
@@ -86,9 +90,9 @@ def layout_of(field: bytes) -> int | None:
     return int(digits) if digits != field and digits.isdigit() and len(digits) < 20 else None
 
 
-def encode_layout(ids: bytes, names: Sequence[str]) -> bytes:
+def encode_layout(ids: bytes, names: Sequence[str], version: int = VERSION) -> bytes:
     """The value of a layout field; ``ids`` are uint64 as bytes."""
-    return LAYOUT_HEADER.pack(LAYOUT_MAGIC, VERSION, len(names), len(ids) // 8) + ids + pack_names(names)
+    return LAYOUT_HEADER.pack(LAYOUT_MAGIC, version, len(names), len(ids) // 8) + ids + pack_names(names)
 
 
 def decode_layout(data: bytes) -> RowLayout:
@@ -96,7 +100,8 @@ def decode_layout(data: bytes) -> RowLayout:
     if len(data) < LAYOUT_HEADER.size:
         raise FrameError("short", f"{len(data)} bytes are no layout of recent values")
     magic, version, c, n = LAYOUT_HEADER.unpack_from(data)
-    check_magic("a layout of recent values", magic, LAYOUT_MAGIC, version, (VERSION,))
+    check_magic(magic, LAYOUT_MAGIC)
+    check_version("layout of recent values", version, VERSIONS)
     if LAYOUT_HEADER.size + 8 * n > len(data):
         raise FrameError("shape", f"{n} entities do not fit {len(data)} bytes")
     cut = Cutter(data, LAYOUT_HEADER.size)

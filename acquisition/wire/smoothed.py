@@ -23,11 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
-from acquisition.wire import planes
+from acquisition.wire import planes, record_format
 from acquisition.wire.planes import Plane
+from acquisition.wire.record_format import check_version
 
 MAGIC = b"SPSM"
-VERSION = 1
+VERSIONS = record_format.known("smoothed")  #: that are read
+VERSION = VERSIONS[-1]
 MAX_PLANES = 8
 
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
@@ -150,8 +152,7 @@ def unpack_head(data: bytes) -> Head:
     head = Head._make(HEADER.unpack_from(data))
     if head.magic != MAGIC:
         raise FrameError("magic", f"starts with {head.magic!r} instead of {MAGIC!r}")
-    if head.version != VERSION:
-        raise FrameError("version", f"smoothed record of version {head.version}, this reader knows {VERSION}")
+    check_version("smoothed record", head.version, VERSIONS)
     return head
 
 

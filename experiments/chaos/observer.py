@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
 from acquisition.wire import keys, position, smoothed
+from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_number, resource_set
 
 STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.link.cluster import write_layout
-from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import find
+from acquisition.wire.layout import Layout
 from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.measure import Failover, measure

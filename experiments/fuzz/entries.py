@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
@@ -24,6 +24,7 @@ from acquisition.wire import commit, keys
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
+from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_name
 from experiments.fuzz import frames
 from experiments.fuzz.guard import MemoryWatch, growth

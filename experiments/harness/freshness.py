@@ -16,11 +16,12 @@ import time
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
 from acquisition.wire import keys, position, smoothed
+from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_number
 from experiments.harness.quantiles import percentiles
 from experiments.processes.control import Orders, say

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.snapshot.books import Account
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS
 from experiments.emulation.workload import host_name
 from experiments.harness.balance import of_hosts

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.wire import keys, table
+from acquisition.wire.layout import Layout
 from experiments.processes.control import Child, python
 from probes.metrics import PROCESSES
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.snapshot.block import Block
 from acquisition.wire import keys, table
+from acquisition.wire.layout import Layout
 
 #: Rows that may have left since the newest table: the emulated changes are replace, leave, join, in turn.
 _LEFT_SINCE = 1

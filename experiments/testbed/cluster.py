@@ -17,8 +17,8 @@ from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, T
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address
 from acquisition.shards import join, machine
-from acquisition.shards.launch import Layout
 from acquisition.shards.redis_binary import RedisBinary, find
+from acquisition.wire.layout import Layout
 from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
 from experiments.testbed.view import View

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
+from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters import kernels
 from filters.runtime.background_jobs import BackgroundJobs
+from filters.worker.format_watch import FormatWatch
 from filters.worker.leases.leases import Leases
 from filters.worker.leases.link import Link
 from filters.worker.loader import Loader
@@ -53,12 +55,14 @@ def lone_worker(
 
 def leasing_worker(
     cluster: Cluster, layout: Layout, settings: FilterSettings, me: Holder, report: Report = say
-) -> tuple[Worker, Leases]:
-    """A worker that has the partitions whose leases it gets; ``leases.turn`` is to be called between its turns."""
+) -> tuple[Worker, Leases, FormatWatch]:
+    """A worker that has the partitions whose leases it gets; ``turn`` of leases and watch is to be called between
+    its turns."""
     shared = _shared(cluster, layout, report)
     worker = _worker(cluster, layout, settings, shared)
     open_link = partial(Link, connect=cluster.connect, background=shared.background, poller=shared.poller)
-    return worker, Leases(worker, shared.shard_map, open_link, layout.tags, me, report)
+    leases = Leases(worker, shared.shard_map, open_link, layout.tags, me, report)
+    return worker, leases, FormatWatch(cluster, layout, shared.background)
 
 
 def _shared(cluster: Cluster, layout: Layout, report: Report) -> _Shared:
@@ -68,6 +72,7 @@ def _shared(cluster: Cluster, layout: Layout, report: Report) -> _Shared:
 
 
 def _worker(cluster: Cluster, layout: Layout, settings: FilterSettings, shared: _Shared) -> Worker:
+    settings = settings.written_as(layout.record_format)
     chosen = kernels.select(settings.kernels)
     loader = Loader(cluster, layout, settings, chosen, shared.background)
     return Worker(settings, chosen, loader, shared.shard_map, shared.poller, shared.background, shared.log)

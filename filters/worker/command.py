@@ -17,14 +17,17 @@ from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.inputs import Inputs
 from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
-from acquisition.link.cluster import Layout, read_layout
+from acquisition.link.cluster import read_layout
+from acquisition.wire.layout import Layout
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import leasing_worker, say
+from filters.worker.format_watch import FormatWatch
 from filters.worker.inputs.plan import InputsSettings, misnamed
-from filters.worker.leases.leases import new_holder
+from filters.worker.leases.leases import Leases, new_holder
 from filters.worker.settings import FilterSettings
+from filters.worker.worker import Worker
 
 _DESCRIPTION = """\
 Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
@@ -118,18 +121,29 @@ class _Service:
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
             settings = filter_settings(self._settings, layout.keep_ticks)
-            worker, leases = leasing_worker(self._cluster, layout, settings, self._me)
-            worker.run(lambda: self._over() or self._reload, leases.turn)
+            worker, leases, watch = leasing_worker(self._cluster, layout, settings, self._me)
+            self._work(worker, leases, watch)
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
             before = self._settings
             if self._reload and not self._over():
                 layout = self._load_again(layout)
+            elif watch.changed and not self._over():
+                layout = self._follow_format(leases)
             if self._over() or _other_leases(before, self._settings):
                 leases.leave()
                 self._me = new_holder(self._settings.filter.lease_seconds)
             else:
                 leases.close()
+
+    def _work(self, worker: Worker, leases: Leases, watch: FormatWatch) -> None:
+        """Until it is over, or the worker is to be built anew."""
+
+        def between() -> float:
+            watch.turn()
+            return leases.turn()
+
+        worker.run(lambda: self._over() or self._reload or watch.changed, between)
 
     def _over(self) -> bool:
         return self._stopped or time.monotonic() >= self._deadline
@@ -156,6 +170,18 @@ class _Service:
                 say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
         except ShardpulseError as error:
             say(f"{error}; the old configuration stays")
+        return layout
+
+    def _follow_format(self, leases: Leases) -> Layout | None:
+        """The layout as the shards have it by now. Raises ConfigError, with the leases given back to those that know
+        more, when it names a record format that this version does not know."""
+        try:
+            layout = self._wait_for_layout()
+        except ShardpulseError:
+            leases.leave()
+            raise
+        if layout is not None:
+            say(f"writing records of format {layout.record_format} from now on")
         return layout
 
     def _wait_for_layout(self) -> Layout | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from acquisition.link.cluster import Cluster, Layout, layout_command
+from acquisition.link.cluster import Cluster, layout_command
 from acquisition.link.resp import Address, Connection
+from acquisition.wire.layout import Layout
 from filters.kernels.step import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.worker.channel import Channel
@@ -66,7 +67,7 @@ class Loader:
         try:
             damage = restore(partition, connection, self._kernels)
             if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
-                connection.pipeline([layout_command(self._layout.partitions, self._layout.keep_ticks)])  # or MOVED
+                connection.pipeline([layout_command(self._layout)])  # or MOVED
             return Loaded(partition, connection, damage)
         except BaseException:
             connection.close()

@@ -22,9 +22,11 @@ _EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
 class RecordEncoder:
-    """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes."""
+    """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes; ``version`` of the
+    records."""
 
-    def __init__(self, kernels: tuple[Kernel, ...], expire: int) -> None:
+    def __init__(self, kernels: tuple[Kernel, ...], expire: int, version: int = smoothed.VERSION) -> None:
+        self._version = version
         self._planes = len(kernels)
         self._raw = sum(kernel.raw for kernel in kernels)
         numbers = bytes(kernel.plane.number for kernel in kernels)
@@ -39,7 +41,7 @@ class RecordEncoder:
         )
         return smoothed.HEADER.pack(
             smoothed.MAGIC,
-            smoothed.VERSION,
+            self._version,
             self._planes,
             metrics,
             entities,

@@ -13,6 +13,7 @@ from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import commit, keys, position, smoothed
 from filters.kernels.step import Kernel
+from filters.worker.inputs.restoring import refuse_newer
 from filters.worker.inputs.restoring import restore as restore_inputs
 from filters.worker.name_table import learn
 from filters.worker.partition import Partition
@@ -104,6 +105,7 @@ def _restore_records(
             if record is not None:
                 _restore_record(state, record, kernels)
         except FrameError as error:
+            refuse_newer(name, error)
             damage.append(f"{name} is damaged: {error}; its averages start anew")
         try:
             if table is not None:

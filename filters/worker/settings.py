@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.wire import record_format
+from acquisition.wire.inputs import PLATEAU_VERSION
+from acquisition.wire.record_format import Versions
 from filters.worker.inputs.plan import InputsSettings
 
 
@@ -24,6 +27,14 @@ class FilterSettings:
     retention_bytes: int = 16 << 20
     expire_seconds: float = 600.0
     inputs: InputsSettings | None = None  #: None: no decision inputs
+    versions: Versions = record_format.FORMATS[record_format.NEWEST]  #: of the records that are written
+
+    def written_as(self, number: int) -> FilterSettings:
+        """What can be kept in records of this format. Raises ConfigError for one that is not known."""
+        versions, inputs = record_format.versions(number), self.inputs
+        if inputs is not None and versions.inputs < PLATEAU_VERSION:
+            inputs = replace(inputs, plateau=0, _plans={})
+        return replace(self, versions=versions, inputs=inputs)
 
     def tau_row(self, metrics: tuple[str, ...]) -> npt.NDArray[np.float64] | None:
         """Time constants of the named columns, float64 (m,), or None when all have the default one."""

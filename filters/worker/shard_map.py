@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 from acquisition.errors import ShardpulseError, TemporaryError
-from acquisition.link.cluster import Cluster, Layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.worker.rate_limited_log import RateLimitedLog
 

@@ -53,7 +53,7 @@ class Worker:
         background: BackgroundJobs,
         log: RateLimitedLog,
     ) -> None:
-        encoder = RecordEncoder(kernels, int(settings.expire_seconds))
+        encoder = RecordEncoder(kernels, int(settings.expire_seconds), settings.versions.smoothed)
         self._smoother = Smoother(kernels, encoder, settings.tau_seconds)
         self._inputs = InputsStage(settings, self._smoother.kernels)
         self._loader = loader

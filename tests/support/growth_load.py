@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox
@@ -22,6 +22,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys, position
 from acquisition.wire.frame import Samples
+from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from experiments.harness.scalar_model import Observation, State, run

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox
@@ -17,6 +17,7 @@ from acquisition.snapshot import books
 from acquisition.snapshot.books import Account
 from acquisition.wire import keys, position
 from acquisition.wire.frame import Samples
+from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker

@@ -24,6 +24,7 @@ class InputsEncoder:
     """One SET of the record and one HSET of the row per tick."""
 
     def __init__(self, settings: FilterSettings) -> None:
+        self._versions = settings.versions
         self._keep_ticks = settings.keep_ticks
         self._expire = max(1, int(settings.expire_seconds))
         digits = str(self._expire).encode()
@@ -56,7 +57,7 @@ class InputsEncoder:
         key, layout = prefixes.recent, inputs.layouts[-1]
         if inputs.fresh:  # before the rows: what lies there is none of ours
             partition.keep_record(state, -1 - self._keep_ticks - inputs.plan.depth, [pack(("DEL", key))])
-        data = recent.encode_layout(frame.ids, inputs.plan.names)
+        data = recent.encode_layout(frame.ids, inputs.plan.names, self._versions.recent)
         partition.also(pack(("HSET", key, recent.layout_field(layout), data)))
         for gone in inputs.forget_layouts():
             partition.also(pack(("HDEL", key, recent.layout_field(gone))))
@@ -66,8 +67,8 @@ class InputsEncoder:
         _, state, frame = item
         plan = inputs.plan
         head = wire.HEADER.pack(
-            wire.MAGIC, wire.VERSION, plan.columns, len(plan.derived), 0, frame.entities, plan.window, plan.depth,
-            len(prefixes.names), state.resource_set, state.host, frame.schema, frame.interval, frame.epoch,
+            wire.MAGIC, self._versions.inputs, plan.columns, len(plan.derived), 0, frame.entities, plan.window,
+            plan.depth, len(prefixes.names), state.resource_set, state.host, frame.schema, frame.interval, frame.epoch,
             frame.sequence, frame.tick, frame.wall, frame.monotonic, inputs.step, inputs.first, inputs.layouts[-1],
             plan.counted, plan.plateau, b"",
         )  # fmt: skip
@@ -89,8 +90,8 @@ class InputsEncoder:
     def _row(self, item: Item, inputs: InputsState, row: bytes, prefixes: Prefixes) -> list[Piece]:
         frame = item.frame
         head = recent.ROW_HEADER.pack(
-            recent.ROW_MAGIC, recent.VERSION, inputs.plan.columns, 0, frame.entities, 0, frame.epoch, inputs.step,
-            inputs.layouts[-1], frame.tick, frame.wall,
+            recent.ROW_MAGIC, self._versions.recent, inputs.plan.columns, 0, frame.entities, 0, frame.epoch,
+            inputs.step, inputs.layouts[-1], frame.tick, frame.wall,
         )  # fmt: skip
         field = b"%d" % (inputs.step % inputs.plan.depth)
         size = recent.ROW_HEADER.size + len(row)

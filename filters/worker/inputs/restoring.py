@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from acquisition.errors import FrameError
+from acquisition.errors import FrameError, TemporaryError
 from acquisition.link.resp import Connection, ReplyError, raise_for
 from acquisition.model import codes as validity
 from acquisition.wire import inputs as wire
@@ -65,6 +65,7 @@ def _records(
         try:
             record = wire.decode(data)
         except FrameError as error:
+            refuse_newer(str(command[1]), error)
             damage.append(f"{command[1]} is damaged: {error}; its figures start anew")
             continue
         if _fits(record, state, plan):
@@ -80,8 +81,7 @@ def _fits(record: InputsRecord, state: State, plan: Plan) -> bool:
         and (head.epoch, head.tick) == (track.epoch, track.tick)
         and head.sequence <= track.sequence
         and max(head.first, head.layout) <= head.step < _MOST_STEPS
-        and (head.window, head.counted, head.plateau, head.depth)
-        == (plan.window, plan.counted, plan.plateau, plan.depth)
+        and (head.window, head.counted, head.depth) == (plan.window, plan.counted, plan.depth)
         and record.names == plan.names
         and head.derived == len(plan.derived)
         and bool((record.thresholds == plan.thresholds).all())
@@ -122,6 +122,7 @@ def _rows(
             try:
                 row = None if data is None else recent.decode_row(data)
             except FrameError as error:
+                refuse_newer(str(command[1]), error)
                 damage.append(f"{command[1]} is damaged: {error}; its windows hold less")
                 continue
             if row is not None and (row.step, row.epoch) == (step, record.head.epoch):
@@ -177,6 +178,12 @@ def _fill(
         inputs.window[:, row.step % inputs.plan.window, here[known]] = values[:, there[known]]
     inputs.recount(inputs.step)
     inputs.recall(inputs.step)
+
+
+def refuse_newer(key: str, error: FrameError) -> None:
+    """Raise TemporaryError for a record that a newer filter wrote: it is no damage, and its averages must go on."""
+    if error.reason == "newer":
+        raise TemporaryError(f"{key}: {error}; a filter of that version has to go on with it") from error
 
 
 def _steps(record: InputsRecord) -> range:

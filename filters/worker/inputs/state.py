@@ -109,10 +109,11 @@ class InputsState:
         return self._ages
 
     def restore(self, record: InputsRecord) -> None:
-        """Take the figures of a record; windows stay empty."""
+        """Take the figures of a record; windows stay empty, and so does a plateau that the record has not."""
         self._lay_out(record.head.entities)
         self.ids = record.ids.tobytes()
-        self.planes, self.derived = record.planes.copy(), record.derived.copy()
+        shared = min(len(self.planes), len(record.planes))
+        self.planes[:shared], self.derived = record.planes[:shared], record.derived.copy()
         self.planes[:MEDIAN] = np.nan_to_num(self.planes[:MEDIAN])  # a figure that goes on must be able to
         self.since, self.seen = record.since.copy(), np.minimum(record.seen.astype(np.int64), self.plan.window)
         self.settled = bool((self.seen == self.plan.window).all())

@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
-from acquisition.link.cluster import Cluster, Layout, read_layout, write_layout
+from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 
 
 def test_replies_come_in_the_order_of_the_commands(cluster: Cluster) -> None:

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, Layout, read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import books
 from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT
 from acquisition.wire import keys, position, status
+from acquisition.wire.layout import Layout
 from tests.acquisition.snapshot.test_balance import account, done, sent
 from tests.conftest import StartCluster
 

@@ -24,7 +24,9 @@ class Bench:
         self.cluster = cluster
         layout = read_layout(cluster)
         self.said: list[str] = []
-        self.worker, self.leases = leasing_worker(cluster, layout, FilterSettings(), new_holder(0.4), self.said.append)
+        self.worker, self.leases, _ = leasing_worker(
+            cluster, layout, FilterSettings(), new_holder(0.4), self.said.append
+        )
 
     def until(self, done: Callable[[], bool], seconds: float = 10.0) -> None:
         eventually(

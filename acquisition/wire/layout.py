@@ -1,0 +1,55 @@
+"""What all clients of a cluster must agree on: the value of ``shardpulse:layout``, as JSON.
+
+Fields are found by name, and unknown ones are passed over. The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from acquisition.errors import ConfigError
+from acquisition.wire import keys, record_format
+
+_FORMAT = 1
+
+
+class Layout(NamedTuple):
+    """The number of partitions and of kept ticks, which never change, and the format in which filters write records
+    (``acquisition.wire.record_format``), which is raised."""
+
+    partitions: int = keys.DEFAULT_PARTITIONS
+    keep_ticks: int = keys.DEFAULT_KEEP_TICKS
+    record_format: int = record_format.NEWEST
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The hash tags of all partitions."""
+        return keys.tags(self.partitions)
+
+    def tag_of(self, host: int) -> str:
+        """The hash tag of a host's partition."""
+        return self.tags[keys.partition_of(host, self.partitions)]
+
+
+def encode(layout: Layout) -> str:
+    """The document of a layout."""
+    return json.dumps({"format": _FORMAT, **layout._asdict()})
+
+
+def decode(data: bytes) -> Layout:
+    """The layout in ``data``, whatever its record format. Raises ConfigError when it is damaged or of another format
+    itself."""
+    try:
+        document = json.loads(data)
+        if document["format"] != _FORMAT:
+            raise ConfigError(f"layout format {document['format']}, this version knows {_FORMAT}")
+        found = Layout(
+            int(document["partitions"]),
+            int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)),
+            int(document.get("record_format", record_format.UNNAMED)),
+        )
+        keys.tags(found.partitions)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"the layout in the shards is damaged: {data!r}") from error
+    return found

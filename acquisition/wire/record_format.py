@@ -1,0 +1,53 @@
+"""The record format: in which versions filters write the records that readers and other filters read.
+
+The layout in the shards names one format (``acquisition.wire.layout``). Software knows two, the newest and the one
+before: it reads the records of both and writes those of the format that is named. So old and new filters and readers
+work on the same shards, until ``shardpulse shards upgrade`` names the newest. Whoever changes the bytes of a record
+adds a format here, keeps golden bytes of every version, and drops the oldest format.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from acquisition.errors import ConfigError, FrameError
+
+
+class Versions(NamedTuple):
+    """The version of each record in one format."""
+
+    smoothed: int
+    inputs: int
+    recent: int
+
+
+#: The formats that are known. Decision inputs of the first have no plateau.
+FORMATS = {1: Versions(smoothed=1, inputs=1, recent=1), 2: Versions(smoothed=1, inputs=2, recent=1)}
+NEWEST = max(FORMATS)
+#: What was written while layouts did not name a format yet.
+UNNAMED = 2
+
+
+def versions(number: int) -> Versions:
+    """The versions of a record format. Raises ConfigError for one that is not known."""
+    if number not in FORMATS:
+        known = " and ".join(map(str, FORMATS))
+        raise ConfigError(
+            f"these shards hold records of format {number}, this version of shardpulse knows {known}: install "
+            + ("a newer one here" if number > NEWEST else "the versions between on every machine first, one by one")
+        )
+    return FORMATS[number]
+
+
+def known(record: str) -> tuple[int, ...]:
+    """The versions of a record, named as in Versions, that are read, oldest first."""
+    return tuple(sorted({getattr(each, record) for each in FORMATS.values()}))
+
+
+def check_version(what: str, version: int, read: tuple[int, ...]) -> None:
+    """Raise FrameError unless a record's version is among those that are ``read``: "newer" for the next one, which a
+    newer filter writes, "version" for others."""
+    if version not in read:
+        reason = "newer" if version == read[-1] + 1 else "version"
+        versions_read = " and ".join(map(str, read))
+        raise FrameError(reason, f"{what} of version {version}, this reader knows {versions_read}")

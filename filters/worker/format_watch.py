@@ -1,0 +1,42 @@
+"""Whether the shards name another record format than the one that a worker writes (acquisition.wire.record_format)."""
+
+from __future__ import annotations
+
+import time
+
+from acquisition.link.cluster import Cluster
+from acquisition.wire import keys, layout
+from acquisition.wire.layout import Layout
+from filters.runtime.background_jobs import BackgroundJobs, Outcome
+
+_EVERY = 3.0  #: seconds between two looks
+_LANE = "format"
+
+
+class FormatWatch:
+    """Looks in the background; ``changed`` says what it found: the worker is then to be built anew."""
+
+    def __init__(self, cluster: Cluster, written: Layout, background: BackgroundJobs) -> None:
+        self.changed = False
+        self._cluster = cluster.another()
+        self._format = written.record_format
+        self._background = background
+        self._due = time.monotonic() + _EVERY
+
+    def turn(self) -> None:
+        """Look if it is time; to be called between the turns of the worker."""
+        if time.monotonic() >= self._due:
+            self._due = float("inf")
+            self._background.submit(_LANE, self._read, self._done)
+
+    def _read(self) -> int:
+        try:
+            data = self._cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+        finally:
+            self._cluster.close()
+        return self._format if data is None else layout.decode(data).record_format
+
+    def _done(self, outcome: Outcome) -> None:
+        """Take what was found; a shard that does not answer, or a damaged layout, changes nothing."""
+        self._due = time.monotonic() + _EVERY
+        self.changed = isinstance(outcome, int) and outcome != self._format
