@@ -24,6 +24,7 @@ from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys
+from tests.support import slow_loading
 from tests.support.growth_load import SET, Load, loaded
 
 HOST, OTHER = 5, 60
@@ -222,14 +223,13 @@ def same_shard(world: World, host: int) -> bool:
 
 def test_loading(tmp_path: Path) -> None:
     """LOADING: a shard reads a large file when it starts; it comes back as old as that file."""
-    directives = {"key-load-delay": "4000", "loading-process-events-interval-bytes": "1024"}
     with (
-        start_shards(2, tmp_path / "s", maxmemory_bytes=128 << 20, directives=directives) as shards,
+        start_shards(2, tmp_path / "s", maxmemory_bytes=128 << 20, directives=slow_loading.directives(4000)) as shards,
         loaded(shards.addresses, hosts=64, interval=0.2) as load,
     ):
         cluster = shards.connect(timeout=0.5)
         saving = cluster.connect(shards.addresses[0])
-        saving.call("SAVE")
+        slow_loading.save_large(saving, keys.tags(64)[0])
         saving.close()
         time.sleep(0.6)  # what is applied now is not in the file
         victim = shards.shards[0]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from acquisition.outbox.writer import Writer
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
+from tests.support import slow_loading
 from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
@@ -388,17 +389,17 @@ def test_credentials_that_are_refused_are_told_and_retried_slowly(own_cluster: O
 
 def test_loading_shard_is_waited_for(own_cluster: OwnCluster) -> None:
     """A shard that answers LOADING: DEBUG cannot fake it, so a real load is made slow."""
-    pipeline = own_cluster(directives={"enable-debug-command": "yes"})
+    pipeline = own_cluster()
     pipeline.offer(3)
     pipeline.turn_until(lambda: raw_length(pipeline) == 4)
     shards = shards_of(pipeline)
-    call(pipeline, "SET", f"filler{{{pipeline.tag}}}", b"x")
-    call(pipeline, "DEBUG", "POPULATE", 20000, "fill", 100)
-    call(pipeline, "SAVE")
+    with closing(pipeline.cluster.connect(shards.addresses[0])) as connection:
+        slow_loading.save_large(connection, pipeline.tag)
     os.kill(shards.pids[0], signal.SIGKILL)
     configuration = Path(shards.shards[0].directory, "redis.conf")
     text = configuration.read_text().replace('save ""', "save 3600 1")
-    configuration.write_text(text + "key-load-delay 100\nloading-process-events-interval-bytes 1024\n")
+    slow = slow_loading.directives(100_000)
+    configuration.write_text(text + "".join(f"{name} {value}\n" for name, value in slow.items()))
     with restarted(shards):
         pipeline.turn_until(lambda: pipeline.writer.account()["errors"].get("loading", 0) >= 1)
         pipeline.offer(3)
