@@ -103,7 +103,7 @@ class Smoother:
             Batch(
                 counts,
                 np.frombuffer(b"".join([item.frame.values for item in items]), "<f4"),
-                _join_codes(items),
+                join_codes(items),
                 dt,
                 self._taus(items),
                 np.concatenate([item.state.planes for item in items], axis=1),
@@ -144,7 +144,8 @@ class Smoother:
         return np.concatenate(rows)
 
 
-def _join_codes(items: list[Item]) -> Codes | None:
+def join_codes(items: list[Item]) -> Codes | None:
+    """The codes of all frames behind each other; None when all samples are valid."""
     if not any(item.frame.codes for item in items):
         return None
     return np.frombuffer(b"".join([item.frame.codes or bytes(item.frame.samples) for item in items]), np.uint8)

@@ -21,6 +21,17 @@ PLANES_PIECE = -3
 _EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
+def set_prefix(key: str) -> bytes:
+    """What SET key value EX seconds begins with: up to where the value's length comes."""
+    return f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode()
+
+
+def set_tail(expire: int) -> bytes:
+    """What comes behind the value."""
+    digits = str(expire).encode()
+    return b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
+
+
 class RecordEncoder:
     """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes; ``version`` of the
     records."""
@@ -31,8 +42,7 @@ class RecordEncoder:
         self._raw = sum(kernel.raw for kernel in kernels)
         numbers = bytes(kernel.plane.number for kernel in kernels)
         self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
-        digits = str(expire).encode()
-        self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
+        self._tail = set_tail(expire)
 
     def header(self, frame: Frame, exceptions: int, now: float) -> bytes:
         """The 96 bytes before the ids."""
@@ -63,7 +73,7 @@ class RecordEncoder:
     def set_command(
         self, prefix: bytes, frame: Frame, planes: memoryview, exceptions: bytes, now: float
     ) -> list[Piece]:
-        """The pieces of SET key record EX seconds; ``prefix`` ends where the value's length comes.
+        """The pieces of SET key record EX seconds; ``prefix`` is that of ``set_prefix``.
 
         ``planes`` are the computed planes of this frame alone, as bytes (``PLANES_PIECE``); raw ones
         come before them.

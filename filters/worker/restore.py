@@ -13,7 +13,7 @@ from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import commit, keys, position, smoothed
 from filters.kernels.step import Kernel
-from filters.worker.inputs.restoring import refuse_newer
+from filters.worker.inputs.restoring import read_values, refuse_newer
 from filters.worker.inputs.restoring import restore as restore_inputs
 from filters.worker.name_table import learn
 from filters.worker.partition import Partition
@@ -99,7 +99,7 @@ def _restore_records(
 ) -> None:
     names = [_record_key(partition, state) for state in states]
     commands = [("GET", key) for state, name in zip(states, names, strict=True) for key in (name, state.names_key)]
-    replies = [_value(reply, connection) for reply in connection.pipeline(commands)]
+    replies = read_values(connection, commands)
     for state, name, record, table in zip(states, names, replies[::2], replies[1::2], strict=True):
         try:
             if record is not None:
@@ -126,11 +126,3 @@ def _restore_record(state: State, data: bytes, kernels: tuple[Kernel, ...]) -> N
     record, track = smoothed.decode(data), state.track
     if record.epoch == track.epoch and record.tick == track.tick and record.sequence <= track.sequence:
         state.restore(record, kernels)
-
-
-def _value(reply: Any, connection: Connection) -> bytes | None:
-    """Bytes, or None for what is absent or of another type (it will be written over)."""
-    if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
-        return None
-    value: bytes | None = raise_for(reply, connection.address)
-    return value

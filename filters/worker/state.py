@@ -11,6 +11,7 @@ from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import NameTable
+from filters.worker.record import set_prefix
 from filters.worker.sequence import Track
 
 #: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
@@ -21,7 +22,7 @@ class State:
     """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
-    ``prefixes`` are the packed beginnings of the SET commands of the kept slots.
+    ``prefixes`` are those of the SET commands of the kept slots (filters.worker.record.set_prefix).
     """
 
     __slots__ = (
@@ -35,7 +36,7 @@ class State:
         self.member = keys.member(host, resource_set).encode()
         self.names_key = keys.names(tag, host, resource_set)
         slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
-        self.prefixes = [f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode() for key in slots]
+        self.prefixes = [set_prefix(key) for key in slots]
         self.track = Track()
         self.names: NameTable | None = None
         self.tau: npt.NDArray[np.float64] | None = None

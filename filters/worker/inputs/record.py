@@ -11,9 +11,8 @@ from acquisition.link.resp import pack
 from acquisition.wire import inputs as wire
 from acquisition.wire import recent
 from filters.worker.batching import Item
-from filters.worker.inputs.prefixes import Prefixes
-from filters.worker.inputs.state import InputsState
-from filters.worker.record import Piece
+from filters.worker.inputs.state import InputsState, Prefixes
+from filters.worker.record import Piece, set_tail
 from filters.worker.settings import FilterSettings
 
 _LONGER = 1.25  #: recent values live longer than records, as their time to live is set anew more rarely
@@ -27,8 +26,7 @@ class InputsEncoder:
         self._versions = settings.versions
         self._keep_ticks = settings.keep_ticks
         self._expire = max(1, int(settings.expire_seconds))
-        digits = str(self._expire).encode()
-        self._tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
+        self._tail = set_tail(self._expire)
 
     def keep(self, item: Item, inputs: InputsState, row: bytes) -> None:
         """Leave the commands of one frame's tick to its partition; ``row`` is one of recent values without

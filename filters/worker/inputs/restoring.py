@@ -57,7 +57,7 @@ def _records(
         slot = state.track.tick % partition.settings.keep_ticks
         commands.append(("GET", keys.inputs(partition.tag, state.host, state.resource_set, slot)))
         commands.append(("HKEYS", _recent(partition, state)))
-    replies = _replies(connection, commands)
+    replies = read_values(connection, commands)
     found = []
     for (state, plan), data, fields, command in zip(wanted, replies[::2], replies[1::2], commands[::2], strict=True):
         if data is None:
@@ -116,7 +116,7 @@ def _rows(
         for state, _, record in found
     ]
     rows = []
-    for (_, _, record), command, values in zip(found, commands, _replies(connection, commands), strict=True):
+    for (_, _, record), command, values in zip(found, commands, read_values(connection, commands), strict=True):
         read: list[Row] = []
         for step, data in zip(_steps(record), values or (), strict=False):
             try:
@@ -147,7 +147,7 @@ def _older_layouts(
         ("HGET", _recent(partition, found[number][0]), recent.layout_field(layout)) for number, layout in missing
     ]
     layouts = {}
-    for key, data in zip(missing, _replies(connection, commands) if commands else (), strict=True):
+    for key, data in zip(missing, read_values(connection, commands) if commands else (), strict=True):
         try:
             layout = None if data is None else recent.decode_layout(data)
         except FrameError:
@@ -195,8 +195,11 @@ def _recent(partition: Partition, state: State) -> str:
     return keys.recent(partition.tag, state.host, state.resource_set)
 
 
-def _replies(connection: Connection, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Replies; None for what is of another type: it will be written over."""
+def read_values(connection: Connection, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The replies to commands; None for what is absent or of another type: it will be written over.
+
+    Raises ShardError, TemporaryError and PermissionRefused.
+    """
     return [
         None
         if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE")

@@ -15,7 +15,7 @@ from acquisition.model import codes as validity
 from acquisition.wire.inputs import PLANES, Floats, plane_count
 from filters.kernels.numpy_step import LARGEST
 from filters.kernels.step import Kernel
-from filters.worker.batching import Item
+from filters.worker.batching import Item, join_codes
 from filters.worker.inputs.counting import Counted, Tick, count
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
 from filters.worker.inputs.native import ADVANCE, Advance, can_compute, pack_plan
@@ -149,7 +149,8 @@ class InputsStage:
     def _samples(self, plan: Plan, members: list[tuple[Item, InputsState]], dt: npt.NDArray[np.float64]) -> _Samples:
         m = plan.metrics
         values = np.frombuffer(b"".join([item.frame.values for item, _ in members]), "<f4").reshape(-1, m)
-        codes = _joined_codes(members, m)
+        joined = join_codes([item for item, _ in members])
+        codes = None if joined is None else joined.reshape(-1, m)
         kernel = self._mean_plane
         means = np.concatenate([item.state.planes[kernel] for item, _ in members]).reshape(-1, m)
         raw, mean = values.T[list(plan.sources)], means.T[list(plan.sources)]
@@ -213,10 +214,3 @@ def _replace(members: list[tuple[Item, InputsState]], spans: list[tuple[int, int
         leaving[:, first:end] = place
         place[...] = x[:, first:end]
     return leaving, uncounted
-
-
-def _joined_codes(members: list[tuple[Item, InputsState]], metrics: int) -> Codes | None:
-    if not any(item.frame.codes for item, _ in members):
-        return None
-    joined = b"".join([item.frame.codes or bytes(item.frame.samples) for item, _ in members])
-    return np.frombuffer(joined, np.uint8).reshape(-1, metrics)

@@ -7,17 +7,32 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.wire import keys
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord, plane_count
+from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord, pack_names, plane_count
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
-from filters.worker.inputs.prefixes import Prefixes
+from filters.worker.record import set_prefix
 
 MEDIAN, MEAN, VALID, COUNTED, ABOVE, LOWEST = map(
     PLANES.index, ("median", "mean", "valid", "counted", "above", "lowest")
 )
 _LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
 _SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back, is a new beginning
+
+
+class Prefixes:
+    """What does not change in the commands that keep the inputs of one (host, resource set)."""
+
+    __slots__ = ("names", "parameters", "recent", "row", "slots")
+
+    def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int, plan: Plan) -> None:
+        records = (keys.inputs(tag, host, resource_set, slot) for slot in range(keep_ticks))
+        self.slots = [set_prefix(key) for key in records]
+        self.recent = keys.recent(tag, host, resource_set)
+        self.row = f"*4\r\n$4\r\nHSET\r\n${len(self.recent)}\r\n{self.recent}\r\n".encode()
+        self.names = pack_names(plan.names)
+        self.parameters = plan.thresholds.tobytes() + plan.slacks.tobytes()
 
 
 class InputsState:
