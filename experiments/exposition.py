@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from acquisition.model import codes
+from acquisition.model.derived import DERIVED
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
@@ -34,7 +35,6 @@ from experiments.harness import machine
 from experiments.processes.program import program
 from filters.exposition import Options, Prepared, render
 from filters.exposition.options import HOSTS, INPUTS
-from filters.worker.inputs.derived import DERIVED
 from probes.metrics import HOST
 
 _NOW = 1_800_000_000.0

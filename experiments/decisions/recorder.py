@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from acquisition.errors import CannotCreateError, UnavailableError
+from acquisition.model.derived import CPU, DERIVED
 from experiments.decisions.programs import Programs, Ran
 from experiments.decisions.recording import Recording, write
 
@@ -87,8 +88,8 @@ def digest(readings: Iterable[dict[str, Any]], ran: list[Ran], slots: int, facts
 
 def _busy(entity: dict[str, Any]) -> float | None:
     metrics = entity["metrics"]
-    idle, waiting = metrics.get("cpu_idle_ratio"), metrics.get("cpu_iowait_ratio")
-    return None if idle is None or waiting is None else max(0.0, 1.0 - idle - waiting)
+    parts = [metrics.get(part) for part in DERIVED[CPU].parts]
+    return None if None in parts else max(0.0, DERIVED[CPU].formula(max, *parts))
 
 
 def _cores(reading: dict[str, Any] | None) -> dict[int, float]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from acquisition.model.derived import CPU, MEMORY, NETWORK
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ __all__ = [
     "Vm",
 ]
 
-CPU = "cpu_busy_ratio"
-MEMORY = "memory_used_ratio"
-NETWORK = "network_used_ratio"
 VALID = "VALID"  #: acquisition.model.codes.NAMES[VALID]
 
 

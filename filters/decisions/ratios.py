@@ -1,42 +1,29 @@
 """The three ratios that rules compare, from what the tables have (pure).
 
-Where the filter derives them itself at every tick (filters.worker.inputs.derived) its figures are taken; these are for
-shards whose filter does not, and for VMs, whose ratio needs the capacity of their host. They are put together
-from averages: exact for CPU (linear), close for memory and network (a capacity hardly changes).
+Where the filter derives them itself at every tick (acquisition.model.derived) its figures are taken; these are for
+shards whose filter does not, and for VMs, whose ratio needs the capacity of their host.
 A derived value is as valid, as old and as stale as the worst of its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from acquisition.model.derived import DERIVED
 from filters.decisions import capacity
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
 
 Readings = Mapping[str, Reading]
-_IDLE = "cpu_idle_ratio"
-_IOWAIT = "cpu_iowait_ratio"
-_AVAILABLE = "memory_available_bytes"
 
 
-def host_cpu(readings: Readings) -> Reading | None:
-    """1 - idle - iowait."""
-    return _combine(CPU, readings, (_IDLE, _IOWAIT), lambda idle, iowait: 1.0 - idle - iowait)
+def of_host(metric: str, readings: Readings) -> Reading | None:
+    """A derived metric of a host with these readings; None where one of its parts is not there at all."""
+    how = DERIVED[metric]
+    return _combine(metric, readings, how.parts, partial(how.formula, max))
 
 
-def host_memory(readings: Readings) -> Reading | None:
-    """1 - available / total."""
-    parts = (_AVAILABLE, capacity.MEMORY_TOTAL)
-    return _combine(MEMORY, readings, parts, lambda available, total: 1.0 - available / total)
-
-
-def host_network(readings: Readings) -> Reading | None:
-    """The busier direction of the speed of the links."""
-    parts = (capacity.RECEIVED, capacity.SENT, capacity.LINK_SPEED)
-    return _combine(NETWORK, readings, parts, lambda received, sent, speed: max(received, sent) / speed)
-
-
-HOST = {CPU: host_cpu, MEMORY: host_memory, NETWORK: host_network}
+HOST: dict[str, Callable[[Readings], Reading | None]] = {metric: partial(of_host, metric) for metric in DERIVED}
 
 
 def of_vm(host: Readings) -> dict[str, Callable[[Readings], Reading | None]]:

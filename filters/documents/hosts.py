@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable, Owner
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions import picture
-from filters.decisions.picture import CPU, MEMORY, NETWORK, Host
+from filters.decisions.picture import Host
 from filters.documents.chosen import Chosen
 from filters.documents.entities import EntityDocument, Labels, entities_of
 from filters.documents.figures import (
@@ -33,8 +34,6 @@ from filters.text.quantities import digits
 
 #: What may be asked for of a host; id, name and state always stand there.
 FIELDS = ("id", "name", "state", "reason", "age_seconds", "labels", "sets", "readings", *READING)
-#: Ratios of the capacity of a host, which rules compare (filters.decisions.picture).
-DERIVED = (CPU, MEMORY, NETWORK)
 STATES = (CURRENT, LATE, DOWN)
 
 

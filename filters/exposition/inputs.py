@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
+from acquisition.model.derived import DERIVED
 from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
 from acquisition.snapshot.inputs import InputsTable, Owner
@@ -25,7 +26,6 @@ from filters.exposition.labels import ENTITY, HOST, SET, Rows
 from filters.exposition.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
 from filters.exposition.options import ALL, NONE, Options
 from filters.exposition.samples import Invalid, Sheet, described, invalid_sample
-from filters.worker.inputs.derived import DERIVED
 
 
 class Figure(NamedTuple):

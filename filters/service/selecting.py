@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
 from filters.decisions.deciding import Decided
 from filters.documents.chosen import Chosen
-from filters.documents.hosts import DERIVED
 from filters.documents.verdicts import Hosts
 from filters.judging.labels import Labels, LabelSelection, Selector
 from filters.service.parameters import ENTITY_LABEL, LABEL, TOP, Parameter

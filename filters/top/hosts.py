@@ -1,7 +1,7 @@
 """All hosts of a snapshot as a listing: CPU used, memory used, age, state.
 
-CPU used is 1 - idle - iowait, a ratio of all cores of the host, and as moving averages are linear its mean
-and trend are 1 - and - those of the parts. The deviation is the sum of the parts' deviations,
+CPU used is a ratio of all cores of the host (acquisition.model.derived), and as moving averages are linear its mean and
+trend are 1 - and - those of the parts. The deviation is the sum of the parts' deviations,
 which is the most that it can be (they are correlated in an unknown way).
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
+from acquisition.model.derived import CPU, DERIVED, MEMORY
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
@@ -20,7 +21,7 @@ from acquisition.snapshot.states import STATES
 from filters.top.columns import Columns, gather
 from filters.top.listing import HOSTS, Listing, valid_age
 
-_METRICS = ("cpu_idle_ratio", "cpu_iowait_ratio", "memory_available_bytes", "memory_total_bytes")
+_METRICS = (*DERIVED[CPU].parts, *DERIVED[MEMORY].parts)
 _NOT_SAMPLED = "its host metrics are not sampled"
 Numbers = npt.NDArray[np.float64]
 
@@ -70,16 +71,15 @@ def _blank(block: Block) -> Block:
 
 
 def _used(plane: npt.NDArray[np.float32]) -> Numbers:
-    """1 - idle - iowait; rounding must not make it negative, and an impossible raw value stays impossible."""
-    used: Numbers = 1.0 - plane[:, :2].astype(np.float64).sum(axis=1)
+    """Rounding must not make it negative, and an impossible raw value stays impossible."""
+    used: Numbers = DERIVED[CPU].formula(np.maximum, *plane[:, :2].T.astype(np.float64))
     used[np.abs(used) < 1e-6] = 0.0
     return used
 
 
 def _memory(plane: npt.NDArray[np.float32]) -> Numbers:
-    available, total = plane[:, 2].astype(np.float64), plane[:, 3].astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        used = 1.0 - available / total
+        used: Numbers = DERIVED[MEMORY].formula(np.maximum, *plane[:, 2:].T.astype(np.float64))
     used[~np.isfinite(used)] = np.nan
     return used
 

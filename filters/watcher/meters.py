@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from acquisition.model.derived import CPU, DERIVED
+
 #: The moving average of one of our metrics of the resource that is asked about; raises NoValue.
 Mean = Callable[[str], float]
 
 COMPUTE_NODE = "compute_node"
 INSTANCE = "instance"
 
+_BUSY = DERIVED[CPU]
 _KIBIBYTE = 1 << 10
 _MEBIBYTE = 1 << 20
 
@@ -41,7 +44,7 @@ class Meter(NamedTuple):
 
 def _host_cpu_percent(mean: Mean, _: int | None) -> float:
     """Busy share of all cores, 0 to 100: neither idle nor waiting for I/O."""
-    return _percent(1.0 - mean("cpu_idle_ratio") - mean("cpu_iowait_ratio"))
+    return _percent(_BUSY.formula(max, *map(mean, _BUSY.parts)))
 
 
 def _host_ram_kibibytes(mean: Mean, _: int | None) -> float:
@@ -76,9 +79,7 @@ def _percent(ratio: float) -> float:
 
 #: By the key of Watcher's ``METRIC_MAP``. What is not here, we do not measure.
 METERS: dict[str, Meter] = {
-    "host_cpu_usage": Meter(
-        "host/cpu_busy_ratio", COMPUTE_NODE, "host", ("cpu_idle_ratio", "cpu_iowait_ratio"), _host_cpu_percent
-    ),
+    "host_cpu_usage": Meter(f"host/{CPU}", COMPUTE_NODE, "host", _BUSY.parts, _host_cpu_percent),
     "host_ram_usage": Meter(
         "host/memory_used_bytes",
         COMPUTE_NODE,

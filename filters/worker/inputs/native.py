@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.model.derived import CPU, MEMORY, NETWORK
 from acquisition.wire.inputs import Floats
 from filters.worker.inputs.plan import Plan
 
@@ -21,7 +22,7 @@ Advance = Callable[
     [Floats, Floats, Floats, Floats, Floats, bytes, bytes, bytes, npt.NDArray[np.float32], float, float, int], bytes
 ]
 #: The derived metrics whose formula it knows, in the order of its numbers for them.
-FORMULAS = ("cpu_busy_ratio", "memory_used_ratio", "network_used_ratio")
+FORMULAS = (CPU, MEMORY, NETWORK)
 _MOST_PARTS = 3
 
 

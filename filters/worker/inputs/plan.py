@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from acquisition.config.inputs import DEFAULT_COUNTED, DEFAULT_PLATEAU, DEFAULT_SLACKS, DEFAULT_THRESHOLDS
+from acquisition.model.derived import DERIVED, Derived
 from acquisition.model.inputs import RECENT_TICKS
 from acquisition.model.metric import resource_set_id
 from acquisition.wire.inputs import Floats
-from filters.worker.inputs.derived import DERIVED, Derived
 
 ANY = "*"
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255

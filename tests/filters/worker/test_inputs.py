@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model import codes
+from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, schema_hash
 from acquisition.wire.inputs import PLANES
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters.worker.inputs import native
-from filters.worker.inputs.derived import DERIVED, Averages, derive, smooth
+from filters.worker.inputs.derived import Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import InputsSettings, make_plan, misnamed
 from filters.worker.name_table import learn

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model import codes
+from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire.inputs import DERIVED_PLANES, PLANES, plane_count
 from filters.worker.inputs import native
-from filters.worker.inputs.derived import DERIVED
 from filters.worker.inputs.plan import InputsSettings, Plan
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import learn

@@ -1,0 +1,56 @@
+"""Metrics that no probe sends because others say them: parts of a host's capacity, which mean the same on any host.
+
+The filter computes them of the samples of a tick and smooths them as any other sample: the busier of two directions,
+averaged, is not the busier average. Readers of a filter that does not put them together from averages: exact for the
+CPU (linear), close for memory and network (a capacity hardly changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+CPU = "cpu_busy_ratio"
+MEMORY = "memory_used_ratio"
+NETWORK = "network_used_ratio"
+
+Maximum = Callable[[Any, Any], Any]
+
+
+class Derived(NamedTuple):
+    """``formula(maximum, *parts)`` takes one number per part and ``max``, or one numpy array per part and
+    ``numpy.maximum``; it answers one of the same kind."""
+
+    help: str
+    parts: tuple[str, ...]
+    formula: Callable[..., Any]
+
+
+def _cpu_busy(_maximum: Maximum, idle: Any, iowait: Any) -> Any:
+    return 1.0 - idle - iowait
+
+
+def _memory_used(_maximum: Maximum, available: Any, total: Any) -> Any:
+    return 1.0 - available / total
+
+
+def _network_used(maximum: Maximum, receive: Any, transmit: Any, speed: Any) -> Any:
+    return maximum(receive, transmit) / speed
+
+
+#: By name; all are ratios.
+DERIVED: dict[str, Derived] = {
+    CPU: Derived(
+        "CPU time of all cores that was neither idle nor waiting for input or output",
+        ("cpu_idle_ratio", "cpu_iowait_ratio"),
+        _cpu_busy,
+    ),
+    MEMORY: Derived(
+        "memory that is not available for new programs", ("memory_available_bytes", "memory_total_bytes"), _memory_used
+    ),
+    NETWORK: Derived(
+        "the busier direction of the network, of the speed of the links",
+        ("network_receive_bytes_per_second", "network_transmit_bytes_per_second", "link_speed_bytes_per_second"),
+        _network_used,
+    ),
+}
