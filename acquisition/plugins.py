@@ -5,6 +5,7 @@ This package imports none of them by name, so that it stands alone and takes wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -19,12 +20,18 @@ SOURCES = "shardpulse.sources"
 CHECKS = "shardpulse.checks"
 #: Mappings from name to kernel; a kernel has a ``plane`` (acquisition.wire.planes).
 KERNELS = "shardpulse.kernels"
+#: Mappings from name to what filters.decisions has of that kind.
+RULES = "shardpulse.rules"
+SELECTIONS = "shardpulse.selections"
+PLACEMENTS = "shardpulse.placements"
+#: Mappings from name to functions that declare resources of the query service.
+RESOURCES = "shardpulse.resources"
 
 
-def registered(group: str) -> dict[Any, Any]:
-    """All that is registered in a group, by name. Raises ConfigError for an entry that cannot be loaded, and for two
-    of one name."""
-    found: dict[Any, Any] = {}
+def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+    """All that is registered in a group, by name, after what a package has of its ``own``. Raises ConfigError for an
+    entry that cannot be loaded, and for two of one name."""
+    found: dict[Any, Any] = dict(own or {})
     for entry in _entry_points():
         if entry.group != group:
             continue

@@ -36,5 +36,5 @@ def main(argv: list[str]) -> int:
         json.dump(config_text.document(settings), sys.stdout, indent=2)
         print()
     else:
-        sys.stdout.write(config_text.render(settings))
+        sys.stdout.write(config_text.render(settings, metric_registry.choices()))
     return EXIT_OK

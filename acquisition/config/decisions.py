@@ -51,12 +51,10 @@ class Decisions(Table, frozen=True):
 
     rule: Annotated[
         str,
-        Meta(description="threshold, sandpiper, neat_mad, neat_iqr, neat_regression, cusum, or what is registered"),
+        Meta(description="how hot hosts are told"),
     ] = "threshold"
-    selection: Annotated[str, Meta(description="of the VM to move: minimum_migration_time, volume, most_cpu")] = (
-        "minimum_migration_time"
-    )
-    placement: Annotated[str, Meta(description="of the VM: best_fit_decreasing, least_loaded")] = "best_fit_decreasing"
+    selection: Annotated[str, Meta(description="how the VM to move is chosen")] = "minimum_migration_time"
+    placement: Annotated[str, Meta(description="how its destination is chosen")] = "best_fit_decreasing"
     entities: Annotated[
         Literal["vms", "processes"],
         Meta(description='what is moved; "processes" where the VMs are watched as processes by their command'),

@@ -1,8 +1,8 @@
 """The metrics and kernels that are installed, found through entry points: this package knows none by itself.
 
-The group ``shardpulse.validators`` names functions ``(settings, name)`` that raise ConfigError for what is
-registered in none of the groups of ``acquisition.plugins``. Unlike ``acquisition.config.loader`` this imports all
-packages that define them.
+The group ``shardpulse.validators`` names what knows of registries beside those of ``acquisition.plugins``: called with
+``(settings, name)`` it raises ConfigError for what is registered nowhere, and its ``choices()`` tell what keys may be.
+Unlike ``acquisition.config.loader`` this imports all packages that define them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ def registered() -> dict[str, list[str]]:
     """Resource set -> names of its metrics, of every installed package."""
     sets = plugins.registered(plugins.METRICS)
     return {name: [metric.name for metric in found.metrics] for name, found in sets.items()}
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """Key -> the names that it may be, of every installed package."""
+    return {key: names for entry in entry_points(group=VALIDATORS) for key, names in entry.load().choices().items()}
 
 
 def load_checked(path: str | None = None) -> config.Settings:

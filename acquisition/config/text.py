@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,14 +20,15 @@ from acquisition.config.settings import Settings
 _WIDTH = 100
 
 
-def render(settings: Settings) -> str:
-    """All tables of ``settings`` with what each key means, what it may be and what it is."""
+def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingProxyType({})) -> str:
+    """All tables of ``settings`` with what each key means, what it may be and what it is; ``choices`` are the
+    names that packages have registered, by key."""
     head = [
         "# shardpulse.toml: every key with its value; a key that is left out has its default.",
         "# Looked for: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
         "# SIGHUP makes probe and filter read it again; a file with an error changes nothing.",
     ]
-    return "\n".join([*head, *_table("", settings)]) + "\n"
+    return "\n".join([*head, *_table("", settings, choices)]) + "\n"
 
 
 def document(settings: Settings) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def document(settings: Settings) -> dict[str, Any]:
     return built
 
 
-def _table(name: str, value: msgspec.Struct) -> Iterator[str]:
+def _table(name: str, value: msgspec.Struct, choices: Mapping[str, Sequence[str]]) -> Iterator[str]:
     kind = schema.type_info(type(value))
     assert isinstance(kind, schema.StructType)
     inner = []
@@ -45,21 +47,22 @@ def _table(name: str, value: msgspec.Struct) -> Iterator[str]:
         yield f"[{name}]"
     for field in kind.fields:
         member = getattr(value, field.name)
+        key = f"{name}.{field.name}" if name else field.name
         if isinstance(member, msgspec.Struct):
-            inner.append((f"{name}.{field.name}" if name else field.name, member))
+            inner.append((key, member))
             continue
-        yield from _comment(_description(field.type))
+        yield from _comment(_description(field.type, choices.get(key, ())))
         yield f"{field.name} = {_toml(member)}"
     for path, member in inner:
-        yield from _table(path, member)
+        yield from _table(path, member, choices)
 
 
-def _description(kind: schema.Type) -> str:
+def _description(kind: schema.Type, choices: Sequence[str]) -> str:
     text = ""
     if isinstance(kind, schema.Metadata):
         text = (kind.extra_json_schema or {}).get("description", "")
         kind = kind.type
-    limits = _limits(kind)
+    limits = " | ".join(map(json.dumps, choices)) or _limits(kind)
     return f"{text} ({limits})" if limits else text
 
 

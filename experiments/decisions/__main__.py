@@ -12,12 +12,12 @@ from pathlib import Path
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, together, traces, training
 from experiments.decisions.default import RULE
+from experiments.decisions.rules import RULES
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
 from experiments.harness import machine
 from experiments.processes import needs
 from experiments.processes.program import program
-from filters.decisions.overload_detection import REGISTRY
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -107,7 +107,7 @@ def _run(given: argparse.Namespace, argv: list[str]) -> int:
 
 def _chosen(given: argparse.Namespace) -> tuple[tuple[Watch, ...], tuple[str, ...]]:
     watches = tuple(watch for watch in WATCHES if not given.watch or watch.name in given.watch)
-    return watches, tuple(rule for rule in REGISTRY if not given.rule or rule in given.rule)
+    return watches, tuple(rule for rule in RULES if not given.rule or rule in given.rule)
 
 
 def _without_directory(word: str) -> str:
@@ -154,7 +154,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
             raise UsageError(f"--{name} must be positive")
     if given.ticks < 600 and not (given.record or given.train):
         raise UsageError("--ticks must be 600 or more: a run needs room for events")
-    for name, known in (("watch", [watch.name for watch in WATCHES]), ("rule", list(REGISTRY))):
+    for name, known in (("watch", [watch.name for watch in WATCHES]), ("rule", list(RULES))):
         wrong = [each for each in getattr(given, name) if each not in known]
         if wrong:
             raise UsageError(f"--{name} {wrong[0]!r} is none of {', '.join(known)}")

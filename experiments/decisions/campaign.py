@@ -13,12 +13,12 @@ from experiments.decisions.default import RULE, WATCH
 from experiments.decisions.detection import detect, observe
 from experiments.decisions.load import Bools, Load
 from experiments.decisions.noise import CALM, Noise
+from experiments.decisions.rules import RULES
 from experiments.decisions.series import Series, joined
 from experiments.decisions.synthetic import SCENARIOS, Size
 from experiments.decisions.training import TARGET_SECONDS
 from experiments.decisions.truth import Worth, judge, judge_by, truth_of
 from experiments.decisions.watch import RAW, WATCHES, Watch
-from filters.decisions.overload_detection import REGISTRY
 
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
 DETECTED = tuple(name for name in SCENARIOS if name != "mixed")
@@ -36,7 +36,7 @@ class Task(NamedTuple):
     days: Sequence[traces.Day] = ()
     recorded: recording.Recording | None = None
     watches: tuple[Watch, ...] = WATCHES
-    rules: tuple[str, ...] = tuple(REGISTRY)
+    rules: tuple[str, ...] = tuple(RULES)
 
 
 def run(task: Task, frozen: Frozen, say: Say) -> dict[str, Any]:

@@ -96,5 +96,5 @@ class _Eyes:
 
     def _judge(self) -> Seen:
         verdicts = RULES[self._method.rule](self._hosts, self._method.parameters, self._hot)
-        self._hot = np.where(verdicts.abstains, self._hot, verdicts.hot)
-        return Seen(verdicts.hot, verdicts.abstains, verdicts.excess, self._hosts.mean, self._vms.mean)
+        self._hot = np.where(verdicts.abstained, self._hot, verdicts.hot)
+        return Seen(verdicts.hot, verdicts.abstained, verdicts.excess, self._hosts.mean, self._vms.mean)

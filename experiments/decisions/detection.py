@@ -36,7 +36,7 @@ def detect(series: Series, watch: Watch, rule: str, settings: Sequence[Any]) -> 
         if monitor.tick(series.used[tick], series.valid[tick]):
             for index, parameters in enumerate(settings):
                 verdicts = judge(monitor, parameters, hot[index])
-                hot[index] = np.where(verdicts.abstains, hot[index], verdicts.hot)
+                hot[index] = np.where(verdicts.abstained, hot[index], verdicts.hot)
         for index, each in enumerate(hot):
             found[index][tick] = each
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from experiments.decisions import seeds
+from experiments.decisions.rules import RULES
 from experiments.decisions.training import Choice
 from experiments.decisions.watch import WATCHES, Watch
 from filters.decisions.overload_detection import REGISTRY
@@ -21,7 +22,7 @@ def write(choices: dict[tuple[Watch, str], Choice], path: Path = FILE) -> None:
     before = json.loads(path.read_text())["choices"] if path.exists() else []
     entries = {(each["watch"], each["rule"]): each for each in before}
     entries |= {(watch.name, rule): _entry(watch, rule, choice) for (watch, rule), choice in choices.items()}
-    order = [(watch.name, rule) for watch in WATCHES for rule in REGISTRY]
+    order = [(watch.name, rule) for watch in WATCHES for rule in RULES]
     document = {
         "training_seeds": seeds.TRAINING,
         "more_noise_of_the_default_rule": seeds.MORE_NOISE,

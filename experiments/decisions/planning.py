@@ -20,7 +20,7 @@ class Seen(NamedTuple):
     """What a decision is made from: verdicts and loads of hosts (H,), loads of VMs (V,), ratios of a host."""
 
     hot: Bools
-    abstains: Bools
+    abstained: Bools
     excess: Doubles
     used: Doubles
     vms: Doubles
@@ -34,7 +34,7 @@ def plan(seen: Seen, fleet: Fleet, policy: Policy, tick: int) -> list[tuple[int,
         return []
     may_move = ~fleet.away & (tick - fleet.since >= max(policy.young_seconds, policy.cool_down_seconds))
     may_move &= seen.vms >= policy.least_gain
-    takers = free & ~seen.hot & ~seen.abstains
+    takers = free & ~seen.hot & ~seen.abstained
     used = seen.used + fleet.arriving(seen.vms)
     chosen = {int(host): _ranked(int(host), fleet.place, seen.vms, may_move) for host in sources}
     moves: list[tuple[int, int]] = []

@@ -20,15 +20,15 @@ from filters.decisions.overload_detection.rule import Parameters
 
 
 class Verdicts(NamedTuple):
-    """``hot`` and ``abstains`` (H,), never both; ``excess`` (H,) as in filters.decisions.verdict."""
+    """``hot`` and ``abstained`` (H,), never both; ``excess`` (H,) as in filters.decisions.verdict."""
 
     hot: Bools
-    abstains: Bools
+    abstained: Bools
     excess: Doubles
 
 
 def _unusable(monitor: Monitor, parameters: Parameters) -> Bools:
-    """Where ``filters.decisions.overload_detection.rule_inputs.usable`` abstains."""
+    """Where ``filters.decisions.overload_detection.rule_inputs.usable`` abstained."""
     stale = monitor.stale > parameters.stale_seconds
     return stale if parameters.smoothed else stale | ~monitor.valid
 
@@ -37,8 +37,8 @@ def _level(monitor: Monitor, parameters: Parameters) -> Doubles:
     return monitor.mean if parameters.smoothed else monitor.last
 
 
-def _verdicts(hot: Bools, abstains: Bools, excess: Doubles) -> Verdicts:
-    return Verdicts(hot & ~abstains, abstains, excess)
+def _verdicts(hot: Bools, abstained: Bools, excess: Doubles) -> Verdicts:
+    return Verdicts(hot & ~abstained, abstained, excess)
 
 
 def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bools) -> Verdicts:
@@ -79,9 +79,9 @@ def by_sandpiper(monitor: Monitor, parameters: sandpiper.Parameters, _was_hot: B
     key = ("prediction", parameters.smoothed, parameters.window, parameters.predictor)
     predicted = monitor.figure(key, lambda: predict(values, parameters.predictor == "onward"))
     above = (values[:, -parameters.n :] > parameters.threshold).sum(1)
-    abstains = _unusable(monitor, parameters) | (monitor.count < parameters.window)
+    abstained = _unusable(monitor, parameters) | (monitor.count < parameters.window)
     hot = (above >= parameters.k) & (predicted > parameters.threshold)
-    return _verdicts(hot, abstains, predicted - parameters.threshold)
+    return _verdicts(hot, abstained, predicted - parameters.threshold)
 
 
 def predict(values: Doubles, onward: bool) -> Doubles:
@@ -155,8 +155,8 @@ def by_cusum(monitor: Monitor, parameters: cusum.Parameters, _was_hot: Bools) ->
     kept = int(np.flatnonzero(monitor.drifts == parameters.drift)[0])
     d = monitor.cusum[kept]
     hot = (d > parameters.limit) & (_level(monitor, parameters) > parameters.level)
-    abstains = _unusable(monitor, parameters) | (monitor.count < parameters.window)
-    return _verdicts(hot, abstains, d - parameters.limit)
+    abstained = _unusable(monitor, parameters) | (monitor.count < parameters.window)
+    return _verdicts(hot, abstained, d - parameters.limit)
 
 
 Judge = Callable[[Monitor, Any, Bools], Verdicts]

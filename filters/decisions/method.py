@@ -27,9 +27,23 @@ class Method(NamedTuple):
     policy: Policy
 
 
-def check(settings: Settings, name: str) -> None:
-    """Refuse what is registered nowhere (entry point group ``shardpulse.validators``). Raises ConfigError."""
-    method_of(settings.decisions, name=name)
+class Registered:
+    """What [decisions] may name, for the configuration (entry point group ``shardpulse.validators``)."""
+
+    def __call__(self, settings: Settings, name: str) -> None:
+        """Refuse what is registered nowhere. Raises ConfigError."""
+        method_of(settings.decisions, name=name)
+
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """What each key may be."""
+        return {
+            "decisions.rule": tuple(overload_detection.rules()),
+            "decisions.selection": tuple(vm_selection.selections()),
+            "decisions.placement": tuple(vm_placement.placements()),
+        }
+
+
+check = Registered()
 
 
 def method_of(settings: Decisions, rule: str = "", name: str = "configuration") -> Method:
@@ -41,10 +55,10 @@ def method_of(settings: Decisions, rule: str = "", name: str = "configuration") 
         parameters_of(settings, key, name)
     chosen = rule or settings.rule
     return Method(
-        _pick(overload_detection.REGISTRY, chosen, f"{name}: key decisions.rule: unknown rule"),
+        _pick(overload_detection.rules(), chosen, f"{name}: key decisions.rule: unknown rule"),
         parameters_of(settings, chosen, name),
-        _pick(vm_selection.REGISTRY, settings.selection, f"{name}: key decisions.selection: unknown selection"),
-        _pick(vm_placement.REGISTRY, settings.placement, f"{name}: key decisions.placement: unknown placement"),
+        _pick(vm_selection.selections(), settings.selection, f"{name}: key decisions.selection: unknown selection"),
+        _pick(vm_placement.placements(), settings.placement, f"{name}: key decisions.placement: unknown placement"),
         settings.policy,
     )
 
@@ -52,7 +66,7 @@ def method_of(settings: Decisions, rule: str = "", name: str = "configuration") 
 def parameters_of(settings: Decisions, rule: str, name: str = "configuration") -> Parameters:
     """The parameters of a rule: its defaults with what ``[decisions.parameters]`` says. Raises ConfigError."""
     where = f"{name}: key decisions.parameters"
-    found: Rule = _pick(overload_detection.REGISTRY, rule, f"{where}: unknown rule")
+    found: Rule = _pick(overload_detection.rules(), rule, f"{where}: unknown rule")
     given = settings.parameters.get(rule, {})
     for key in given:
         if key not in found.defaults.__struct_fields__:

@@ -34,7 +34,7 @@ class RosterDocument(Struct, frozen=True):
 
 class HeatDocument(Struct, frozen=True):
     """One value per host and column, in the order of the roster. ``states`` has a letter per host: c current, l late,
-    d down; ``outcomes``: h hot, n not hot, a the rule abstains, ? not judged. Ratios are moving averages in
+    d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. Ratios are moving averages in
     thousandths of the host's capacity, null where there is none; ``age_seconds`` counts to ``now``."""
 
     tick: int

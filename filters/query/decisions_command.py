@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from typing import Any, TextIO
 
 import msgspec
@@ -27,10 +26,9 @@ from acquisition.errors import (
 )
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import SnapshotReader
-from filters.decisions import overload_detection, vm_placement, vm_selection
+from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
-from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import Picture
 from filters.decisions.verdict import Outcome
 from filters.documents.encoding import encode
@@ -148,8 +146,8 @@ def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
     """The configuration with what the command line says instead. Raises UsageError."""
     rule = options.rule or settings.rule
     given = dict(settings.parameters.get(rule, {}))
-    if options.parameter and rule not in overload_detection.REGISTRY:
-        raise UsageError(f"unknown rule {rule!r}; known are {', '.join(overload_detection.REGISTRY)}")
+    if options.parameter and rule not in overload_detection.rules():
+        raise UsageError(f"unknown rule {rule!r}; known are {', '.join(overload_detection.rules())}")
     for text in options.parameter:
         key, equals, value = text.partition("=")
         if not equals:
@@ -176,24 +174,15 @@ def _value(text: str) -> str | bool | int | float | list[str]:
 
 def _parser(question: str) -> argparse.ArgumentParser:
     parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}\nrules and their parameters:\n{_rules(overload_detection.REGISTRY)}\n"
+    parser.epilog = f"{parser.epilog}{_NOTES}\nrules and their parameters:\n{catalogue.help_text()}\n"
     parser.add_argument("--rule", metavar="NAME", help="a rule instead of the configured one; see below")
     parser.add_argument(
         "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"
     )
     if question == MOVES:
-        parser.add_argument("--selection", metavar="NAME", help=f"of the VM: {', '.join(vm_selection.REGISTRY)}")
-        parser.add_argument("--placement", metavar="NAME", help=f"of the host: {', '.join(vm_placement.REGISTRY)}")
+        parser.add_argument("--selection", metavar="NAME", help=f"of the VM: {', '.join(vm_selection.selections())}")
+        parser.add_argument("--placement", metavar="NAME", help=f"of the host: {', '.join(vm_placement.placements())}")
     else:
         parser.add_argument("--all", action="store_true", help="hosts that are not_hot too")
     add_common(parser)
     return parser
-
-
-def _rules(registry: Mapping[str, Rule]) -> str:
-    lines = []
-    for rule in registry.values():
-        values = msgspec.to_builtins(rule.defaults)
-        shown = ", ".join(f"{key}={','.join(v) if isinstance(v, (list, tuple)) else v}" for key, v in values.items())
-        lines.append(f"  {rule.name}: {rule.title}\n      {shown}")
-    return "\n".join(lines)

@@ -20,11 +20,11 @@ def fleet(hosts=3, vms=2):
     return Fleet(np.repeat(np.arange(hosts), vms), np.full(hosts * vms, 4.0, np.float32), hosts)
 
 
-def seen(used, vms, hot=None, abstains=None):
+def seen(used, vms, hot=None, abstained=None):
     used = np.asarray(used, float)
     none = np.zeros(len(used), bool)
     hot = used > 0.9 if hot is None else np.asarray(hot)
-    return Seen(hot, none if abstains is None else np.asarray(abstains), used - 0.9, used, np.asarray(vms, float))
+    return Seen(hot, none if abstained is None else np.asarray(abstained), used - 0.9, used, np.asarray(vms, float))
 
 
 def test_a_vm_stays_with_its_source_until_the_migration_ends():
@@ -58,7 +58,7 @@ def test_nothing_goes_where_there_is_no_room_or_no_certainty():
     assert plan(seen([0.95, 0.5, 0.56], vms), fleet(), POLICY, 0) == [(1, 1)]
     assert plan(seen([0.95, 0.7, 0.7], vms), fleet(), POLICY, 0) == []
     assert plan(seen([0.95, 0.6, 0.6], vms), fleet(), POLICY, 0) == [(0, 1)]  # the smaller one fits
-    assert plan(seen([0.95, 0.4, 0.5], vms, abstains=[False, True, False]), fleet(), POLICY, 0) == [(1, 2)]
+    assert plan(seen([0.95, 0.4, 0.5], vms, abstained=[False, True, False]), fleet(), POLICY, 0) == [(1, 2)]
 
 
 def test_limits_of_the_policy():

@@ -73,7 +73,7 @@ def history(seed: int, ticks: int):
         yield float(value), chance.random() > (0.6 if 90 <= tick < 100 else 0.05)
 
 
-@pytest.mark.parametrize("rule", REGISTRY)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("watch", [RAW, EMA, Watch("EMA of 10 s", 10, 20.0)])
 def test_equal_to_the_pure_rule(rule, watch):
     settings = grid(watch._replace(interval=1), rule) or grid(EMA, rule)
@@ -87,10 +87,10 @@ def test_equal_to_the_pure_rule(rule, watch):
             for index, (scalar, (value, valid)) in enumerate(zip(scalars, samples, strict=True)):
                 scalar.sample(value, valid)
                 expected = REGISTRY[rule].judge(scalar.host(), parameters, bool(was_hot[index]))
-                assert found.abstains[index] == (expected.outcome == Outcome.ABSTAINED), expected
+                assert found.abstained[index] == (expected.outcome == Outcome.ABSTAINED), expected
                 assert found.hot[index] == (expected.outcome == Outcome.HOT), expected
                 outcomes.add(expected.outcome)
-            was_hot = np.where(found.abstains, was_hot, found.hot)
+            was_hot = np.where(found.abstained, was_hot, found.hot)
         assert Outcome.ABSTAINED in outcomes
         assert len(outcomes) > 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acquisition import plugins
 from filters.decisions.overload_detection import cusum, neat_iqr, neat_mad, neat_regression, sandpiper, threshold
 from filters.decisions.overload_detection.rule import Rule
 
@@ -9,4 +10,10 @@ REGISTRY: dict[str, Rule] = {
     module.RULE.name: module.RULE for module in (threshold, sandpiper, neat_mad, neat_iqr, neat_regression, cusum)
 }
 
-__all__ = ["REGISTRY"]
+
+def rules() -> dict[str, Rule]:
+    """Those of this project and of other packages (entry point group ``shardpulse.rules``), by name."""
+    return plugins.registered(plugins.RULES, REGISTRY)
+
+
+__all__ = ["REGISTRY", "rules"]

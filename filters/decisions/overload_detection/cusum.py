@@ -85,6 +85,7 @@ def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
 RULE = Rule(
     "cusum",
     "CUSUM on the moving average",
+    "d > `limit` with d = max(0, d + y - mean - `drift`), and u > `level`",
     "Andreolini and others, Dynamic load management of virtual machines in cloud architectures, CloudComp 2009",
     Parameters(),
     judge,

@@ -44,6 +44,7 @@ def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
 RULE = Rule(
     "neat_iqr",
     "Neat: threshold by the interquartile range",
+    "u >= 1 - `safety` (Q3 - Q1) of the window",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat iqr_threshold",
     Parameters(),
     judge,

@@ -28,6 +28,7 @@ def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
 RULE = Rule(
     "neat_mad",
     "Neat: threshold by the median absolute deviation",
+    "u >= 1 - `safety` MAD of the window",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat mad_threshold",
     Parameters(),
     judge,

@@ -81,6 +81,7 @@ def fit(values: Sequence[float]) -> tuple[float, float]:
 RULE = Rule(
     "neat_regression",
     "Neat: local regression to the end of a migration",
+    "`safety` (a + b (n + migration time / interval)) >= `threshold`",
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; Cleveland, JASA 74, 1979",
     Parameters(),
     judge,

@@ -3,7 +3,7 @@
 A rule is a pure function ``(host or VM, parameters, was_hot) -> Verdict``. It keeps no state: whether its
 subject was hot before comes in as a value (only rules with hysteresis look at it). A new rule is one file in
 this directory with its Parameters, its function and its RULE, one line in its registry, and one
-test against a scalar transcription of its formula.
+test against a scalar transcription of its formula. Configuration, help, HTTP and docs/moves.md name what is registered.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Screen(Protocol):
 
 
 class Rule(NamedTuple):
-    """One registration: ``source`` cites where the formula comes from, ``defaults`` are of its own Parameters type.
+    """One registration: ``hot_if`` is the formula in words and names of parameters, ``source`` cites where it comes
+    from, ``defaults`` are of its own Parameters type.
 
     ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
     where the window (and the threshold) of ``[filter.inputs]`` are the rule's. ``screen`` (of rules of one metric)
@@ -77,6 +78,7 @@ class Rule(NamedTuple):
 
     name: str
     title: str
+    hot_if: str
     source: str
     defaults: Parameters
     judge: Judge

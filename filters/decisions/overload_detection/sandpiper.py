@@ -104,6 +104,7 @@ def predict(values: Sequence[float], predictor: str) -> tuple[float, float, floa
 RULE = Rule(
     "sandpiper",
     "Sandpiper's hotspot: k of n and a one-step prediction",
+    "`k` of the last `n` values > `threshold`, and the predicted next one too; any of `metrics`",
     "Wood and others, Black-box and gray-box strategies for virtual machine migration, NSDI 2007",
     Parameters(),
     judge,

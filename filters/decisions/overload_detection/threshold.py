@@ -133,6 +133,8 @@ def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
 RULE = Rule(
     "threshold",
     "threshold with hysteresis, k of n and plateau",
+    "u > `enter` and `k` of the last `n` raw values > `high`, or a plateau: the last `plateau` raw values all > `high` "
+    "and less than `plateau_range` apart; hot stays hot while u > `low` or the plateau lasts",
     "oVirt evenly_distributed; k of n: Wood and others, Sandpiper, NSDI 2007",
     Parameters(),
     judge,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acquisition import plugins
 from filters.decisions.vm_selection import minimum_migration_time, most_cpu, volume
 from filters.decisions.vm_selection.choice import VmSelection
 
@@ -9,4 +10,10 @@ REGISTRY: dict[str, VmSelection] = {
     module.SELECTION.name: module.SELECTION for module in (minimum_migration_time, volume, most_cpu)
 }
 
-__all__ = ["REGISTRY", "VmSelection"]
+
+def selections() -> dict[str, VmSelection]:
+    """Those of this project and of other packages (entry point group ``shardpulse.selections``), by name."""
+    return plugins.registered(plugins.SELECTIONS, REGISTRY)
+
+
+__all__ = ["REGISTRY", "VmSelection", "selections"]

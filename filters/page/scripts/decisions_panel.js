@@ -16,7 +16,7 @@ export function startDecisions(onOpen) {
     blind: element("p", { class: "wrong", hidden: true }),
     movesTitle: element("h3", {}, "Proposed moves"), moves: element("ol"),
     hotTitle: element("h3", {}, "Hot hosts"), hot: element("ul"),
-    refused: more("refused"), abstained: more("not judged"),
+    refused: more("refused"), abstained: more("abstained"),
   };
   byId("decisions").append(
     parts.blind, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.refused.node, parts.abstained.node,
@@ -29,7 +29,7 @@ export function showHot(document) {
   setText(byId("rule"), `rule: ${document.rule.title}`);
   setText(parts.hotTitle, unjudged() ? "Hot hosts: unknown, none can be judged" : listed(document.hot, "hot host"));
   keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
-  fill(parts.abstained, document.abstained, (row) => row.id, abstention, "not judged: the rule abstains");
+  fill(parts.abstained, document.abstained, (row) => row.id, abstention, "abstained: the rule cannot tell");
 }
 
 /** Whether there are hosts and the rule abstains on all of them: nothing is known then, which is not 0. */

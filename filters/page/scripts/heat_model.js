@@ -58,7 +58,7 @@ export class HeatModel {
   }
 
   outcome(host) {
-    return { h: "hot", n: "not hot", a: "not judged", "?": "not judged" }[this.heat?.outcomes[host]] ?? "not judged";
+    return { h: "hot", n: "not hot", a: "abstained", "?": "not judged" }[this.heat?.outcomes[host]] ?? "not judged";
   }
 
   troubleOf(host) {

@@ -101,7 +101,7 @@ export class HostPanel {
     const { host } = this;
     const verdict = verdictOf(host.id);
     const figures = figuresText(verdict?.figures ?? []);
-    const judged = `${verdict?.outcome === "hot" ? "Hot" : "Not judged"}: ${verdict?.reason}${figures && ` (${figures})`}`;
+    const judged = `${verdict?.outcome === "hot" ? "Hot" : "Abstained"}: ${verdict?.reason}${figures && ` (${figures})`}`;
     const said = verdict ? judged : verdict === null ? "Not hot by the rule." : "";
     const labels = Object.entries(host.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(", ");
     return printable([host.reason, host.state === "current" ? said : "", labels && `Labels: ${labels}.`].filter(Boolean).join(" "));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acquisition import plugins
 from filters.service.resource import Declare, Parts, Resource
 from filters.service.resources import (
     description,
@@ -33,8 +34,10 @@ REGISTRY: dict[str, Declare] = {
 
 
 def declared(parts: Parts) -> tuple[Resource, ...]:
-    """All resources: those of the registry, and the two that tell of the others. Raises ConfigError."""
-    found = [resource for declare in REGISTRY.values() for resource in declare(parts)]
+    """All resources: those of the registry and of other packages (entry point group ``shardpulse.resources``), and the
+    two that tell of the others. Raises ConfigError."""
+    known: dict[str, Declare] = plugins.registered(plugins.RESOURCES, REGISTRY)
+    found = [resource for declare in known.values() for resource in declare(parts)]
     found.append(stream.of(found, parts))
     return (*found, description.of(found, parts))
 

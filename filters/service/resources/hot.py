@@ -27,7 +27,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
     """The configured rule is judged at every tick, with hysteresis; another one when it is asked for, as if no host had
     been hot before. Raises ConfigError for parameters that are none."""
     settings, recents = parts.settings.decisions, parts.recents
-    methods = {name: method_of(settings, name) for name in overload_detection.REGISTRY}
+    methods = {name: method_of(settings, name) for name in overload_detection.rules()}
     rule = Parameter("rule", f"the rule to judge by (default: {settings.rule})", tuple(methods), single=True)
 
     def otherwise(cache: TickCache, method: Method) -> Decided:
