@@ -107,12 +107,3 @@ def _problem(status: str) -> dict[str, Any]:
 def _path_parameter(name: str, text: str) -> dict[str, Any]:
     schema = {"type": "string", "minLength": 1}
     return {"name": name, "in": "path", "required": True, "description": text, "schema": schema}
-
-
-if __name__ == "__main__":  # prints the table of docs/http.md
-    from acquisition.config.settings import Settings
-    from filters.service.access import access
-    from filters.service.service import Service
-
-    _settings = Settings()
-    print(table(Service(_settings, access(_settings.serve)).resources))

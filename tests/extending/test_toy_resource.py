@@ -37,7 +37,7 @@ def test_description_and_documentation_list_it(service: Serving) -> None:
     assert (operation["operationId"], operation["parameters"][0]["name"]) == ("toy", "state")
     assert found["components"]["schemas"]["CountDocument"]["description"] == "How many hosts there are."
     row = "| `/v1/toy` | How many toys there are; also a topic of the stream | `state=` |"
-    assert row in shardpulse(module="filters.service.openapi")
+    assert row in shardpulse(module="filters.service.resources")
 
 
 def test_the_stream_tells_of_it(service: Serving) -> None:

@@ -1,0 +1,12 @@
+"""``python -m filters.service.resources`` prints the table of docs/http.md."""
+
+from __future__ import annotations
+
+from acquisition.config.settings import Settings
+from filters.service.access import access
+from filters.service.openapi import table
+from filters.service.service import Service
+
+if __name__ == "__main__":
+    settings = Settings()
+    print(table(Service(settings, access(settings.serve)).resources))
