@@ -9,6 +9,7 @@
     ├── NoInputError          66   a file cannot be opened or is empty
     ├── UnavailableError      69   shards, a server binary or a tool cannot be reached
     │   └── ShardError        69   a shard answered with an error or not at all
+    │       └── MovedError    69   the key is another shard's by now
     ├── InternalError         70   a promise inside the program was broken
     ├── CannotCreateError     73   a file, directory, port or core cannot be had
     ├── TemporaryError        75   try again: LOADING, CLUSTERDOWN, TRYAGAIN, OOM
@@ -96,6 +97,10 @@ class UnavailableError(ShardpulseError):
 
 class ShardError(UnavailableError):
     """A shard does not answer, or answers with an error that will not go away by itself."""
+
+
+class MovedError(ShardError):
+    """A shard answered MOVED or ASK: the key is another one's by now, in the order of things."""
 
 
 class InternalError(ShardpulseError):

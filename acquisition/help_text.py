@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 from acquisition.errors import EXIT_CODES
 
@@ -21,3 +22,22 @@ def parser(name: str, description: str, examples: str, exit_codes: tuple[int, ..
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    """``--wait``, the same in all commands that run until they are told to stop: ``options.wait`` in seconds."""
+    parser.add_argument(
+        "--wait", type=seconds, default=math.inf, metavar="S",
+        help="give up when no shard has answered within S seconds of the start (default: wait until told to stop)",
+    )  # fmt: skip
+
+
+def seconds(text: str) -> float:
+    """Seconds from 0 on, as an argument's type."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return number

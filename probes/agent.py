@@ -15,12 +15,13 @@ import sys
 import time
 from contextlib import suppress
 
-from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError
+from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError, UnavailableError
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address, Credentials
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.trouble_log import SHARDS, TroubleLog
 from probes.agent_settings import AgentSettings, decode
 from probes.probe import Outlet, Probe
 from probes.reload import Reload
@@ -78,6 +79,11 @@ def _output_failed() -> bool:
     return False
 
 
+def _described(settings: AgentSettings) -> str:
+    modules = ", ".join(f"{module.resource_set} every {module.interval:g} s" for module in settings.modules)
+    return f"sampling {settings.host}: {modules}"
+
+
 class Agent:
     """Signals, the writer, and the end."""
 
@@ -89,8 +95,9 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._take_signal)
         self._writer: Writer | None = None
-        self._problem = ""
-        self._quiet_until = time.monotonic() + settings.timeout
+        self._log = TroubleLog(report)
+        self._sending = False  #: whether it has been said where to
+        self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report)
 
@@ -129,7 +136,8 @@ class Agent:
             if self._probe.step(also) and also == self._wakeup:
                 os.read(self._wakeup, 4096)
             self._handle_reload()
-            self._report_problem()
+            if self._writer is not None:
+                self._report_shards(self._writer)
         return self._end()
 
     def _stopped(self) -> bool:
@@ -159,13 +167,23 @@ class Agent:
         self._probe.reload(settings, self._probe.outlet if same else self._outlet(settings))
         self._settings = settings
 
-    def _report_problem(self) -> None:
-        problem = self._writer.problem if self._writer is not None else ""
-        if time.monotonic() < self._quiet_until:
-            return  # connecting takes a moment
-        if problem != self._problem:
-            self._problem = problem
-            report(problem or "sending again")
+    def _report_shards(self, writer: Writer) -> None:
+        """Say where frames go as soon as they do, what keeps them from going, and that it is over.
+
+        Raises UnavailableError when no shard has answered for as long as was to be waited.
+        """
+        problem = writer.problem
+        if problem:
+            kind = problem if writer.needs_a_person else ""
+            self._log.lasts(SHARDS, f"{problem}; frames are kept meanwhile", kind)
+            if self._give_up and not self._sending and time.monotonic() > self._give_up:
+                raise UnavailableError(f"no shard has answered for {self._settings.wait:g} s: {problem}")
+        elif not self._sending:
+            self._sending = True
+            self._log.over(SHARDS)
+            report(f"{_described(self._settings)}; sending to shard {writer.address}")
+        elif self._log.troubled:
+            self._log.over(SHARDS, f"sending again, to shard {writer.address}")
 
     def _end(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the drain

@@ -49,6 +49,7 @@ class AgentSettings(NamedTuple):
     ticks: int = 0  #: stop after so many ticks of the shortest interval; 0: never
     seconds: float = 0.0  #: stop after so many seconds; 0: never
     dry_run: bool = False
+    wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import pwd
 import resource
@@ -54,6 +55,7 @@ shardpulse probe --dry-run --ticks 2                print what would be sent, wi
 systemctl reload shardpulse-probe                   (SIGHUP) after a change of the configuration
 """
 
+_SHORTEST_WAIT = 0.001
 #: What the agent runs: no site module, nothing but the packages that it needs.
 #: -X no_debug_ranges leaves out what only tracebacks point with: 0.6 MB.
 _FLAGS = ("-I", "-S", "-X", "no_debug_ranges")
@@ -107,6 +109,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     if options.dir:
         shards = msgspec.structs.replace(shards, directory=options.dir)
     shards = endpoints.with_addresses(shards, options.shards)
+    endpoints.check(shards)
     credentials = endpoints.credentials(shards) if not options.dry_run else None
     return AgentSettings(
         host,
@@ -128,6 +131,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         options.ticks,
         options.seconds,
         options.dry_run,
+        0.0 if options.wait == math.inf else max(options.wait, _SHORTEST_WAIT),
     )
 
 
@@ -197,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_OK, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_CONFIG)
     parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    help_text.add_wait(parser)
     parser.add_argument("--dir", metavar="DIR", help="state directory of local shards (default: as configured)")
     parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from acquisition.config.settings import Shards
-from acquisition.errors import ConfigError, NoInputError, UsageError
+from acquisition.errors import ConfigError, NoInputError, ShardError, UsageError
 from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster
-from acquisition.link.local_shards import LocalShards, Seeds
+from acquisition.link.local_shards import LocalShards, Seeds, look
 from acquisition.link.resp import Credentials, parse_address
 
 
@@ -26,6 +27,12 @@ def seeds(settings: Shards) -> Seeds:
     if settings.addresses:
         return [parse_address(text) for text in settings.addresses]
     return LocalShards(str(directory(settings)))
+
+
+def check(settings: Shards) -> None:
+    """Raise ConfigError when the state of local shards is not to be believed; there may be none yet."""
+    with contextlib.suppress(ShardError):
+        look(seeds(settings))
 
 
 def credentials(settings: Shards) -> Credentials:

@@ -79,6 +79,13 @@ class Cluster:
             errors.append(f"shard {address} knows of no slots yet")
         raise ShardError("no shard answers: " + "; ".join(errors))
 
+    def is_replaced(self) -> bool:
+        """Whether ``shards up`` has made another cluster on this machine since the map of slots was read."""
+        try:
+            return isinstance(self._seeds, LocalShards) and self._seeds.look().instance != self.instance
+        except ShardpulseError:
+            return False
+
     def _known(self) -> list[Address]:
         """The shards that can be asked: of local ones those in the state file, and nobody else."""
         if not isinstance(self._seeds, LocalShards):

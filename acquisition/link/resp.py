@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import hiredis
 
-from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import MovedError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
@@ -26,6 +26,7 @@ Argument = bytes | str | int | float
 pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
+_MOVED = ("MOVED", "ASK")
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 
 
@@ -73,7 +74,7 @@ def error_for(error: object, where: object = "") -> ShardpulseError:
         return PermissionRefused(f"{at}{text}; set [shards] username and password_file")
     if word in _TEMPORARY:
         return TemporaryError(f"{at}{text}")
-    return ShardError(f"{at}{text}")
+    return (MovedError if word in _MOVED else ShardError)(f"{at}{text}")
 
 
 def raise_for(reply: Any, where: object = "") -> Any:

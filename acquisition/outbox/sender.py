@@ -46,13 +46,14 @@ _BUFFER = memoryview(bytearray(1 << 14))
 class Sender:
     """``timeout`` bounds each step of finding the owner. ``errors`` counts by kind (``moved loading
     oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, "" when
-    it is; ``generation`` grows with every connection that became ready; ``due`` is when
-    ``advance`` wants to be called if nothing happens before."""
+    it is, and ``needs_a_person`` whether it does not pass by itself; ``generation`` grows with every
+    connection that became ready; ``due`` is when ``advance`` wants to be called if nothing happens before."""
 
     def __init__(self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float) -> None:
         self.ready = False
         self.due = 0.0
         self.problem = "not connected yet"
+        self.needs_a_person = False
         self.errors: dict[str, int] = {}
         self.generation = 0
         self.address: Address | None = None
@@ -181,7 +182,7 @@ class Sender:
         """Close, count, and try again after a delay; ``slow`` when only a person can repair it."""
         self.close()
         self.errors[kind] = self.errors.get(kind, 0) + 1
-        self.problem = problem
+        self.problem, self.needs_a_person = problem, slow
         self._target = None
         self._route.forget_owners()
         most = _QUICK_DELAY if self._attempt < _QUICK_ATTEMPTS else _MOST_DELAY

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.link.local_shards import Seeds
-from acquisition.link.resp import Credentials, ReplyError
+from acquisition.link.resp import Address, Credentials, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD
@@ -69,6 +69,16 @@ class Writer:
     def problem(self) -> str:
         """Why frames do not go out, "" when they do."""
         return self._sender.problem
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether ``problem`` does not pass by itself, as wrong credentials."""
+        return self._sender.needs_a_person
+
+    @property
+    def address(self) -> Address | None:
+        """The shard that frames go to, or are to go to."""
+        return self._sender.address
 
     @property
     def generation(self) -> int:

@@ -22,6 +22,7 @@ class Worker(NamedTuple):
     lease_seconds: float
     renewed: float
     partitions: tuple[int, ...]
+    step: str = ""  #: how it computes, ``native`` or ``numpy``; "" when it does not say
 
 
 class Workers(NamedTuple):
@@ -90,7 +91,7 @@ def _decode(value: Any, left: Any, members: Any, clock: Any) -> tuple[Holder | N
 
 
 def _worker(holder: Holder, partitions: list[int], renewed: float) -> Worker:
-    return Worker(holder.id, holder.name, holder.milliseconds / 1000.0, renewed, tuple(partitions))
+    return Worker(holder.id, holder.name, holder.milliseconds / 1000.0, renewed, tuple(partitions), holder.step)
 
 
 def _value(reply: Any) -> Any:

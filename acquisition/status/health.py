@@ -22,6 +22,10 @@ from acquisition.wire.keys import SLOTS
 #: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
 BEHIND_SECONDS = 5.0
 _FULL = 0.9
+_SLOW_STEP = (
+    "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
+    "install"
+)
 
 UNBALANCED = "unbalanced"  #: counts that must agree do not
 DOWN = "down"  #: a part does not answer, or is not there
@@ -148,6 +152,7 @@ def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
         found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
     elif free:
         found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
+    found += [Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == "numpy"]
     for worker in live.workers:
         worst = lag.worst_of(worker, lags)
         if worst > BEHIND_SECONDS:

@@ -178,9 +178,10 @@ def _memory(row: ShardHealth) -> str:
 
 
 def _workers(rows: Sequence[Worker], lags: Sequence[Lag], most: int) -> Iterator[Text]:
-    yield Text(f"{'FILTER WORKER':<50}{'PARTITIONS':>15}{'BEHIND':>15}", "dim")
+    yield Text(f"{'FILTER WORKER':<44}{'STEP':<6}{'PARTITIONS':>15}{'BEHIND':>15}", "dim")
     for row in rows[:most]:
-        yield Text(f"{_cut(row.name, 49):<50}{len(row.partitions):>15}{lag.worst_of(row, lags):>13.2f} s")
+        name = f"{_cut(row.name, 43):<44}{row.step or '?':<6}"
+        yield Text(f"{name}{len(row.partitions):>15}{lag.worst_of(row, lags):>13.2f} s")
     if len(rows) > most:
         yield Text(f"… and {len(rows) - most} more", "dim")
 

@@ -1,7 +1,7 @@
 """Who holds a lease: the value of ``lease:{tag}`` and the members of ``workers:{tag}``.
 
-``<id> <milliseconds> <name>``: the worker's random id, how long its leases last without being
-renewed, and what people call it.
+``<id> <milliseconds> <name> [<step>]``: the worker's random id, how long its leases last without being
+renewed, what people call it, and how it computes (``native`` or ``numpy``).
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from typing import NamedTuple
 
 from acquisition.errors import FrameError
 
-_HOLDER = re.compile(rb"([0-9a-f]{16}) ([0-9]{1,9}) (\S{1,255})")
+_HOLDER = re.compile(rb"([0-9a-f]{16}) ([0-9]{1,9}) (\S{1,255})(?: (native|numpy))?")
 
 
 class Holder(NamedTuple):
-    """A filter worker; ``name`` has no blanks."""
+    """A filter worker; ``name`` has no blanks. ``step`` is "" when it does not say."""
 
     id: str
     milliseconds: int
     name: str
+    step: str = ""
 
 
 def encode(holder: Holder) -> bytes:
     """The bytes of a holder."""
-    return f"{holder.id} {holder.milliseconds} {holder.name}".encode()
+    return f"{holder.id} {holder.milliseconds} {holder.name} {holder.step}".rstrip().encode()
 
 
 def decode(data: bytes) -> Holder:
@@ -32,4 +33,4 @@ def decode(data: bytes) -> Holder:
     found = _HOLDER.fullmatch(data)
     if found is None:
         raise FrameError("payload", f"{data[:60]!r} names no filter worker")
-    return Holder(found[1].decode(), int(found[2]), found[3].decode(errors="replace"))
+    return Holder(found[1].decode(), int(found[2]), found[3].decode(errors="replace"), (found[4] or b"").decode())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from threading import Event, Timer
 
 import msgspec
 
 from acquisition import errors, help_text
-from acquisition.config.endpoints import with_addresses
+from acquisition.config.endpoints import check, with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
-from acquisition.errors import ShardpulseError, UsageError
+from acquisition.errors import ShardpulseError, UnavailableError, UsageError
 from filters.service.access import access
 from filters.service.server import Server, allow_descriptors, listen, run, server
 from filters.service.service import Service
@@ -35,7 +37,13 @@ curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  who is not heard of
 curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
-_CODES = (errors.EXIT_NO_INPUT, errors.EXIT_CANNOT_CREATE, errors.EXIT_PERMISSION, errors.EXIT_CONFIG)
+_CODES = (
+    errors.EXIT_NO_INPUT,
+    errors.EXIT_UNAVAILABLE,
+    errors.EXIT_CANNOT_CREATE,
+    errors.EXIT_PERMISSION,
+    errors.EXIT_CONFIG,
+)
 
 
 def main(argv: list[str]) -> int:
@@ -50,7 +58,21 @@ def main(argv: list[str]) -> int:
     scheme = "https" if where.certificate else "http"
     host, port = listener.getsockname()[:2]
     print(f"shardpulse serve: {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    gave_up = Event()
+
+    def give_up() -> None:
+        if service.newest.last is None:
+            gave_up.set()
+            running.should_exit = True
+
+    if options.wait < math.inf:
+        timer = Timer(options.wait, give_up)
+        timer.daemon = True
+        timer.start()
     run(running, listener, lambda: _reload(options, service, running))
+    if gave_up.is_set():
+        outage = service.newest.outage
+        raise UnavailableError(f"no shard has answered for {options.wait:g} s: {outage.reason if outage else ''}")
     return errors.EXIT_OK
 
 
@@ -73,6 +95,7 @@ def _say(text: str) -> None:
 def _settings(options: argparse.Namespace) -> Settings:
     settings = load_checked(options.config)
     shards = with_addresses(settings.shards, options.shards)
+    check(shards)
     serve = settings.serve
     if options.bind is not None:
         host, _, port = options.bind.rpartition(":")
@@ -85,6 +108,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES, _CODES)
     parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
+    help_text.add_wait(parser)
     parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     return parser

@@ -20,6 +20,7 @@ from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reader import Takes
+from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.tick_cache import Newest, TickCache
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
     return (lambda _, number: number in numbers) if numbers else None
 
 
+def _say(text: str) -> None:
+    print(f"shardpulse serve: {text}", file=sys.stderr, flush=True)
+
+
 class ReadingThread:
     """Reads until it is stopped. ``publish`` and ``prepare`` are called in the reading thread."""
 
@@ -56,7 +61,7 @@ class ReadingThread:
         self._number = 0
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
-        self._said = ""
+        self._log = TroubleLog(_say)
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
 
     def start(self) -> None:
@@ -74,8 +79,11 @@ class ReadingThread:
                 self.read_once()
             except ShardpulseError as error:
                 self._failed(str(error))
+                self._log.fails(SHARDS, error)
             except Exception as error:  # a fault of ours must not end the service: it is told, and tried again
-                self._failed(f"{type(error).__name__}: {error} (a fault of shardpulse)", traceback.format_exc())
+                reason = f"{type(error).__name__}: {error} (a fault of shardpulse)"
+                self._failed(reason)
+                self._log.lasts(SHARDS, f"{reason}\n{traceback.format_exc()}", reason, patience=0.0)
             self._wait()
         if self._reader is not None:
             self._reader.close()
@@ -87,7 +95,7 @@ class ReadingThread:
         tick = ticks.coherent_tick(snapshot.now, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
         cache = TickCache(self._number, self._instance, snapshot, self._judge(reader, snapshot))
-        self._said = ""
+        self._log.over(SHARDS, "the shards can be read again")
         self._publish(cache)
         return cache
 
@@ -100,13 +108,9 @@ class ReadingThread:
             self._reader = SnapshotReader.from_settings(self._settings)
         return self._reader
 
-    def _failed(self, reason: str, trace: str = "") -> None:
+    def _failed(self, reason: str) -> None:
         self._newest.fail(reason)
         self._fail()
-        if self._stopping.is_set() or reason == self._said:
-            return
-        self._said = reason
-        print(f"shardpulse serve: {reason}", trace, sep="\n" if trace else "", file=sys.stderr, flush=True)
 
     def _wait(self) -> None:
         """Until the next tick is complete."""

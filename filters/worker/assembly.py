@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
+from acquisition.trouble_log import TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters import kernels
@@ -17,7 +18,6 @@ from filters.worker.leases.leases import Leases
 from filters.worker.leases.link import Link
 from filters.worker.loader import Loader
 from filters.worker.poller import Poller
-from filters.worker.rate_limited_log import RateLimitedLog
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
 from filters.worker.worker import Worker
@@ -36,7 +36,7 @@ class _Shared(NamedTuple):
     poller: Poller
     background: BackgroundJobs
     shard_map: ShardMap
-    log: RateLimitedLog
+    log: TroubleLog
 
 
 def lone_worker(
@@ -61,12 +61,12 @@ def leasing_worker(
     shared = _shared(cluster, layout, report)
     worker = _worker(cluster, layout, settings, shared)
     open_link = partial(Link, connect=cluster.connect, background=shared.background, poller=shared.poller)
-    leases = Leases(worker, shared.shard_map, open_link, layout.tags, me, report)
+    leases = Leases(worker, shared.shard_map, open_link, layout.tags, me, shared.log)
     return worker, leases, FormatWatch(cluster, layout, shared.background)
 
 
 def _shared(cluster: Cluster, layout: Layout, report: Report) -> _Shared:
-    poller, background, log = Poller(), BackgroundJobs(), RateLimitedLog(report)
+    poller, background, log = Poller(), BackgroundJobs(), TroubleLog(report)
     poller.watch(background.fileno(), background.deliver)
     return _Shared(poller, background, ShardMap(cluster, layout, background, log), log)
 

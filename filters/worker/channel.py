@@ -26,10 +26,6 @@ class Overtaken(ShardpulseError):
     """The state in memory is not the one in the shard: load it again."""
 
 
-class Moved(ShardpulseError):
-    """The partition lies on another shard now."""
-
-
 class Channel:
     """``partition`` is replaced whenever its state is loaded.
 
@@ -119,7 +115,7 @@ class Channel:
         """Take in what came: the entries of a read that is answered, [] when none came in time; None while it is
         awaited.
 
-        Raises Moved, Overtaken, and what a shard refused.
+        Raises Overtaken and what a shard refused.
         """
         self._replies += self._open().poll()
         self.asked = time.monotonic()
@@ -157,13 +153,11 @@ class Channel:
         return self._connection
 
     def _check(self, kind: str, replies: list[Any]) -> None:
-        """Raise what a shard refused: Moved when it is not the owner, Overtaken when somebody else has committed."""
+        """Raise what a shard refused, or Overtaken when somebody else has committed."""
         for reply in (*replies, *(replies[-1] or ())) if kind is _COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("OOM"):
                     self._full_until = self.asked + _FULL_SECONDS
-                if str(reply).startswith("MOVED"):
-                    raise Moved(str(reply))
                 raise error_for(reply, self._open().address)
         if kind is _COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")

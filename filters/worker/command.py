@@ -7,20 +7,25 @@ import json
 import math
 import signal
 import time
+from collections.abc import Sequence
 from types import FrameType
 
 import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config import Settings
-from acquisition.config.endpoints import connect, with_addresses
+from acquisition.config.endpoints import check, connect, with_addresses
 from acquisition.config.inputs import Inputs
 from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
+from acquisition.link.resp import Address
+from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
+from acquisition.wire.lease import Holder
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
+from filters.kernels import native
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import leasing_worker, say
 from filters.worker.format_watch import FormatWatch
@@ -101,6 +106,11 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
     )
 
 
+_LAYOUT_SECONDS = 10.0  #: in which shards that are being started get their layout
+_LOOK_SECONDS = 0.5  #: between two looks whether other shards run on this machine
+_QUIET_AT_FIRST, _QUIET_LATER = 1.0, 10.0  #: seconds before it is said that shards are waited for
+
+
 class _Service:
     """A worker that is built anew when the configuration changes; signals only set flags."""
 
@@ -109,11 +119,13 @@ class _Service:
         self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
         self._stopped = False
         self._reload = False
+        self._started = self._others_run = False
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
         self._settings = self._read()
-        self._me = new_holder(self._settings.filter.lease_seconds)
+        check(self._settings.shards)
+        self._me = self._holder()
         self._cluster = connect(self._settings.shards)
 
     def run(self) -> None:
@@ -126,24 +138,45 @@ class _Service:
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
             before = self._settings
-            if self._reload and not self._over():
+            if self._others_run and not self._over():
+                layout = self._wait_for_layout()
+            if self._reload and not self._over() and layout is not None:
                 layout = self._load_again(layout)
             elif watch.changed and not self._over():
                 layout = self._follow_format(leases)
             if self._over() or _other_leases(before, self._settings):
                 leases.leave()
-                self._me = new_holder(self._settings.filter.lease_seconds)
+                self._me = self._holder()
             else:
                 leases.close()
 
     def _work(self, worker: Worker, leases: Leases, watch: FormatWatch) -> None:
         """Until it is over, or the worker is to be built anew."""
+        self._started = self._others_run = False
+        self._look = 0.0
 
         def between() -> float:
             watch.turn()
+            self._tell(worker)
             return leases.turn()
 
-        worker.run(lambda: self._over() or self._reload or watch.changed, between)
+        worker.run(lambda: self._over() or self._reload or self._others_run or watch.changed, between)
+
+    def _tell(self, worker: Worker) -> None:
+        """Say where the worker works as soon as it does; look for other shards while there is trouble with these."""
+        if not self._started and worker.settled:
+            self._started = True
+            where = _listed(self._cluster.masters())
+            say(f"smoothing {len(worker.partitions)} partitions on {where}; {self._step.text}")
+        now = time.monotonic()
+        if worker.troubled and now >= self._look:
+            self._look = now + _LOOK_SECONDS
+            self._others_run = self._cluster.is_replaced()
+
+    def _holder(self) -> Holder:
+        """Who this worker is to the others, and how it computes."""
+        self._step = native.chosen(kernels.select(self._settings.filter.kernels))
+        return new_holder(self._settings.filter.lease_seconds, step=self._step.name)
 
     def _over(self) -> bool:
         return self._stopped or time.monotonic() >= self._deadline
@@ -185,14 +218,20 @@ class _Service:
         return layout
 
     def _wait_for_layout(self) -> Layout | None:
-        """The layout, waiting for shards that are still starting; None when told to stop meanwhile."""
-        patience = time.monotonic() + self._options.wait
+        """The layout, waiting for shards that are not there yet; None when told to stop meanwhile.
+
+        Raises what keeps it from being read when it has waited for ``--wait`` seconds.
+        """
+        log, began = TroubleLog(say), time.monotonic()
+        quiet = _QUIET_LATER if self._others_run else _QUIET_AT_FIRST
         while not self._over():
             try:
                 return read_layout(self._cluster)
-            except (UnavailableError, TemporaryError, ConfigError):
-                if time.monotonic() >= patience:
+            except (UnavailableError, TemporaryError, ConfigError) as error:
+                longest = _LAYOUT_SECONDS if isinstance(error, ConfigError) else math.inf
+                if time.monotonic() >= began + min(self._options.wait, longest):
                     raise
+                log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), quiet)
             time.sleep(0.1)
         return None
 
@@ -205,25 +244,26 @@ class _Service:
 
 def _other_leases(before: Settings, now: Settings) -> bool:
     """Whether what this worker holds is worth nothing under the new settings."""
-    return before.shards != now.shards or before.filter.lease_seconds != now.filter.lease_seconds
+    return (before.shards, before.filter.lease_seconds, before.filter.kernels) != (
+        now.shards, now.filter.lease_seconds, now.filter.kernels
+    )  # fmt: skip
 
 
 def _with_shards(settings: Settings, addresses: list[str]) -> Settings:
     return msgspec.structs.replace(settings, shards=msgspec.structs.replace(settings.shards, addresses=addresses))
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0.0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
-    return seconds
+def _listed(addresses: Sequence[Address]) -> str:
+    return f"shard{'s' * (len(addresses) != 1)} {', '.join(map(str, addresses))}"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES, _EXITS)
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--wait", type=_seconds, default=10.0, metavar="S", help="wait so long for shards (default 10)")
-    parser.add_argument("--seconds", type=_seconds, default=0.0, metavar="N", help="stop after N seconds (0: never)")
+    help_text.add_wait(parser)
+    parser.add_argument(
+        "--seconds", type=help_text.seconds, default=0.0, metavar="N", help="stop after N seconds (0: never)"
+    )
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
     return parser

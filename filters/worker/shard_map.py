@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
+from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
-from filters.worker.rate_limited_log import RateLimitedLog
 
 _PAUSE = 0.2
 _LANE = "map"
@@ -28,7 +28,7 @@ class ShardMap:
         cluster: Cluster,
         layout: Layout,
         background: BackgroundJobs,
-        log: RateLimitedLog,
+        log: TroubleLog,
     ) -> None:
         self._cluster = cluster.another()
         self._keys = [keys.raw(tag) for tag in layout.tags]
@@ -67,7 +67,7 @@ class ShardMap:
         self._reading = False
         self._again = time.monotonic() + _PAUSE
         if isinstance(outcome, ShardpulseError):
-            self._log.tell(str(outcome))
+            self._log.fails(SHARDS, outcome)
         elif isinstance(outcome, Exception):
             raise outcome
         elif outcome is not None and outcome != self._addresses:

@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from acquisition.errors import FrameError, PermissionRefused, ShardError, TemporaryError
+from acquisition.errors import FrameError, MovedError, PermissionRefused, ShardError, TemporaryError
 from acquisition.link.resp import Address
+from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from filters.kernels import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.runtime.memory import Sweeper
 from filters.worker.batching import Item, Smoother, batches
-from filters.worker.channel import BLOCK_SECONDS, Channel, Moved, Overtaken
+from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.fair_share import FairShare
 from filters.worker.inputs.stage import InputsStage
 from filters.worker.loader import Loader
 from filters.worker.pace import Pace
 from filters.worker.partition import Partition
 from filters.worker.poller import Poller
-from filters.worker.rate_limited_log import RateLimitedLog
 from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
@@ -33,6 +33,8 @@ from filters.worker.shard_map import ShardMap
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
 _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
+_CALM = 1.0  #: without an error, and a trouble is over
+_CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -51,7 +53,7 @@ class Worker:
         shard_map: ShardMap,
         poller: Poller,
         background: BackgroundJobs,
-        log: RateLimitedLog,
+        log: TroubleLog,
     ) -> None:
         encoder = RecordEncoder(kernels, int(settings.expire_seconds), settings.versions.smoothed)
         self._smoother = Smoother(kernels, encoder, settings.tau_seconds)
@@ -73,6 +75,20 @@ class Worker:
     def counters(self) -> dict[str, int]:
         """What was done since the start, by name."""
         return {**self._counters, "errors": self._log.count}
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has partitions, and the state of each."""
+        return bool(self._channels) and self._all_connected
+
+    @property
+    def _all_connected(self) -> bool:
+        return all(channel.connected for channel in self._channels.values())
+
+    @property
+    def troubled(self) -> bool:
+        """Whether the shards, or some of them, do not answer as they should."""
+        return self._log.troubled
 
     @property
     def overtaken(self) -> int:
@@ -206,6 +222,8 @@ class Worker:
             if slept:
                 channel.excuse_silence(now)
             self._guard(channel, Channel.check_silence, now)
+        if self._log.calm(SHARDS, _CALM if self._channels else _CALM_WITHOUT) and self._all_connected:
+            self._log.over(SHARDS, f"the shards answer again: smoothing {len(self._channels)} partitions")
 
     def _receive(self, channel: Channel, items: list[Item], worked: list[Channel]) -> None:
         entries = channel.receive()
@@ -245,15 +263,19 @@ class Worker:
             self._counters["overtaken"] += 1
             self._drop(channel, _RETRY / 4)
             self._log.tell(f"{error}; loading the state of its partitions again")
-        except Moved:  # in the order of things: shards are added, removed, and taken over from
+        except MovedError:  # in the order of things: shards are added, removed, and taken over from
             self._drop(channel, _RETRY / 4)
             self._shard_map.doubt()
         except PermissionRefused as error:
             self._drop(channel, _SLOW_RETRY)
-            self._log.tell(str(error))
-        except (ShardError, TemporaryError, FrameError) as error:
+            self._log.fails(SHARDS, error)
+        except FrameError as error:
             self._drop(channel, _RETRY)
             self._log.tell(str(error))
+            self._shard_map.doubt()
+        except (ShardError, TemporaryError) as error:
+            self._drop(channel, _RETRY)
+            self._log.fails(SHARDS, error)
             self._shard_map.doubt()
 
     def _drop(self, channel: Channel, retry: float | None) -> None:

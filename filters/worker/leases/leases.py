@@ -17,13 +17,13 @@ from typing import Protocol
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address, error_for
+from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import lease
 from acquisition.wire.lease import Holder
 from filters.worker.leases import ownership
 from filters.worker.leases.link import Answer, Link
 from filters.worker.leases.ownership import View
 from filters.worker.leases.scripts import Commands
-from filters.worker.rate_limited_log import RateLimitedLog
 from filters.worker.shard_map import ShardMap
 
 _LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"
@@ -34,10 +34,10 @@ _LEAVING = 0.5
 _MOVING = ("MOVED", "ASK", "TRYAGAIN")
 
 
-def new_holder(lease_seconds: float, name: str = "") -> Holder:
-    """An identity that no other worker has."""
+def new_holder(lease_seconds: float, name: str = "", step: str = "") -> Holder:
+    """An identity that no other worker has; ``step`` is how it computes."""
     called = name or f"{socket.gethostname()}:{os.getpid()}"
-    return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), "".join(called.split())[:200] or "-")
+    return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), "".join(called.split())[:200] or "-", step)
 
 
 #: Makes the connection to a shard; the two functions are Link's ``answered`` and ``failed``.
@@ -65,7 +65,7 @@ class Taker(Protocol):
 class Leases:
     """Makes ``worker`` take and release partitions, which ``tags`` name; ``me`` is who it is to the others.
 
-    ``report`` gets a line of text for everything that people should know about.
+    ``log`` gets everything that people should know about.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Leases:
         open_link: OpenLink,
         tags: Sequence[str],
         me: Holder,
-        report: Callable[[str], None],
+        log: TroubleLog,
     ) -> None:
         self._worker = worker
         self._shard_map = shard_map
@@ -83,8 +83,7 @@ class Leases:
         self._me = lease.encode(me)
         self._term = me.milliseconds / 1000.0
         self._commands = [Commands(tag, self._me, me.milliseconds) for tag in tags]
-        self._log = RateLimitedLog(report)
-        self._report = report
+        self._log = log
         self._links: dict[Address, Link] = {}
         self._places: Mapping[Address, Sequence[int]] = {}
         self._views: dict[int, View] = {}
@@ -151,7 +150,7 @@ class Leases:
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
         """What the shard said last is of no use: others may take its partitions meanwhile."""
-        self._log.tell(f"leases: {error}")
+        self._log.fails(SHARDS, error)
         for number in [n for n in self._views if self._shard_map.where(n) == address]:
             del self._views[number]
             self._seen.pop(number, None)
@@ -262,4 +261,4 @@ class Leases:
         if workers != self._workers:
             self._workers = workers
             share = f"{workers} workers share" if workers > 1 else "this worker alone has"
-            self._report(f"{share} the {len(self._commands)} partitions")
+            self._log.report(f"{share} the {len(self._commands)} partitions")
