@@ -110,6 +110,15 @@ def replicate(replica: Address, master: Address, seconds: float = 15.0) -> None:
         _wait(lambda: in_sync(client), deadline, f"shard {replica} does not synchronize with {master}")
 
 
+def wait_in_sync(replica: Address, seconds: float = 15.0) -> None:
+    """Wait until a server that is, or is about to become, a replica has its master's data.
+
+    Raises ShardError, TemporaryError.
+    """
+    with _clients([replica], seconds) as (client,):
+        _wait(lambda: in_sync(client), time.monotonic() + seconds, f"shard {replica} does not synchronize")
+
+
 def in_sync(client: redis.Redis) -> bool:
     """Whether a replica has its master's data and a link to it (INFO replication)."""
     found = _call(client, "INFO", "replication")

@@ -23,7 +23,7 @@ from acquisition.errors import CannotCreateError, ConfigError
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.local_shards import STATE_FILE
 from acquisition.link.resp import Address
-from acquisition.shards import failover, interrupts, machine, readiness
+from acquisition.shards import failover, interrupts, join, machine, readiness
 from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
 from acquisition.shards.readiness import PortTaken
@@ -123,21 +123,24 @@ class Shards:
     def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
         """Start shards that have died again, empty, at their old places; returns those.
 
-        Each keeps its identity and slots, which its nodes.conf tells. One that has replicas is started
-        only after one of them has taken over, and becomes a replica. Raises ShardError or TemporaryError when one
-        does not come up within ``seconds``; then calling it again goes on.
+        Each keeps its identity and slots, which its nodes.conf tells. One that has replicas is started only
+        after one of them has taken over, and becomes a replica, in sync. Raises ShardError or TemporaryError
+        when one does not come up within ``seconds``; then calling it again goes on.
         """
         dead = [shard for shard in self.shards if not shard.alive]
-        replicated = False
+        replaced: list[Address] = []
         for shard in dead:
             child = self._children.pop(shard.pid, None)
             if child is not None:
                 child.wait()
-            replicated |= failover.ensure_taken_over(shard.address, [one.address for one in self.alive])
+            if failover.ensure_taken_over(shard.address, [one.address for one in self.alive]):
+                replaced.append(shard.address)
             self.start(shard.address, shard.core, Path(shard.directory))
         self._forming = self._forming or bool(dead)
         if self._forming:
             readiness.wait_cluster(self.shards, seconds)
+            for address in replaced:
+                join.wait_in_sync(address, seconds)
             _write_layout(self)
             self._forming = False
         return [shard for shard in self.shards if shard.directory in {one.directory for one in dead}]

@@ -12,6 +12,7 @@ import pytest
 
 from acquisition import cli
 from acquisition.errors import EXIT_CODES, ConfigError, ShardpulseError
+from tests.support.waiting import eventually
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -146,10 +147,12 @@ def test_ctrl_c_in_a_command(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-m", "acquisition", "shards", "up", "--dir", str(tmp_path / "state")], stderr=subprocess.PIPE
     )
-    state = tmp_path / "state" / "shards.json"
-    while not state.exists() and child.poll() is None:
-        pass
-    child.send_signal(signal.SIGINT)
-    _, shown = child.communicate(timeout=30)
-    assert child.returncode == 130, shown
-    assert not (tmp_path / "state").exists()
+    state = tmp_path / "state"
+    try:
+        eventually(lambda: (state / "shards.json").exists() or child.poll() is not None)
+        child.send_signal(signal.SIGINT)
+        _, shown = child.communicate(timeout=30)
+        assert child.returncode == 130, shown
+        assert not state.exists()
+    finally:
+        run("shards", "down", "--dir", str(state))  # nothing stays behind where it fails

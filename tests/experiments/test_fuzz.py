@@ -18,6 +18,7 @@ from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
 
 
+@pytest.mark.alone
 def test_lines_frames_and_foreign_entries_find_nothing(tmp_path):
     command = f"-m experiments.fuzz --lines 20000 --frames 4000 --entries 1500 --seed 11 --json --failures {tmp_path}"
     done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False, timeout=120)

@@ -23,7 +23,7 @@ def test_a_guest_that_migrates(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", "")
     assert live_migration.main([]) == 69
-    assert "there is no qemu-system-x86_64: install it" in capsys.readouterr().err
+    assert "there is no qemu-system-x86_64: apt install" in capsys.readouterr().err
 
 
 def test_the_floppy_boots() -> None:

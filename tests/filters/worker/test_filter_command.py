@@ -17,6 +17,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, position, smoothed
 from tests.support.feeder import Feeder
+from tests.support.waiting import catches, eventually
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -154,7 +155,7 @@ def test_no_shards_is_told(start: Start) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stops_in_order_while_it_waits_for_shards(start: Start, number: int) -> None:
     process = start("--shards", "127.0.0.1:1", "--wait", "60")
-    time.sleep(1.5)  # it says nothing while it waits: there is nothing to see
+    eventually(lambda: catches(process.pid, signal.SIGHUP))
     process.send_signal(signal.SIGHUP)
     process.send_signal(number)
     process.communicate(timeout=10)
