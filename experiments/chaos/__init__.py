@@ -4,7 +4,7 @@
 
 ::
 
-    schedule ──▶ run ──▶ faults ──▶ plant: shards and replicas, filter workers, generators
+    schedule ──▶ run ──▶ faults ──▶ installation: shards and replicas, filter workers, generators
                   │                            │
                   │                            └─▶ generators log every frame before they offer it
                   └─▶ observer (freshness)     ┌── host_log

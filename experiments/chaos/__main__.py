@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from acquisition.errors import EXIT_OK, CannotCreateError
+from acquisition.errors import EXIT_OK, CannotCreateError, UsageError
 from experiments.chaos import report, schedule
-from experiments.chaos.options import Options, parse
+from experiments.chaos.faults import KINDS
+from experiments.chaos.options import Options
 from experiments.chaos.run import measure
 from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.program import program
 from experiments.testbed import missing
+
+_DESCRIPTION = """\
+Run the whole pipeline (shards with replicas, filter workers and generators, each on a host of
+its own in a network namespace) at 50,500 samples/s, and let things go wrong at random: processes
+are killed with -9 or frozen, links cut, delayed, lossy or slow, clocks stepped, memory filled, slots moved.
+At the end all faults are healed and everything is drained; then the books must balance with nothing
+lost, and the smoothed state of every entity must equal what a reference computes from the
+generators' own logs. The seed determines the faults. Needs root."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.chaos --seconds 60 --seed 1
+  python -m experiments.chaos --seconds 300 --seed 7 --save chaos-seed-7
+  python -m experiments.chaos --seconds 30 --seed 3 --only kill_master,kill_worker --keep /tmp/chaos
+      only these kinds of faults; all logs are kept in that directory
+
+exit codes: 0 everything held, 1 it did not (the directory with all logs is named), 2 wrong
+options, 69 a part could not be reached, 73 no namespace, port or file could be had"""
 
 
 @program("chaos")
@@ -48,6 +68,50 @@ def _directory(options: Options) -> Path:
         return directory
     except OSError as error:
         raise CannotCreateError(f"the directory for the logs cannot be made: {error}") from error
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = outcome.parser("chaos", f"{_DESCRIPTION}\n\nkinds of faults:\n{_kinds()}", _EXAMPLES)
+    add = made.add_argument
+    add("--seconds", type=float, default=60.0, metavar="N", help="how long things go wrong (default 60)")
+    add("--seed", type=int, default=1, metavar="S", help="determines faults and values (default 1)")
+    add("--hosts", type=int, default=100, metavar="N", help="emulated hosts of 101 x 5 samples a second (default 100)")
+    add("--workers", type=int, default=3, metavar="N", help="filter workers (default 3)")
+    add("--generators", type=int, default=4, metavar="N", help="generator processes (default 4)")
+    add("--only", default="", metavar="KIND,...", help="only these kinds of faults")
+    add("--drain", type=float, default=60.0, metavar="S", help="longest wait for what is pending (default 60)")
+    add("--keep", default="", metavar="DIR", help="keep all logs in this new directory, whatever the verdict")
+    add("--schedule", action="store_true", help="print the faults of this seed and end")
+    return made
+
+
+def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
+    """Options of the run, and those of the program around it. Raises UsageError."""
+    given = parser().parse_args(argv)
+    only = tuple(filter(None, given.only.split(",")))
+    for kind in only:
+        if kind not in KINDS:
+            raise UsageError(f"--only: there is no fault {kind!r}; there are {', '.join(sorted(KINDS))}")
+    for name in ("seconds", "hosts", "workers", "generators", "drain"):
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name} must be positive")
+    options = Options(
+        seconds=given.seconds,
+        seed=given.seed,
+        hosts=given.hosts,
+        workers=given.workers,
+        generators=min(given.generators, given.hosts),
+        drain_seconds=given.drain,
+        only=only,
+        keep=given.keep,
+    )
+    return options, given
+
+
+def _kinds() -> str:
+    """One line for each kind of fault."""
+    return "\n".join(f"  {kind.name:<17} {kind.help}" for kind in KINDS.values())
 
 
 def _print_schedule(options: Options) -> None:

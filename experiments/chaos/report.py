@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.chaos.lanes import Course
+from experiments.chaos.fault_runner import Course
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
 from experiments.chaos.run import Outcome

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import Books
-from experiments.chaos import observer, plant, referee, schedule
+from experiments.chaos import installation, observer, referee, schedule
+from experiments.chaos.fault_runner import Course, FaultRunner
 from experiments.chaos.host_log import Note
-from experiments.chaos.lanes import Course, Lanes
+from experiments.chaos.installation import Installation
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
-from experiments.chaos.plant import Plant
 from experiments.chaos.referee import Findings
 from experiments.processes.control import ChildFailed
 
@@ -45,23 +45,23 @@ def measure(options: Options, directory: Path) -> Outcome:
     """Run, judge, and leave all logs in ``directory``. Raises ShardpulseError when it cannot even start."""
     faults = schedule.make(options.seed, options.seconds, options.scene, options.only)
     (directory / "schedule.json").write_text(json.dumps([fault._asdict() for fault in faults], indent=1) + "\n")
-    with plant.running(options, directory) as parts:
-        lanes = Lanes(parts, faults)
+    with installation.running(options, directory) as parts:
+        runner = FaultRunner(parts, faults)
         began = time.monotonic()
-        lanes.start(began)
+        runner.start(began)
         try:
-            failures = _suffer(parts, lanes, began)
-            return _judge(parts, lanes.courses, began, failures)
+            failures = _suffer(parts, runner, began)
+            return _judge(parts, runner.courses, began, failures)
         finally:
-            lanes.close()
+            runner.close()
 
 
-def _suffer(parts: Plant, lanes: Lanes, began: float) -> list[str]:
+def _suffer(parts: Installation, runner: FaultRunner, began: float) -> list[str]:
     """Watch until the time is over and all faults are healed; what went wrong besides."""
     end = began + parts.options.seconds
     failures: list[str] = []
     told = began
-    while time.monotonic() < end or not lanes.done:
+    while time.monotonic() < end or not runner.done:
         time.sleep(0.1)
         failures += _deaths(parts)
         now = time.monotonic()
@@ -70,15 +70,15 @@ def _suffer(parts: Plant, lanes: Lanes, began: float) -> list[str]:
             break
         if now - told >= _PROGRESS_SECONDS:
             told = now
-            _progress(parts, lanes.courses, now - began)
-    failures += [f"{course.fault}: {course.failed}" for course in lanes.courses if course.failed]
-    skipped = [course for course in lanes.courses if course.skipped]
-    if len(skipped) > _MOST_SKIPPED * len(lanes.courses):
-        failures.append(f"{len(skipped)} of {len(lanes.courses)} faults were skipped: {skipped[0].skipped}")
+            _progress(parts, runner.courses, now - began)
+    failures += [f"{course.fault}: {course.failed}" for course in runner.courses if course.failed]
+    skipped = [course for course in runner.courses if course.skipped]
+    if len(skipped) > _MOST_SKIPPED * len(runner.courses):
+        failures.append(f"{len(skipped)} of {len(runner.courses)} faults were skipped: {skipped[0].skipped}")
     return failures
 
 
-def _deaths(parts: Plant) -> list[str]:
+def _deaths(parts: Installation) -> list[str]:
     """Workers and generators that have ended by themselves; workers are started again."""
     found = []
     for worker in parts.workers:
@@ -95,7 +95,7 @@ def _deaths(parts: Plant) -> list[str]:
     return found
 
 
-def _judge(parts: Plant, courses: list[Course], began: float, failures: list[str]) -> Outcome:
+def _judge(parts: Installation, courses: list[Course], began: float, failures: list[str]) -> Outcome:
     """Stop the making of frames, drain, compare."""
     options = parts.options
     for generator in parts.generators:
@@ -103,7 +103,7 @@ def _judge(parts: Plant, courses: list[Course], began: float, failures: list[str
             generator.ask("finish")
     drained = 0.0
     with _telling(failures):
-        drained = plant.drain(parts, options.drain_seconds)
+        drained = installation.drain(parts, options.drain_seconds)
     logs = parts.logs()
     books: Books | None = None
     findings = None
@@ -128,7 +128,7 @@ def _judge(parts: Plant, courses: list[Course], began: float, failures: list[str
             reports.append(generator.ask("report"))
     evidence = {"writers": reports, "books": [row._asdict() for row in books.accounts] if books else []}
     (parts.directory / "evidence.json").write_text(json.dumps(evidence, indent=1, default=str) + "\n")
-    seen = observer.read(plant.observations(parts.directory))
+    seen = observer.read(installation.observations(parts.directory))
     return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained)
 
 
@@ -140,8 +140,8 @@ def _telling(failures: list[str]) -> Any:
         failures.append(str(error))
 
 
-def _progress(parts: Plant, courses: Sequence[Course], seconds: float) -> None:
-    seen = observer.newest(plant.observations(parts.directory))
+def _progress(parts: Installation, courses: Sequence[Course], seconds: float) -> None:
+    seen = observer.newest(installation.observations(parts.directory))
     active = [f"{course.fault.kind} {course.fault.target}" for course in courses if course.active]
     flow = f"{seen.applied:,} applied, {seen.silent} hosts silent" if seen else "nothing seen yet"
     line = f"{seconds:5.0f} of {parts.options.seconds:g} s  {flow:45} {', '.join(active) or 'no fault'}"

@@ -47,7 +47,7 @@ def played(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Played]
             hosts[1].close()
             hosts[1] = start(1)
         for host in hosts:
-            host.sample(wall + number, began + number * 1.001)
+            host.sample(0, wall + number, began + number * 1.001)
     deadline = time.monotonic() + 10.0
     found = Played({}, books.read(cluster, read_layout(cluster)), ())
     made = {host.index: host_log.read(tmp_path / f"{host.index}.log") for host in hosts}

@@ -7,7 +7,9 @@ from itertools import combinations
 import pytest
 
 from experiments.chaos import schedule
-from experiments.chaos.schedule import KINDS, Fault, Scene
+from experiments.chaos.faults import KINDS
+from experiments.chaos.kinds import Fault
+from experiments.chaos.options import Scene
 
 SCENE = Scene(shards=3, workers=3, generators=4)
 AWAY = {

@@ -1,6 +1,38 @@
-"""What each kind of fault does: context managers that make a fault and heal it, one file for each kind of target."""
+"""All kinds of faults, one file for each kind of target; a new kind is entered in ``KINDS``."""
 
 from experiments.chaos.faults import growing, links, memory, nodes, processes
-from experiments.chaos.faults.registry import REGISTRY, Skipped
+from experiments.chaos.faults.targets import Skipped
+from experiments.chaos.kinds import Kind
 
-__all__ = ["REGISTRY", "Skipped", "growing", "links", "memory", "nodes", "processes"]
+_ALL = (
+    nodes.kill_master,
+    nodes.cut_master,
+    nodes.isolate_master,
+    nodes.freeze_master,
+    nodes.kill_replica,
+    nodes.cut_replica,
+    nodes.lose_shard,
+    growing.reshard,
+    growing.grow,
+    links.delay_shard,
+    links.loss_shard,
+    links.rate_shard,
+    links.delay_worker,
+    links.loss_worker,
+    links.delay_generator,
+    links.loss_generator,
+    memory.fill_memory,
+    memory.limit_memory,
+    processes.kill_worker,
+    processes.freeze_worker,
+    links.cut_worker,
+    processes.kill_generator,
+    processes.freeze_generator,
+    links.cut_generator,
+    processes.step_clock,
+)
+
+#: The kinds by name. Schedules follow from their order: a new one comes last, or other seeds make other schedules.
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+
+__all__ = ["KINDS", "Skipped"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 
@@ -10,18 +11,22 @@ from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.shards.reshard import Move, holders, stripe
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from experiments.chaos.faults.registry import HEAL_SECONDS, healthy, register
-from experiments.chaos.plant import Plant
-from experiments.chaos.schedule import Fault
+from experiments.chaos.faults.targets import HEAL_SECONDS, healthy
+from experiments.chaos.installation import Installation
+from experiments.chaos.kinds import Fault, kind
 
 _DEAD_SECONDS = 1.0
 
 
-@register
-def reshard(plant: Plant, fault: Fault) -> Iterator[None]:
+def _partitions(dice: random.Random) -> float:
+    return float(dice.randint(2, 10))
+
+
+@kind("cluster", "cluster", 4.0, 12.0, 2.0, size=_partitions)
+def reshard(installation: Installation, fault: Fault) -> Iterator[None]:
     """Partitions move from the master that has most to the one that has least, under load."""
-    healthy(plant, fault.target)
-    with Members(plant.cluster.addresses) as members:
+    healthy(installation, fault.target)
+    with Members(installation.cluster.addresses) as members:
         mover = Mover(members, _silent)
         nodes = mover.look()
         owner = owners(nodes)
@@ -35,16 +40,16 @@ def reshard(plant: Plant, fault: Fault) -> Iterator[None]:
             mover.carry_out(Move(partition, source, target, slots))
             time.sleep(fault.seconds / fault.size)
         yield
-    plant.cluster.wait_healthy(HEAL_SECONDS)
+    installation.cluster.wait_healthy(HEAL_SECONDS)
 
 
-@register
-def grow(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("cluster", "cluster", 6.0, 12.0, 4.0, size=lambda dice: float(dice.randint(0, 1)))
+def grow(installation: Installation, fault: Fault) -> Iterator[None]:
     """One more shard, without a replica, takes its part of the partitions under load, and gives it back.
     With ``size`` 1 it dies between: it comes back with nothing in it."""
-    healthy(plant, fault.target)
-    members = plant.cluster.addresses
-    shard = plant.new_shard()
+    healthy(installation, fault.target)
+    members = installation.cluster.addresses
+    shard = installation.new_shard()
     shard.start()
     growth.take_in(shard.address, members, DEFAULT_PARTITIONS, _silent)
     if fault.size:
@@ -52,7 +57,7 @@ def grow(plant: Plant, fault: Fault) -> Iterator[None]:
         time.sleep(_DEAD_SECONDS)
         shard.start()
     yield
-    plant.cluster.wait_healthy(HEAL_SECONDS)
+    installation.cluster.wait_healthy(HEAL_SECONDS)
     growth.empty(shard.address, members, DEFAULT_PARTITIONS, _silent)
     growth.forget(shard.address, members)
     shard.kill()

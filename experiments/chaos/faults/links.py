@@ -4,69 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.chaos.faults.registry import broken, master_of, register
-from experiments.chaos.plant import Plant
-from experiments.chaos.schedule import Fault
+from experiments.chaos.faults.targets import broken, master_of
+from experiments.chaos.installation import Installation
+from experiments.chaos.kinds import Fault, between, kind
 
 
-@register
-def delay_shard(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "shard", 3.0, 10.0, size=between(0.002, 0.06))
+def delay_shard(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a master are late."""
-    with broken(master_of(plant, fault).host.link.delay(fault.size, fault.size / 2)):
+    with broken(master_of(installation, fault).host.link.delay(fault.size, fault.size / 2)):
         yield
 
 
-@register
-def loss_shard(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "shard", 3.0, 10.0, size=between(0.002, 0.05))
+def loss_shard(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a master are lost now and then."""
-    with broken(master_of(plant, fault).host.link.loss(fault.size)):
+    with broken(master_of(installation, fault).host.link.loss(fault.size)):
         yield
 
 
-@register
-def rate_shard(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "shard", 3.0, 10.0, size=between(4e6, 4e7))
+def rate_shard(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's link is slow."""
-    with broken(master_of(plant, fault).host.link.rate(fault.size)):
+    with broken(master_of(installation, fault).host.link.rate(fault.size)):
         yield
 
 
-@register
-def delay_worker(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "worker", 3.0, 10.0, size=between(0.002, 0.06))
+def delay_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a worker are late."""
-    with broken(plant.workers[fault.target].host.link.delay(fault.size, fault.size / 2)):
+    with broken(installation.workers[fault.target].host.link.delay(fault.size, fault.size / 2)):
         yield
 
 
-@register
-def loss_worker(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "worker", 3.0, 10.0, size=between(0.002, 0.05))
+def loss_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a worker are lost now and then."""
-    with broken(plant.workers[fault.target].host.link.loss(fault.size)):
+    with broken(installation.workers[fault.target].host.link.loss(fault.size)):
         yield
 
 
-@register
-def cut_worker(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("workers", "worker", 2.0, 10.0, 1.0)
+def cut_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """A worker's link is cut: it believes that it owns its partitions, and another takes over."""
-    with broken(plant.workers[fault.target].host.link.cut()):
+    with broken(installation.workers[fault.target].host.link.cut()):
         yield
 
 
-@register
-def delay_generator(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "generator", 3.0, 10.0, size=between(0.002, 0.06))
+def delay_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a share of the probes are late."""
-    with broken(plant.generators[fault.target].host.link.delay(fault.size, fault.size / 2)):
+    with broken(installation.generators[fault.target].host.link.delay(fault.size, fault.size / 2)):
         yield
 
 
-@register
-def loss_generator(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("links", "generator", 3.0, 10.0, size=between(0.002, 0.05))
+def loss_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """Packets to and from a share of the probes are lost now and then."""
-    with broken(plant.generators[fault.target].host.link.loss(fault.size)):
+    with broken(installation.generators[fault.target].host.link.loss(fault.size)):
         yield
 
 
-@register
-def cut_generator(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("generators", "generator", 2.0, 15.0, 1.0)
+def cut_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """The link of a share of the probes is cut: they go on sampling."""
-    with broken(plant.generators[fault.target].host.link.cut()):
+    with broken(installation.generators[fault.target].host.link.cut()):
         yield

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from experiments.chaos.faults.registry import master_of, register, until
-from experiments.chaos.plant import Plant
-from experiments.chaos.schedule import Fault
+from experiments.chaos.faults.targets import master_of, until
+from experiments.chaos.installation import Installation
+from experiments.chaos.kinds import Fault, kind
 from experiments.testbed import Node
 
 _JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: smaller and smaller values, until not even these fit
 _MOST_JUNK = 2000
 
 
-@register
-def fill_memory(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("memory", "shard", 3.0, 7.0, 1.0)
+def fill_memory(installation: Installation, fault: Fault) -> Iterator[None]:
     """A foreign client writes until the master has no room left; healed, its keys are deleted."""
-    master = master_of(plant, fault)
-    cluster = plant.connect()
+    master = master_of(installation, fault)
+    cluster = installation.connect()
     try:
         tag = next(tag for tag in keys.tags(DEFAULT_PARTITIONS) if cluster.owner(keys.raw(tag)) == master.address)
         junk = [f"junk:{{{tag}}}:{number}" for number in range(_MOST_JUNK)]
@@ -33,22 +33,22 @@ def fill_memory(plant: Plant, fault: Fault) -> Iterator[None]:
         cluster.close()
 
 
-@register
-def limit_memory(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("memory", "shard", 3.0, 7.0, 1.0)
+def limit_memory(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's maxmemory is set to less than it uses: it refuses every write, the filter's as well."""
-    master = master_of(plant, fault)
+    master = master_of(installation, fault)
     used = next(line for line in master.call("INFO", "memory").decode().split() if line.startswith("used_memory:"))
     master.call("CONFIG", "SET", "maxmemory", int(int(used.partition(":")[2]) * 0.9))
     try:
         yield
     finally:
-        until(lambda: _relieve(plant, master), f"{master} does not take its memory limit back")
+        until(lambda: _relieve(installation, master), f"{master} does not take its memory limit back")
 
 
-def _relieve(plant: Plant, master: Node) -> bool:
+def _relieve(installation: Installation, master: Node) -> bool:
     """Give a node its limit back; a dead one starts with it."""
     if master.alive:
-        master.call("CONFIG", "SET", "maxmemory", plant.options.maxmemory_bytes)
+        master.call("CONFIG", "SET", "maxmemory", installation.options.maxmemory_bytes)
     return True
 
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
-from experiments.chaos.faults.registry import register
-from experiments.chaos.plant import Plant
-from experiments.chaos.schedule import Fault
+from experiments.chaos.installation import Installation
+from experiments.chaos.kinds import Fault, kind
 
 
-@register
-def kill_worker(plant: Plant, fault: Fault) -> Iterator[None]:
+def _step(dice: random.Random) -> float:
+    """Half a second to an hour, either way, small steps as often as large ones."""
+    return round(dice.choice((-1, 1)) * 10 ** dice.uniform(-0.3, 3.55), 3)
+
+
+@kind("workers", "worker", 0.5, 5.0, 1.0)
+def kill_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """kill -9 of a filter worker."""
-    worker = plant.workers[fault.target]
+    worker = installation.workers[fault.target]
     worker.kill()
     yield
     worker.start()
 
 
-@register
-def freeze_worker(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("workers", "worker", 1.0, 15.0, 1.0)
+def freeze_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """SIGSTOP of a filter worker: it wakes up and still believes that it owns its partitions."""
-    worker = plant.workers[fault.target]
+    worker = installation.workers[fault.target]
     worker.freeze()
     try:
         yield
@@ -29,19 +34,19 @@ def freeze_worker(plant: Plant, fault: Fault) -> Iterator[None]:
         worker.thaw()
 
 
-@register
-def kill_generator(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("generators", "generator", 0.2, 5.0, 1.0)
+def kill_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """kill -9 of a share of the probes; they go on from their rings."""
-    generator = plant.generators[fault.target]
+    generator = installation.generators[fault.target]
     generator.kill()
     yield
     generator.start()
 
 
-@register
-def freeze_generator(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("generators", "generator", 0.5, 8.0, 1.0)
+def freeze_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """SIGSTOP of a share of the probes: they miss ticks, and their connections time out."""
-    generator = plant.generators[fault.target]
+    generator = installation.generators[fault.target]
     generator.freeze()
     try:
         yield
@@ -49,8 +54,8 @@ def freeze_generator(plant: Plant, fault: Fault) -> Iterator[None]:
         generator.thaw()
 
 
-@register
-def step_clock(plant: Plant, fault: Fault) -> Iterator[None]:
+@kind("clocks", "generator", 0.0, 0.0, size=_step, alone=False)
+def step_clock(installation: Installation, fault: Fault) -> Iterator[None]:
     """The wall clock of a share of the hosts is stepped, and stays so."""
-    plant.generators[fault.target].step_clock(fault.size)
+    installation.generators[fault.target].step_clock(fault.size)
     yield

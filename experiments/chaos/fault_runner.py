@@ -1,4 +1,4 @@
-"""Carries the schedule out: one thread per lane, faults of a lane one after the other.
+"""Carries the schedule out: one thread for each group of kinds, faults of a group one after the other.
 
 The threads live until the run is over, because processes that a fault starts again die with the
 thread that started them.
@@ -12,10 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from experiments.chaos import faults
-from experiments.chaos.faults import Skipped
-from experiments.chaos.plant import Plant
-from experiments.chaos.schedule import KINDS, LANES, Fault
+from experiments.chaos.faults import KINDS, Skipped
+from experiments.chaos.installation import Installation
+from experiments.chaos.kinds import GROUPS, Fault
 
 _LOCK_SECONDS = 5.0
 
@@ -37,23 +36,22 @@ class Course:
         return self.made > 0.0 and not self.healed and not self.failed
 
 
-class Lanes:
+class FaultRunner:
     """The threads. ``courses`` is in the order of the schedule."""
 
-    def __init__(self, plant: Plant, schedule: Sequence[Fault]) -> None:
+    def __init__(self, installation: Installation, schedule: Sequence[Fault]) -> None:
         self.courses = [Course(fault) for fault in schedule]
-        self._plant = plant
+        self._installation = installation
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._count = threading.Lock()
 
     def start(self, began: float) -> None:
-        """Let the lanes begin; the schedule's times count from ``began`` (monotonic)."""
-        for _, kinds in LANES.values():
-            names = {kind.name for kind in kinds}
-            lane = [course for course in self.courses if course.fault.kind in names]
-            thread = threading.Thread(target=self._run, args=(lane, began), daemon=True)
+        """Let the faults begin; the schedule's times count from ``began`` (monotonic)."""
+        for group in GROUPS:
+            courses = [course for course in self.courses if KINDS[course.fault.kind].group == group]
+            thread = threading.Thread(target=self._run, args=(courses, began), daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -68,8 +66,8 @@ class Lanes:
         for thread in self._threads:
             thread.join(10.0)
 
-    def _run(self, lane: Sequence[Course], began: float) -> None:
-        for course in lane:
+    def _run(self, courses: Sequence[Course], began: float) -> None:
+        for course in courses:
             self._over.wait(max(0.0, began + course.fault.at - time.monotonic()))
             if self._over.is_set():
                 break
@@ -78,7 +76,7 @@ class Lanes:
                     self._suffer(course)
             except Skipped as reason:
                 course.skipped, course.made = str(reason), 0.0
-            except Exception as error:  # the lane goes on, and the verdict tells it
+            except Exception as error:  # the others go on, and the verdict tells it
                 course.failed = f"{type(error).__name__}: {error}"
         with self._count:
             self._idle += 1
@@ -86,7 +84,7 @@ class Lanes:
 
     def _suffer(self, course: Course) -> None:
         course.made = time.monotonic()
-        with faults.REGISTRY[course.fault.kind](self._plant, course.fault):
+        with KINDS[course.fault.kind].make(self._installation, course.fault):
             self._over.wait(max(0.0, course.made + course.fault.seconds - time.monotonic()))
             course.healing = time.monotonic()
         course.healed = time.monotonic()
@@ -94,12 +92,13 @@ class Lanes:
     @contextlib.contextmanager
     def _target(self, fault: Fault) -> Iterator[None]:
         """Nothing else happens to the same target meanwhile."""
-        on = KINDS[fault.kind].on
-        if fault.kind == "step_clock":
+        kind = KINDS[fault.kind]
+        if not kind.alone:
             yield
             return
-        locks = self._plant.locks
-        wanted = [(on, fault.target)] if on != "cluster" else [key for key in sorted(locks) if key[0] == "shard"]
+        locks = self._installation.locks
+        shards = [key for key in sorted(locks) if key[0] == "shard"]
+        wanted = shards if kind.on == "cluster" else [(kind.on, fault.target)]
         with contextlib.ExitStack() as stack:
             for key in wanted:
                 if not locks[key].acquire(timeout=_LOCK_SECONDS):

@@ -1,7 +1,7 @@
 """Everything that runs during a chaos run: shards with replicas, filter workers, generators, observer.
 
 Every process is on a host of its own (a network namespace), so that every link can be broken by
-itself. ``Plant`` is what ``faults`` break.
+itself. ``Installation`` is what ``faults`` break.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GROWN_PORT = 7100
 _RING_ROOT = Path("/dev/shm")
 
 
-class Plant:
+class Installation:
     """Running parts. Built by ``running``, which stops them. ``locks`` by (what, number) keep two faults
     from the same target."""
 
@@ -102,7 +102,7 @@ def log_path(directory: Path, host: int) -> Path:
 
 
 @contextlib.contextmanager
-def running(options: Options, directory: Path) -> Iterator[Plant]:
+def running(options: Options, directory: Path) -> Iterator[Installation]:
     """All parts, started. Their logs are in ``directory``; rings are on tmpfs and go when the run ends."""
     for name in ("hosts", "workers", "generators", "shards"):
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -121,9 +121,9 @@ def running(options: Options, directory: Path) -> Iterator[Plant]:
             stack.callback(part.stop)
             part.start()
         stack.callback(_start_observer(options, directory, addresses).stop)
-        plant = Plant(options, directory, cluster, workers, generators, bed.add_host())
-        stack.callback(plant.remove_grown)
-        yield plant
+        installation = Installation(options, directory, cluster, workers, generators, bed.add_host())
+        stack.callback(installation.remove_grown)
+        yield installation
 
 
 def observations(directory: Path) -> Path:
@@ -172,14 +172,14 @@ def _keep_shard_logs(directory: Path) -> None:
             shutil.copyfile(path, directory / "redis" / f"{path.parent.name}.log")
 
 
-def drain(plant: Plant, seconds: float) -> float:
+def drain(installation: Installation, seconds: float) -> float:
     """Wait until the books say that nothing is pending and all that was made is applied; answers how long
     that took. Raises TemporaryError with what is missing when ``seconds`` are over."""
     began = time.monotonic()
-    made = {host: sum(note.samples for note in notes) for host, notes in plant.logs().items()}
+    made = {host: sum(note.samples for note in notes) for host, notes in installation.logs().items()}
     while True:
         try:
-            found = plant.books()
+            found = installation.books()
             accounts = found.accounts
             missing = sum(made.values()) - sum(account.before + account.applied for account in accounts)
             pending = sum(account.pending for account in accounts)

@@ -1,0 +1,79 @@
+"""What a fault is: when and on whom it happens, and how faults of a kind are dealt, made and healed."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from experiments.chaos.installation import Installation
+
+#: Kinds of a group follow one another; groups run side by side. Seconds of peace between two faults of a group.
+GROUPS: dict[str, tuple[float, float]] = {
+    "cluster": (1.0, 5.0),
+    "links": (1.0, 6.0),
+    "memory": (4.0, 12.0),
+    "workers": (1.0, 6.0),
+    "generators": (1.0, 6.0),
+    "clocks": (3.0, 10.0),
+}
+
+
+class Fault(NamedTuple):
+    """``target`` numbers a shard, a worker or a generator, by kind; ``size`` is in the kind's own unit:
+    seconds of delay or of a clock's step, share of lost packets, bits per second, partitions, 1 for a new
+    shard that dies."""
+
+    at: float
+    kind: str
+    target: int
+    seconds: float
+    size: float = 0.0
+
+    @property
+    def until(self) -> float:
+        """When it is healed."""
+        return self.at + self.seconds
+
+
+Size = Callable[[random.Random], float]
+Make = Callable[[Installation, Fault], Iterator[None]]
+
+
+class Kind(NamedTuple):
+    """A kind of fault. ``on`` is what it happens to: ``shard worker generator cluster``; it lasts from ``shortest`` to
+    ``longest`` seconds, and ``settle`` seconds after the healing the target is still disturbed. ``alone``: nothing
+    else happens to the target meanwhile. ``make`` makes a fault when entered and heals it when left."""
+
+    name: str
+    help: str
+    make: Callable[[Installation, Fault], AbstractContextManager[None]]
+    group: str
+    on: str
+    shortest: float
+    longest: float
+    settle: float
+    size: Size
+    alone: bool
+
+
+def kind(
+    group: str, on: str, shortest: float, longest: float, settle: float = 0.0,
+    size: Size = lambda _dice: 0.0, alone: bool = True,
+) -> Callable[[Make], Kind]:  # fmt: skip
+    """Make a generator function the kind of its name, described by its docstring: the fault is made before its
+    ``yield`` and healed after it."""
+
+    def made(make: Make) -> Kind:
+        text = " ".join((make.__doc__ or "").split())
+        entered = contextlib.contextmanager(make)
+        return Kind(make.__name__, text, entered, group, on, shortest, longest, settle, size, alone)
+
+    return made
+
+
+def between(low: float, high: float) -> Size:
+    """A size that is anything from ``low`` to ``high``."""
+    return lambda dice: round(dice.uniform(low, high), 4)
