@@ -111,6 +111,10 @@ class State:
         self.names, self.tau = names, tau
         self.track.want_table(False)
 
+    def plan_inputs(self, inputs: InputsState | None) -> None:
+        """Have these decision inputs, which the names of now ask for."""
+        self.inputs, self.inputs_names = inputs, self.names
+
     def ask_for_table(self) -> None:
         """Have the probe send its names again."""
         self.track.want_table(True)

@@ -64,8 +64,6 @@ ROOMS = {
     },
     "filters.watcher": _VALUES,
 }  # fmt: skip
-#: What is being mended.
-NOT_YET: dict[str, set[str]] = {}
 #: What decisions must not do: wait, look at a clock, read and write.
 IMPURE = {"asyncio", "io", "os", "pathlib", "random", "select", "socket", "subprocess", "sys", "threading", "time"}
 #: What would make every probe heavier by a megabyte or more.
@@ -133,7 +131,7 @@ def test_packages_import_only_what_they_may(package: str) -> None:
 def test_rooms_import_only_what_they_may(room: str) -> None:
     common = {f"acquisition.{path.stem}" for path in (ROOT / "acquisition").glob("*.py")} | {"acquisition.__version__"}
     found = imports(ROOT / room.replace(".", "/"))
-    check(found, PACKAGES, {room, *ROOMS[room], *common, *NOT_YET.get(room, ())})
+    check(found, PACKAGES, {room, *ROOMS[room], *common})
 
 
 def test_every_room_is_in_the_table_and_none_lies_above_itself() -> None:

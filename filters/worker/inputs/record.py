@@ -35,18 +35,14 @@ class InputsEncoder:
         They lie beside the smoothed records, whose slots count from 0: a later tick of the same place replaces them.
         """
         partition, state, frame = item
-        prefixes = inputs.prefixes
-        if prefixes is None:
-            plan = inputs.plan
-            prefixes = Prefixes(partition.tag, state.host, state.resource_set, self._keep_ticks, plan)
-            inputs.prefixes = prefixes
+        prefixes = inputs.prefixes(partition.tag, state.host, state.resource_set, self._keep_ticks)
         if not inputs.layout_known:
             self._begin_layout(item, inputs, prefixes)
         slot, place = frame.tick % self._keep_ticks, inputs.step % inputs.plan.depth
         partition.keep_record(state, -1 - slot, self._record(item, inputs, row, prefixes.slots[slot], prefixes))
         partition.keep_record(state, -1 - self._keep_ticks - place, self._row(item, inputs, row, prefixes))
         if inputs.lives_until <= (now := time.monotonic()):
-            inputs.lives_until = now + (_LONGER - 1.0) * self._expire
+            inputs.live_until(now + (_LONGER - 1.0) * self._expire)
             partition.also(pack(("EXPIRE", prefixes.recent, int(_LONGER * self._expire) + 1)))
 
     def _begin_layout(self, item: Item, inputs: InputsState, prefixes: Prefixes) -> None:
@@ -59,7 +55,7 @@ class InputsEncoder:
         partition.also(pack(("HSET", key, recent.layout_field(layout), data)))
         for gone in inputs.forget_layouts():
             partition.also(pack(("HDEL", key, recent.layout_field(gone))))
-        inputs.fresh, inputs.layout_known = False, True
+        inputs.layout_is_written()
 
     def _record(self, item: Item, inputs: InputsState, row: bytes, prefix: bytes, prefixes: Prefixes) -> list[Piece]:
         _, state, frame = item

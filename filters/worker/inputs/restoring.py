@@ -45,7 +45,7 @@ def restore(partition: Partition, states: Sequence[State], connection: Connectio
         ids = {layout: known for (owner, layout), known in layouts.items() if owner == number}
         ids[record.head.layout] = record.ids
         _fill(inputs, record, rows[number], ids)
-        state.inputs, state.inputs_names = inputs, state.names
+        state.plan_inputs(inputs)
 
 
 def _records(
@@ -91,16 +91,11 @@ def _fits(record: InputsRecord, state: State, plan: Plan) -> bool:
 
 def _begun(plan: Plan, record: InputsRecord, fields: Sequence[bytes] | None) -> InputsState:
     """``fields`` of the recent values; None: something else lies there."""
-    head = record.head
+    layouts = [recent.layout_of(field) for field in fields or ()]
     inputs = InputsState(plan)
-    inputs.epoch, inputs.monotonic = head.epoch, head.monotonic
-    inputs.step, inputs.first = head.step, head.first
-    inputs.restore(record)
-    known = sorted(layout for field in fields or () if (layout := recent.layout_of(field)) is not None)
-    inputs.layouts.extend(layout for layout in known if layout < head.layout)
-    inputs.layouts.append(head.layout)
-    inputs.layout_known = head.layout in known
-    inputs.fresh = fields is None
+    inputs.restore(record, sorted(layout for layout in layouts if layout is not None))
+    if fields is not None:
+        inputs.rows_are_ours()
     return inputs
 
 

@@ -78,15 +78,19 @@ class InputsStage:
     def _inputs_of(self, item: Item) -> InputsState | None:
         _, state, frame = item
         if state.inputs is None or state.inputs_names is not state.names:
-            plan = self.plan_of(state)
-            state.inputs_names = state.names
-            if plan is None:
-                state.inputs = None
-            elif state.inputs is None or state.inputs.plan is not plan:
-                state.inputs = InputsState(plan, 0 if state.inputs is None else state.inputs.step)
+            state.plan_inputs(self._planned(state))
         names = state.names
         known = names is not None and names.schema == frame.schema and len(names.metrics) == frame.metrics
         return state.inputs if known and 0 < frame.entities <= _MOST_ENTITIES else None
+
+    def _planned(self, state: State) -> InputsState | None:
+        """The inputs of a resource set whose names are new: those that it has, where their plan is still the same."""
+        plan, inputs = self.plan_of(state), state.inputs
+        if plan is None:
+            return None
+        if inputs is not None and inputs.plan is plan:
+            return inputs
+        return InputsState(plan, 0 if inputs is None else inputs.step)
 
     def _pack(self, plan: Plan) -> bytes | None:
         """The plan as the native step takes it; None where that cannot compute it."""
@@ -143,7 +147,7 @@ class InputsStage:
             lately = push(np.concatenate([inputs.lately for _, inputs in members], axis=2), x, usable)
             planes[_AT["lowest"] :] = extremes(lately, counted.valid)
             for (_, inputs), (first, end) in zip(members, spans, strict=True):
-                inputs.lately = lately[:, :, first:end]
+                inputs.take_plateau(lately[:, :, first:end])
         self._distribute(members, spans, planes, samples)
 
     def _samples(self, plan: Plan, members: list[tuple[Item, InputsState]], dt: npt.NDArray[np.float64]) -> _Samples:
@@ -193,9 +197,7 @@ class InputsStage:
             last = samples.raw[-averages.mean.shape[0] :]
             kept = np.stack((last, averages.variance, averages.trend, averages.age))
         for (item, inputs), (first, end) in zip(members, spans, strict=True):
-            inputs.planes = planes[:, :, first:end]
-            if kept is not None:
-                inputs.derived = kept[:, :, first:end]
+            inputs.take(planes[:, :, first:end], None if kept is None else kept[:, :, first:end])
             parts = samples.raw[:, first:end], samples.mean[:, first:end], samples.codes[:, first:end]
             self._encoder.keep(item, inputs, b"".join([part.tobytes() for part in parts]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +48,8 @@ class InputsState:
     """
 
     __slots__ = (
-        "_ages", "_ordered", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known", "layouts",
-        "lives_until", "monotonic", "plan", "planes", "prefixes", "seen", "settled", "since", "step", "window",
+        "_ages", "_ordered", "_prefixes", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known",
+        "layouts", "lives_until", "monotonic", "plan", "planes", "seen", "settled", "since", "step", "window",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, step: int = 0) -> None:
@@ -61,7 +62,7 @@ class InputsState:
         self.layout_known = False  #: whether the shard knows the newest layout
         self.fresh = True  #: whether older rows may lie in the shard that are none of ours
         self.lives_until = 0.0  #: monotonic time by which the recent values must be given time to live again
-        self.prefixes: Prefixes | None = None
+        self._prefixes: Prefixes | None = None
         self._lay_out(0)
 
     def _lay_out(self, entities: int) -> None:
@@ -123,9 +124,45 @@ class InputsState:
             self._ages = self.since.tobytes() + self.seen.astype("<u2").tobytes()
         return self._ages
 
-    def restore(self, record: InputsRecord) -> None:
-        """Take the figures of a record; windows stay empty, and so does a plateau that the record has not."""
-        self._lay_out(record.head.entities)
+    def prefixes(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> Prefixes:
+        """Those of the commands that keep these inputs."""
+        if self._prefixes is None:
+            self._prefixes = Prefixes(tag, host, resource_set, keep_ticks, self.plan)
+        return self._prefixes
+
+    def take(self, planes: Floats, derived: Floats | None) -> None:
+        """Go on with what a step has computed; ``derived`` None: there are no derived columns."""
+        self.planes = planes
+        if derived is not None:
+            self.derived = derived
+
+    def take_plateau(self, lately: Floats) -> None:
+        """Go on with these last valid samples."""
+        self.lately = lately
+
+    def live_until(self, until: float) -> None:
+        """The recent values have time to live until then, CLOCK_MONOTONIC."""
+        self.lives_until = until
+
+    def rows_are_ours(self) -> None:
+        """What lies in the shard was written for these inputs."""
+        self.fresh = False
+
+    def layout_is_written(self) -> None:
+        """The next commit tells the shard the newest layout."""
+        self.fresh, self.layout_known = False, True
+
+    def restore(self, record: InputsRecord, layouts: Sequence[int] = ()) -> None:
+        """Take the figures of a record; windows stay empty, and so does a plateau that the record has not.
+
+        ``layouts`` are those that the shard knows, in order.
+        """
+        head = record.head
+        self.epoch, self.monotonic = head.epoch, head.monotonic
+        self.step, self.first = head.step, head.first
+        self.layouts = deque([*(layout for layout in layouts if layout < head.layout), head.layout])
+        self.layout_known = head.layout in layouts
+        self._lay_out(head.entities)
         self.ids = record.ids.tobytes()
         shared = min(len(self.planes), len(record.planes))
         self.planes[:shared], self.derived = record.planes[:shared], record.derived.copy()
