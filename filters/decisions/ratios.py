@@ -62,7 +62,7 @@ def _share(name: str, part: Reading | None, whole: float | None) -> Reading | No
     return part._replace(
         metric=name, unit="ratio", mean=_times(part.mean, by), last=_times(part.last, by),
         deviation=_times(part.deviation, by), trend=_times(part.trend, by), inputs=inputs,
-        recent=tuple(value * by for value in part.recent),
+        recent=tuple(value * by for value in part.recent), extra={},
         recent_means=tuple(value * by for value in part.recent_means),
     )  # fmt: skip
 

@@ -177,6 +177,6 @@ def _derived(found: picture.Reading, figures: Collection[str]) -> ReadingDocumen
 def _figure_of(found: picture.Reading, name: str) -> Any:
     if name == INPUTS:
         return inputs_document(found.inputs)
-    if name in EXTRA:  # kernels see what frames carry
-        return None
+    if name in EXTRA:
+        return digits(found.extra.get(name))
     return digits(getattr(found, name)) if name in NUMBERS else getattr(found, name)

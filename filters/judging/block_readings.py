@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeVar, overload
 
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import finite
+from acquisition.wire.planes import OWN
 from filters.decisions.picture import Reading
 
 #: Makes a reading of others of the same row; None where one of them is missing.
@@ -49,10 +49,8 @@ class ColumnCache:
 class _Planes(NamedTuple):
     """The values of a block by row and column, decoded once; numbers of lists are much faster than those of arrays."""
 
-    mean: list[list[float]]
-    last: list[list[float]]
-    variance: list[list[float]]
-    trend: list[list[float]]
+    own: list[list[list[float]]]  #: by figure, as acquisition.wire.planes.OWN
+    extra: dict[str, list[list[float]]]  #: the figures of further kernels
     codes: list[list[int]]
     stale: list[list[float]]
 
@@ -71,9 +69,9 @@ class BlockReadings:
         """The values."""
         if self._planes is None:
             block = self.block
-            mean, last, variance, trend = (block.plane(name).tolist() for name in ("mean", "last", "variance", "trend"))
-            marks, stale = block.codes().tolist(), block.stale_seconds().tolist()
-            self._planes = _Planes(mean, last, variance, trend, marks, stale)
+            own = [block.figure(plane).tolist() for plane in OWN]
+            extra = {plane.figure: block.figure(plane).tolist() for plane in block.extra_planes}
+            self._planes = _Planes(own, extra, block.codes().tolist(), block.stale_seconds().tolist())
         return self._planes
 
     def reading(self, row: int, metric: str) -> Reading | None:
@@ -82,11 +80,12 @@ class BlockReadings:
         if found is None:
             return None
         column, unit = found
-        mean, last, variance, trend, code, stale = (plane[row][column] for plane in self.planes())
+        planes = self.planes()
+        mean, deviation, trend, last = (finite(plane[row][column]) for plane in planes.own)
         return Reading(
-            metric, finite(mean), math.sqrt(max(0.0, variance)) if math.isfinite(variance) else None, finite(trend),
-            finite(last), codes.name_of(int(code)), self.age, finite(stale), unit=unit,
-            interval=self.block.interval or 1.0,
+            metric, mean, deviation, trend, last, codes.name_of(planes.codes[row][column]), self.age,
+            finite(planes.stale[row][column]), unit=unit, interval=self.block.interval or 1.0,
+            extra={name: finite(plane[row][column]) for name, plane in planes.extra.items()},
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
+from acquisition.wire.planes import MEAN
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.state import InputsState
@@ -52,17 +53,19 @@ class State:
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.
 
-        A plane that the record lacks (a kernel added since) makes all samples start anew.
+        A plane that the record lacks (a kernel added since) begins at the mean; without a mean all samples start anew.
         """
         kernels = computed(kernels)
-        if any(kernel.name not in record.planes for kernel in kernels):
+        known = record.planes
+        if MEAN.name not in known and any(kernel.name not in known for kernel in kernels):
             return
         n, m = next(iter(record.planes.values())).shape
         self.schema, self.metrics, self.monotonic = record.schema, m, record.monotonic
         self.ids = record.ids.tobytes()
         self.planes = np.empty((len(kernels), n * m), np.float32)
         for row, kernel in enumerate(kernels):
-            self.planes[row] = record.planes[kernel.name].reshape(n * m)
+            plane = known[kernel.name] if kernel.name in known else kernel.prime(known[MEAN.name])
+            self.planes[row] = np.reshape(plane, -1)
         self.exceptions = record.exceptions.tobytes()
 
     @property

@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.wire import frame, planes, smoothed
 from acquisition.wire.frame import Frame
+from acquisition.wire.planes import Plane
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
-from filters.kernels import native
+from filters.kernels import Kernel, native
 from filters.kernels.native import Advance
 from filters.worker.batching import Item, Smoother, batches
 from filters.worker.partition import Partition
 from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
+from tests.support.scene import record
 
 ALL = kernels.select(tuple(kernels.REGISTRY))
 COMPUTED = kernels.computed(ALL)
@@ -98,6 +100,23 @@ def test_selecting_kernels_adds_what_they_need_in_order() -> None:
     assert [kernel.name for kernel in kernels.select(["trend"])] == ["mean", "trend"]
     with pytest.raises(KeyError):
         kernels.select(["median"])
+
+
+def test_a_kernel_that_is_added_begins_at_the_mean_and_restarts_no_other() -> None:
+    values = np.array([[1.0, np.nan], [3.0, 4.0]])
+    data = record(1, 1, [5, 6], values, 7, planes=("last", "mean", "variance"), exceptions=[(1, 1, np.inf)])
+    before = smoothed.decode(data)
+    state = State("0", 1, 1, 3)
+    state.restore(before, ALL)
+    assert [kernel.name for kernel in COMPUTED] == ["mean", "variance", "trend"]
+    np.testing.assert_array_equal(state.planes[0], values.ravel())
+    assert state.planes[1:].tolist() == [[4.0] * 4, [0.0] * 4]
+    peak = Kernel(Plane(5, "peak", ""), prime=lambda x: x)
+    state.restore(before, (*ALL, peak))
+    np.testing.assert_array_equal(state.planes[3], values.ravel())
+    without = State("0", 1, 1, 3)
+    without.restore(smoothed.decode(record(1, 1, [5, 6], values, 7, planes=("last", "variance"))), ALL)
+    assert without.ids == b""
 
 
 def test_first_valid_sample_primes_and_gaps_decay_as_gaps() -> None:
