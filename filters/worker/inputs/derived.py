@@ -36,13 +36,13 @@ def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes] | None
     can be smoothed."""
     with np.errstate(all="ignore"):
         result = np.asarray(how.formula(np.maximum, *values), np.float32)
-    marks = np.zeros(result.shape, np.uint8)
+    found = np.zeros(result.shape, np.uint8)
     for code in codes or ():
-        marks = np.where((marks & validity.CODE_MASK) == validity.VALID, marks & validity.OUTLIER_FLAG | code, marks)
-    unusable = (marks & validity.CODE_MASK) != validity.VALID
-    marks[unusable] &= validity.CODE_MASK
-    marks[~unusable & ~(np.abs(result) <= LARGEST)] = validity.RANGE
-    return result, marks
+        found = np.where((found & validity.CODE_MASK) == validity.VALID, found & validity.OUTLIER_FLAG | code, found)
+    unusable = (found & validity.CODE_MASK) != validity.VALID
+    found[unusable] &= validity.CODE_MASK
+    found[~unusable & ~(np.abs(result) <= LARGEST)] = validity.RANGE
+    return result, found
 
 
 def smooth(old: Averages, x: Floats, dt: npt.NDArray[np.float64], tau: npt.NDArray[np.float64]) -> Averages:

@@ -158,9 +158,9 @@ class InputsStage:
         kernel = self._mean_plane
         means = np.concatenate([item.state.planes[kernel] for item, _ in members]).reshape(-1, m)
         raw, mean = values.T[list(plan.sources)], means.T[list(plan.sources)]
-        marks = np.zeros(raw.shape, np.uint8) if codes is None else codes.T[list(plan.sources)]
+        raw_codes = np.zeros(raw.shape, np.uint8) if codes is None else codes.T[list(plan.sources)]
         if not plan.derived:
-            return _Samples(raw, marks, mean, None)
+            return _Samples(raw, raw_codes, mean, None)
         made = [
             derive(how, [values[:, part] for part in parts], None if codes is None else [codes[:, p] for p in parts])
             for how, parts in plan.derived
@@ -175,9 +175,8 @@ class InputsStage:
             dt,
             self._tau(plan),
         )
-        return _Samples(
-            np.concatenate((raw, x)), np.concatenate((marks, x_codes)), np.concatenate((mean, averages.mean)), averages
-        )
+        codes = np.concatenate((raw_codes, x_codes))
+        return _Samples(np.concatenate((raw, x)), codes, np.concatenate((mean, averages.mean)), averages)
 
     def _tau(self, plan: Plan) -> npt.NDArray[np.float64]:
         """Time constants of the derived columns, (D, 1)."""
