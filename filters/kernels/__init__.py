@@ -30,7 +30,7 @@ REGISTRY: dict[str, Kernel] = {
 
 def installed() -> dict[str, Kernel]:
     """The kernels by name, those of other packages last. Raises ConfigError when one of these cannot be loaded."""
-    return REGISTRY | plugins.registered(plugins.KERNELS)
+    return plugins.registered(plugins.KERNELS, REGISTRY)
 
 
 def select(names: Iterable[str]) -> tuple[Kernel, ...]:

@@ -16,15 +16,15 @@ from acquisition.errors import EXIT_CONFIG
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from experiments.harness.chromium import chromium
-from tests.support import FIXTURES, ROOT
+from tests.extending.conftest import Toys
+from tests.support import ROOT
+from tests.support.other_package import shardpulse
 from tests.support.page_scene import Data
-from tests.support.prometheus_server import eventually
+from tests.support.waiting import eventually
 
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
 from tests.support.serving import Serving  # isort: skip
 
-METADATA = "Metadata-Version: 2.1\nName: peak-kernel\nVersion: 1.0\n"
-REGISTRATION = "[shardpulse.kernels]\npeak = peak_kernel:KERNELS\n"
 KERNELS = '[filter]\nkernels = ["last", "mean", "variance", "trend", "peak"]\n'
 BEFORE, NOW = 4.0, 0.5  #: cores that the VM uses
 ROWS = """
@@ -39,32 +39,17 @@ with SnapshotReader.connect(sys.argv[1].split(",")) as reader:
 """
 
 
-def register(directory: Path, registration: str = REGISTRATION) -> None:
-    """What pip would install."""
-    about = directory / "peak_kernel-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(METADATA)
-    (about / "entry_points.txt").write_text(registration)
-    (directory / "peak_kernel.py").write_bytes((FIXTURES / "kernel" / "peak_kernel.py").read_bytes())
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    register(tmp_path / "packages")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    return tmp_path
-
-
 @pytest.fixture
 def machine(cluster: Cluster) -> Machine:
     return Machine(cluster, "busy", [Guest("web", BEFORE, 2)])
 
 
 @pytest.fixture
-def service(installed: Path, shards: Shards, cluster: Cluster, machine: Machine) -> Iterator[Serving]:
+def service(toys: Toys, tmp_path: Path, shards: Shards, cluster: Cluster, machine: Machine) -> Iterator[Serving]:
     """A host with a VM whose load has fallen, a filter that runs the kernel, and a service."""
-    with Serving(installed, shards.addresses, KERNELS) as serving, Data(cluster, [machine], smooths=False):
-        command = [sys.executable, "-m", "acquisition", "filter", "--config", str(installed / "shardpulse.toml")]
+    toys.add("kernel")
+    with Serving(tmp_path, shards.addresses, KERNELS) as serving, Data(cluster, [machine], smooths=False):
+        command = [sys.executable, "-m", "acquisition", "filter", "--config", str(tmp_path / "shardpulse.toml")]
         with subprocess.Popen(command) as process:
             try:
                 eventually(lambda: reading(serving, machine), 30)
@@ -84,15 +69,14 @@ def reading(serving: Serving, machine: Machine) -> dict[str, Any]:
 
 
 def command(directory: Path, *arguments: str) -> str:
-    given = ["-m", "acquisition", *arguments, "--config", str(directory / "shardpulse.toml")]
-    return subprocess.run([sys.executable, *given], capture_output=True, text=True, check=True, timeout=60).stdout
+    return shardpulse(*arguments, "--config", str(directory / "shardpulse.toml"))
 
 
-def test_whoever_reads_shows_it(service: Serving, installed: Path, machine: Machine, shards: Shards) -> None:
+def test_whoever_reads_shows_it(service: Serving, tmp_path: Path, machine: Machine, shards: Shards) -> None:
     in_python(shards)
     over_http(service, machine)
-    in_commands(installed)
-    for_prometheus(service, installed)
+    in_commands(tmp_path)
+    for_prometheus(service, tmp_path)
     on_the_page(service, machine)
 
 
@@ -161,7 +145,7 @@ def on_the_page(service: Serving, machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("del KERNELS", "entry point peak = peak_kernel:KERNELS of shardpulse.kernels cannot be loaded"),
+        ("del KERNELS", "entry point toy_kernel = toy_kernel:KERNELS of shardpulse.kernels cannot be loaded"),
         ('KERNELS["other"] = KERNEL', "the number of its plane, 5, is not free"),
         ('KERNELS = {"trend": KERNEL}', "'trend' is registered twice"),
         ('KERNELS = {"peak": Kernel(Plane(0, "peak", ""))}', "the number of its plane, 0, is not free"),
@@ -169,8 +153,11 @@ def on_the_page(service: Serving, machine: Machine) -> None:
         ('KERNELS = {"peak": Kernel(Plane(5, "a b", ""))}', "'a b' is the name of something else, or no name"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_read(installed: Path, line: str, message: str) -> None:
-    with (installed / "packages" / "peak_kernel.py").open("a") as file:
+def test_what_does_not_fit_is_refused_before_anything_is_read(
+    toys: Toys, tmp_path: Path, line: str, message: str
+) -> None:
+    toys.add("kernel")
+    with (tmp_path / "packages" / "toy_kernel.py").open("a") as file:
         file.write(f"{line}\n")
     asked = [sys.executable, "-m", "acquisition", "metrics", "--shards", "127.0.0.1:1"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60)
