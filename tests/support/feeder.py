@@ -48,6 +48,16 @@ class Feeder:
         self.made += n * m
         return data
 
+    def table(self, payload: bytes) -> bytes:
+        """The next frame, a table."""
+        self.sequence += 1
+        return wire.encode(
+            Frame(
+                wire.KIND_TABLE, 0, self.host, self.resource_set, 0, 0, 1.0, self.epoch, self.sequence, 1, self.made,
+                0, 0.0, 0.0, payload=payload,
+            )
+        )  # fmt: skip
+
     def push(self, data: bytes) -> bytes:
         """XADD; answers the entry id."""
         entry: bytes = self.cluster.call(keys.raw(self.tag), "XADD", keys.raw(self.tag), "*", "f", data)

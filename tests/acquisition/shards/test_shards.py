@@ -19,10 +19,13 @@ from acquisition import lifeline
 from acquisition.errors import CannotCreateError, ConfigError, ShardError
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
+from acquisition.shards import command as shards_command
 from acquisition.shards import machine, redis_binary
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
+from acquisition.wire import keys, layout
+from acquisition.wire.record_format import NEWEST, UNNAMED
 
 
 def binaries() -> list[str]:
@@ -239,6 +242,35 @@ def test_the_state_file_tells_of_them(start_cluster, tmp_path):
     (shards.directory / "shards.json").write_text('{"shards": [{}]}')
     with pytest.raises(ConfigError, match="cannot be read"):
         running(shards.directory)
+
+
+def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, capsys):
+    """An older version has started these shards: its state file names no record format."""
+    shards = start_cluster(2)
+    state = shards.directory / "shards.json"
+    document = json.loads(state.read_text())
+    del document["layout"]["record_format"]
+    state.write_text(json.dumps(document))
+    cluster = shards.connect()
+    older = layout.encode(read_layout(cluster)._replace(record_format=NEWEST - 1))
+    cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, older)
+    told = []
+    for options in ([], ["--json"]):
+        assert shards_command.main(["upgrade", "--dir", str(shards.directory), *options]) == 0
+        told.append(capsys.readouterr().out)
+    assert f"format {NEWEST} from now on; it was {NEWEST - 1}" in told[0]
+    assert json.loads(told[1]) == {"record_format": NEWEST, "before": NEWEST}
+    assert read_layout(cluster).record_format == running(shards.directory).layout.record_format == NEWEST
+    cluster.close()
+
+
+def test_shards_of_an_older_version_are_taken_for_what_they_are(start_cluster):
+    shards = start_cluster(1)
+    state = shards.directory / "shards.json"
+    document = json.loads(state.read_text())
+    del document["layout"]["record_format"]
+    state.write_text(json.dumps(document))
+    assert running(shards.directory).layout.record_format == UNNAMED
 
 
 def test_a_state_directory_of_doubtful_ownership_is_refused(tmp_path):

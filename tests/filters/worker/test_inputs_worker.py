@@ -14,9 +14,8 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
-from acquisition.wire import frame, keys, position, recent
 from acquisition.wire import inputs as wire
-from acquisition.wire.frame import Frame
+from acquisition.wire import keys, position, recent
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
@@ -27,17 +26,6 @@ from tests.support.waiting import eventually
 
 WINDOW, COUNTED = 6, 3
 INPUTS = Bench(WINDOW, COUNTED).inputs
-
-
-def table(feeder: Feeder, payload: bytes) -> bytes:
-    """A table frame with the next number."""
-    feeder.sequence += 1
-    return frame.encode(
-        Frame(
-            frame.KIND_TABLE, 0, feeder.host, feeder.resource_set, 0, 0, 1.0, feeder.epoch, feeder.sequence, 1,
-            feeder.made, 0, 0.0, 0.0, payload=payload,
-        )
-    )  # fmt: skip
 
 
 def members(tick: int) -> list[int]:
@@ -62,7 +50,7 @@ class Plant:
         self.bench = Bench(WINDOW, COUNTED)
         self.said: list[str] = []
         self.worker = self.start()
-        self.feeder.push(table(self.feeder, names()))
+        self.feeder.push(self.feeder.table(names()))
 
     def start(self) -> Worker:
         settings = FilterSettings(inputs=INPUTS)
@@ -265,7 +253,7 @@ def test_other_columns_begin_with_their_table(plant: Plant) -> None:
     # before its table has come, nobody knows what a column means
     feeder.push(feeder.make(values, 5.0, ids=[1], schema=schema_hash(columns)))
     plant.settle()
-    feeder.push(table(feeder, names(columns)))
+    feeder.push(feeder.table(names(columns)))
     feeder.push(feeder.make(values, 6.0, ids=[1], schema=schema_hash(columns)))
     plant.settle()
     assert plant.record(6).names == ("cpu_ratio",)
@@ -278,7 +266,7 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     feeder = Feeder(cluster, resource_set=resource_set_id("host"))
     settings = FilterSettings(inputs=InputsSettings(counted=5))
     worker = lone_worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
-    feeder.push(table(feeder, names(columns, "host")))
+    feeder.push(feeder.table(names(columns, "host")))
     for tick in range(1, 7):
         marks = [[0, codes.STUCK if tick == 6 else 0]]
         values = np.array([[0.0, 0.045 + tick / 100]])
