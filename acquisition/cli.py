@@ -25,6 +25,7 @@ from acquisition.errors import (
     ShardpulseError,
     UsageError,
 )
+from acquisition.process_name import name_process
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -70,6 +71,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code (acquisition.errors.EXIT_CODES)."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
+        if argv is None and arguments:
+            name_process(arguments[0], arguments[1:])
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code

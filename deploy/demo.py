@@ -22,7 +22,7 @@ from pathlib import Path
 from demo_history import History
 from demo_view import HOST_METRICS, plain_lines, render
 from pipeline import Pipeline
-from report import document, failures, loss_line, shard_lines, summary, view_books
+from report import document, failures, freshness_text, loss_line, shard_lines, summary, view_books
 from rich.console import Console, RenderableType
 from rich.live import Live
 from stop_signals import StopSignals
@@ -38,6 +38,7 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     ShardpulseError,
 )
+from acquisition.process_name import name_process
 from acquisition.shards import machine
 from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
@@ -72,6 +73,7 @@ Screen = Callable[[Pipeline], None]
 def main() -> int:
     """Run the demo; returns the exit code."""
     options = _arguments()
+    name_process("demo", sys.argv[1:])
     stop = StopSignals()
     try:
         return _demonstrate(options, stop)
@@ -131,6 +133,7 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
     with workspace() as directory, start_shards(options.shards, directory / "shards", redis=redis) as shards:
         say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
         with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
+            say(f"the filter computes with the {pipeline.step.text}")
             _watch(pipeline, options, stop)
             pipeline.settle()
             result, failed = document(pipeline), failures(pipeline)
@@ -183,10 +186,7 @@ def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableTyp
     """The view, with as many metrics and processes as fit into ``height`` lines."""
     assert pipeline.snapshot is not None
     fresh = pipeline.freshness()
-    note = (
-        f"freshness p50 {fresh['p50']} ms, p99 {fresh['p99']} ms · {pipeline.seconds:.0f} s · Ctrl-C stops everything"
-        f"\n{loss_line(pipeline)}"
-    )
+    note = f"{freshness_text(fresh)} · {pipeline.seconds:.0f} s · Ctrl-C stops everything\n{loss_line(pipeline)}"
     if say.newest:
         note += f"\n{say.newest}"
     shards = shard_lines(pipeline)

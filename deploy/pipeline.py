@@ -28,6 +28,8 @@ from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader, books
 from acquisition.snapshot.books import Books, Totals
+from filters import kernels
+from filters.kernels import native
 
 _SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
 _SETTLE_AT_MOST = 10.0  #: with progress
@@ -66,6 +68,7 @@ class Pipeline:
         self.ticks = TickCount()
         self.shard_restarts: Counter[str] = Counter()
         self._deaths: set[tuple[int, int]] = set()
+        self.step = native.chosen(kernels.select(self.settings.filter.kernels))  #: the filter runs in this environment
         self._progress = {"probe": Progress(), "filter": Progress()}
         self._told: dict[str, str] = {}
         self.probe_usage, self.filter_usage = Meter(), Meter()

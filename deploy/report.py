@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from demo_view import Books, ShardLine
@@ -65,6 +66,8 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         "filter": {
             "cpu_percent": pipeline.filter_usage.cpu_percent,
             "pss_bytes": pipeline.filter_usage.pss_bytes,
+            "step": pipeline.step.name,
+            "step_reason": pipeline.step.reason,
         },
         "redis": {"version": pipeline.shards.redis.version, "source": pipeline.shards.redis.source},
         "sources": sources(pipeline),
@@ -114,13 +117,20 @@ def summary(result: dict[str, Any]) -> str:
             f" {_count(result['samples_smoothed'])} smoothed, {_count(result['samples_invalid'])} invalid,"
             f" {_count(result['samples_pending'])} pending, {_count(result['samples_lost'])} lost"
             f" (at worst {_count(result['samples_lost_at_worst'])}, {_count(result['frames_resent'])} frames resent)",
-            f"freshness p50 {_count(fresh['p50'])} ms, p99 {_count(fresh['p99'])} ms"
-            f" over {result['freshness_frames']} frames; sources {', '.join(result['sources']) or 'unknown'}",
+            f"{freshness_text(fresh)} over {result['freshness_frames']} frames;"
+            f" sources {', '.join(result['sources']) or 'unknown'}; {result['filter']['step']} step",
             f"probe {_count(probe['cpu_percent'])}% of a core and {_megabytes(probe['pss_bytes'])} MB,"
             f" its tools {_count(probe['children_cpu_percent'])}%;"
             f" filter {_count(filter_['cpu_percent'])}% and {_megabytes(filter_['pss_bytes'])} MB",
         )
     )
+
+
+def freshness_text(figures: Mapping[str, float | None]) -> str:
+    """How old samples are when they can be read; nothing is measured before the first tick has been."""
+    if figures["p50"] is None:
+        return "freshness not measured yet"
+    return f"freshness p50 {figures['p50']} ms, p99 {figures['p99']} ms"
 
 
 def shard_lines(pipeline: Pipeline) -> list[ShardLine]:

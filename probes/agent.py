@@ -21,6 +21,7 @@ from acquisition.link.resp import Address, Credentials
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.process_name import name_process
 from acquisition.trouble_log import SHARDS, TroubleLog
 from probes.agent_settings import AgentSettings, decode
 from probes.probe import Outlet, Probe
@@ -38,6 +39,7 @@ def report(line: str) -> None:
 
 def main(descriptor: int) -> int:
     """Run with the settings in the file ``descriptor`` until told to stop; the exit code."""
+    name_process("probe")
     agent = None
     try:
         with os.fdopen(descriptor, "rb") as file:

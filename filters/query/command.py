@@ -39,7 +39,8 @@ every row shows its own newest tick. `stale` is the time since the last valid va
 
 Patterns may use * and ?, and may be given more than once; hosts and entities can also be
 named by their id, and entities by what identifies them (pid, uuid). In a pipe every line is
-complete in itself and numbers are in base units; in a terminal the busiest entities are shown."""
+complete in itself and numbers are in base units. In a terminal what matters most is shown: a few metrics and
+the busiest entities; --metric '*' and --top 0 show the rest."""
 
 _EXAMPLES = """
 shardpulse query                                     everything, newest coherent tick
@@ -88,7 +89,8 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
         raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
     console = Console(file=out)
     top = options.top if options.top is not None else _TOP_IN_TERMINAL * (console.is_terminal and not options.json)
-    request = Request(options.host, options.set, options.entity, options.metric, top)
+    brief = console.is_terminal and not options.json
+    request = Request(options.host, options.set, options.entity, options.metric, top, brief)
     chosen = sections(snapshot, request) if snapshot.blocks else []
     if options.json:
         out.write(document(snapshot, chosen).decode() + "\n")

@@ -25,6 +25,7 @@ _COLUMNS = (
     "HOST", "SET", "ENTITY", "STABLE", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "UNIT",
     "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
 )  # fmt: skip
+_FIGURES = ("mean", "deviation", "trend", "last")
 _FIGURES_END = _COLUMNS.index("UNIT")  #: where the columns of further kernels are put in
 _RIGHT = frozenset(("MEAN", "DEVIATION", "TREND", "LAST", "AGE_S", "STALE_S", "TICK"))
 
@@ -59,10 +60,18 @@ def tables(sections: Sequence[Section], width: int) -> RenderableType:
     parts: list[RenderableType] = []
     for section in sections:
         parts += [heading(section.block), _table(section, width)]
-        if section.hidden:
-            parts.append(Text(f"  … and {section.hidden} more entities: --top 0 shows all", style="dim"))
+        if section.hidden or section.hidden_metrics:
+            parts.append(Text(_hidden(section), style="dim"))
         parts.append(Text())
     return Group(*parts[:-1])
+
+
+def _hidden(section: Section) -> str:
+    """What is not shown, and how to see it."""
+    left_out = [f"{section.hidden} more entities: --top 0"] if section.hidden else []
+    if section.hidden_metrics:
+        left_out.append(f"{section.hidden_metrics} more metrics: --metric '*'")
+    return f"{_INDENT}… {'; '.join(left_out)}"
 
 
 def heading(block: Block) -> Text:
@@ -84,10 +93,10 @@ def heading(block: Block) -> Text:
 
 def _table(section: Section, width: int) -> Table:
     """Figures and validity are never cut; what room they leave is the names'."""
-    own = ["raw", "mean", "± dev", *(["trend/s"] if width >= _WIDE else [])]
+    own = [name for name in _FIGURES if name != "trend" or width >= _WIDE]
     extra = section.block.extra_planes
-    titles = [*own, *(plane.figure for plane in extra)]
-    figures = [[*_figures(row, len(own)), *_extra(row, extra)] for row in section.rows]
+    titles = [name.upper() for name in (*own, *(plane.figure for plane in extra))]
+    figures = [[*(quantity(getattr(row, name), row.unit) for name in own), *_extra(row, extra)] for row in section.rows]
     marks = [validity(row) for row in section.rows]
     labels = _labels(section.rows)
     taken = [max(map(len, column)) for column in zip(titles, *figures, strict=True)]
@@ -95,18 +104,14 @@ def _table(section: Section, width: int) -> Table:
     room = width - sum(taken) - _GAP * (len(taken) + 1)
     entity = min(max(len("entity"), *map(len, labels)) + len(_INDENT), max(16, room // 3))
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(f"{_INDENT}entity", width=entity, no_wrap=True)
-    table.add_column("metric", max_width=max(12, room - entity), no_wrap=True)
+    table.add_column(f"{_INDENT}ENTITY", width=entity, no_wrap=True)
+    table.add_column("METRIC", max_width=max(8, room - entity), no_wrap=True)
     for title, size in zip(titles, taken, strict=False):
         table.add_column(title, justify="right", min_width=size, no_wrap=True)
-    table.add_column("validity", min_width=taken[-1], no_wrap=True)
+    table.add_column("VALIDITY", min_width=taken[-1], no_wrap=True)
     for row, label, numbers, mark in zip(section.rows, labels, figures, marks, strict=True):
         table.add_row(Text(_INDENT + label), Text(printable(row.metric)), *numbers, mark)
     return table
-
-
-def _figures(row: Row, count: int) -> list[str]:
-    return [quantity(value, row.unit) for value in (row.last, row.mean, row.deviation, row.trend)[:count]]
 
 
 def _extra(row: Row, planes: Sequence[Plane]) -> list[str]:

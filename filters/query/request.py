@@ -15,45 +15,59 @@ from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection, entity_keys
 
 _SHOWN = 12
+#: What matters most of the metrics of a host, and of a process or VM.
+_BRIEF = (
+    "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_idle_ratio", "tasks_runnable",
+    "memory_available_bytes", "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "cpu_ratio",
+)  # fmt: skip
 
 
 class Request(NamedTuple):
-    """Patterns as the user gave them; ``top`` keeps so many entities per host and set (0: all)."""
+    """Patterns as the user gave them; ``top`` keeps so many entities per host and set (0: all), ``brief`` what matters
+    most of the metrics where none was named."""
 
     hosts: Sequence[str] = ()
     resource_sets: Sequence[str] = ()
     entities: Sequence[str] = ()
     metrics: Sequence[str] = ()
     top: int = 0
+    brief: bool = False
 
 
 class Section(NamedTuple):
-    """The rows of one block that were asked for; ``hidden`` entities were left out by ``top``."""
+    """The rows of one block that were asked for; ``hidden`` entities were left out by ``top``, and
+    ``hidden_metrics`` because the request was brief."""
 
     block: Block
     rows: list[Row]
     hidden: int
+    hidden_metrics: int = 0
 
 
 def sections(snapshot: Snapshot, request: Request) -> list[Section]:
     """What the request selects. Raises DataError naming the first pattern that matches nothing."""
     blocks = _check(request, snapshot.blocks)
     selection = Selection.of((), (), request.entities, request.metrics)
-    found = [_section(block, selection, request.top, snapshot.placements) for block in blocks]
+    found = [_section(block, selection, request, snapshot.placements) for block in blocks]
     return [section for section in found if section.rows]
 
 
-def _section(block: Block, selection: Selection, top: int, placements: Placements) -> Section:
+def _section(block: Block, selection: Selection, request: Request, placements: Placements) -> Section:
     rows = list(rows_of([block], selection, placements))
+    top, hidden_metrics = request.top, 0
+    if request.brief and not request.metrics:
+        known = dict.fromkeys(row.metric for row in rows)
+        shown = [name for name in _BRIEF if name in known] or list(known)[:1]
+        rows, hidden_metrics = [row for row in rows if row.metric in shown], len(known) - len(shown)
     best: dict[str, float] = {}
     for row in rows:  # the first metric that was selected decides, cpu_ratio where it is among them
         if row.id not in best or row.metric == "cpu_ratio":
             best[row.id] = row.mean if row.mean is not None else float("-inf")
     if not top or len(best) <= top:
-        return Section(block, rows, 0)
+        return Section(block, rows, 0, hidden_metrics)
     kept = set(sorted(best, key=lambda key: -best[key])[:top])
     ordered = sorted((row for row in rows if row.id in kept), key=lambda row: -best[row.id])
-    return Section(block, ordered, len(best) - top)
+    return Section(block, ordered, len(best) - top, hidden_metrics)
 
 
 def _check(request: Request, blocks: Sequence[Block]) -> list[Block]:

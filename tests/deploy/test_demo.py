@@ -227,7 +227,7 @@ def test_killed_children_are_started_again_and_nothing_is_lost(demo):
     running.survey()
     os.kill(running.child("filter"), signal.SIGKILL)
     running.wait_for("filter was killed by SIGKILL: starting it again")
-    os.kill(running.child("probes.agent"), signal.SIGKILL)
+    os.kill(running.child("shardpulse: probe"), signal.SIGKILL)
     running.wait_for("probe was killed by SIGKILL: starting it again")
     time.sleep(2.0)
     running.survey()
@@ -272,7 +272,7 @@ def entries_beyond(cluster: Cluster, stream: str, known: set[bytes]) -> list[byt
     [
         ("filter", "samples are pending: the filter has not applied them"),
         ("redis-server", "does not answer"),
-        ("probes.agent", "the probe had sampled nothing for"),
+        ("shardpulse: probe", "the probe had sampled nothing for"),
     ],
 )
 def test_a_part_that_is_stuck_is_named_and_fails(demo, part, words):
@@ -288,7 +288,7 @@ def test_a_part_that_is_stuck_is_named_and_fails(demo, part, words):
     assert code == 1, running.said
     assert words in running.said[-1]
     result = json.loads(output)
-    if part == "probes.agent":
+    if part == "shardpulse: probe":
         assert result["probe"]["missed_ticks"] >= 3
     running.assert_nothing_is_left()
 
@@ -322,7 +322,7 @@ def test_a_killed_tool_of_the_probe(demo):
     running.wait_for("first smoothed value")
     running.survey()
     os.kill(running.child("pidstat"), signal.SIGKILL)
-    os.kill(running.child("probes.agent"), signal.SIGKILL)  # vmstat has no parent now
+    os.kill(running.child("shardpulse: probe"), signal.SIGKILL)  # vmstat has no parent now
     code, output = running.finish()
     assert code == 0, running.said
     assert json.loads(output)["samples_lost"] == 0

@@ -209,7 +209,7 @@ def test_secrets_are_not_on_the_command_line(host: Host, tmp_path: Path) -> None
         host.config.read_text().replace("[shards]", f'[shards]\nusername = "probe"\npassword_file = "{secret}"')
     )
     probe = host.start("--seconds", "5")
-    eventually(lambda: b"probes.agent" in Path(f"/proc/{probe.pid}/cmdline").read_bytes())
+    eventually(lambda: b"shardpulse: probe" in Path(f"/proc/{probe.pid}/cmdline").read_bytes())
     for name in ("cmdline", "environ"):
         assert b"s3cr3t" not in Path(f"/proc/{probe.pid}/{name}").read_bytes()
     eventually(lambda: "WRONGPASS" in host.said() or "NOPERM" in host.said() or "AUTH" in host.said())

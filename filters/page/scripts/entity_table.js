@@ -8,7 +8,7 @@ const CPU = "cpu_ratio";
 /** The columns; `extra` are the figures of further kernels, of which those of the CPU have columns of their own. */
 const columnsWith = (extra) => [
   { label: "name", sort: (row) => row.name.toLowerCase() },
-  { label: "kind", sort: (row) => row.kind },
+  { label: "kind, pid", sort: (row) => row.kind },
   { label: "CPU (cores)", metric: CPU },
   ...extra.map((figure) => ({ label: `CPU ${figure.name}`, hint: figure.help, metric: CPU, figure })),
   { label: "memory", metric: "memory_resident_bytes" },
@@ -78,7 +78,7 @@ export class EntityTable {
     setText(shadow, row.shadow ? "migrating, load is elsewhere" : row.migrating ? "migrating" : "");
     setAttribute(node, "class", row.id === this.chosen ? "chosen" : "");
     setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
-    setText(node.children[1], row.kind);
+    setText(node.children[1], row.kind === "process" ? `${row.kind} ${row.stable.split(":").pop()}` : row.kind);
     this.columns.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state, column.figure));
     const valid = sinceValid(row);
     setText(node.lastElementChild, this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);

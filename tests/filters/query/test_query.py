@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -251,9 +252,9 @@ def test_tables_fit_80_columns(scene: Scene, shards: Shards) -> None:
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert "web1 · processes · tick" in text
-    assert "… and 1 more entities: --top 0 shows all" in text
+    assert "… 1 more entities: --top 0" in text
     assert "late: " in text
-    assert "…" not in text.replace("… and", ""), "nothing is cut"
+    assert "…" not in text.replace("… 1 more", ""), "nothing is cut"
 
 
 def test_figures_are_never_cut(cluster: Cluster, shards: Shards) -> None:
@@ -322,3 +323,28 @@ def test_names_cannot_move_the_cursor_or_style_the_table(cluster: Cluster, addre
     screen = in_terminal(["query", "--latest", "--shards", addresses], 120)
     assert "\x1b[2J" not in screen
     assert "[red]evil[/red]" in screen
+
+
+def test_a_terminal_shows_what_matters_and_says_how_to_see_the_rest(cluster: Cluster, addresses: str) -> None:
+    scene = Scene(cluster)
+    now = int(time.time())
+    scene.host("web1", [now], names=[f"worker-{number}" for number in range(30)])
+    screen = in_terminal(["query", "--latest", "--shards", addresses], 80, NO_COLOR="1")
+    lines = screen.splitlines()
+    assert len(lines) <= 16
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in lines) <= 80
+    assert "20 more entities: --top 0" in screen
+    assert "more metrics: --metric '*'" in screen
+    whole = in_terminal(["query", "--latest", "--top", "0", "--metric", "*", "--shards", addresses], 80, NO_COLOR="1")
+    assert "more metrics" not in whole
+    assert whole.count("worker-") == 30
+
+
+def test_columns_have_the_same_names_in_a_terminal_and_in_a_pipe(scene: Scene, addresses: str, capsys: Capture) -> None:
+    assert query(addresses, "--latest") == 0
+    piped = capsys.readouterr().out.splitlines()[0].split()
+    screen = in_terminal(["query", "--latest", "--shards", addresses], 140, NO_COLOR="1")
+    title = next(line for line in screen.splitlines() if "ENTITY" in line)
+    shown = [word for word in "".join(c if c.isupper() or c == "_" else " " for c in title).split() if len(word) > 1]
+    assert shown == ["ENTITY", "METRIC", "MEAN", "DEVIATION", "TREND", "LAST", "VALIDITY"]
+    assert set(shown) <= set(piped)
