@@ -14,6 +14,7 @@ Layout (``inputs:{tag}:HOST:SET:SLOT``), little-endian, for C columns and E enti
     names       C names, each ended by a newline
 
 Version 1 knew no plateau; where version 2 says its length, version 1 has zeros, so that both are read alike.
+Which of them is written, the record format says (``acquisition.wire.record_format``).
 ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 

@@ -20,7 +20,7 @@ key                                             type    written by; holds
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
-``shardpulse:layout``                           string  shards up; partitions, kept ticks, format
+``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
 ==============================================  ======  =====================================
 
 HOST is the host id in 16 hex digits, SET the resource set id in 8, SLOT the tick

@@ -6,6 +6,7 @@ resource set, those that never came included, so a row whose step is not the one
 should hold is old, and its tick is missing. Row: header of 56 bytes (ROW_FIELDS), then raw values and moving
 averages (C x E x float32 each) and codes (C x E x uint8). Layout: ``<4sBxHI``, then ids, then names.
 
+Readers accept VERSIONS; which of them is written, the record format says (``acquisition.wire.record_format``).
 ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 

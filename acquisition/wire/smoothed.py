@@ -11,6 +11,9 @@ Layout (little-endian)::
 
 A record is both what readers get and all that the filter needs to go on after a
 restart. A mean of NaN is not primed yet: there has been no valid sample.
+
+Readers accept VERSIONS; which of them is written, the record format says (``acquisition.wire.record_format``).
+``tests/acquisition/wire/test_smoothed.py`` holds golden bytes of each.
 """
 
 from __future__ import annotations
