@@ -22,7 +22,7 @@ from acquisition.wire import lease
 from acquisition.wire.lease import Holder
 from filters.worker.leases import ownership
 from filters.worker.leases.link import Answer, Link
-from filters.worker.leases.ownership import View
+from filters.worker.leases.ownership import Ownership
 from filters.worker.leases.scripts import Commands
 from filters.worker.shard_map import ShardMap
 
@@ -86,7 +86,7 @@ class Leases:
         self._log = log
         self._links: dict[Address, Link] = {}
         self._places: Mapping[Address, Sequence[int]] = {}
-        self._views: dict[int, View] = {}
+        self._known: dict[int, Ownership] = {}
         self._seen: dict[int, list[bytes]] = {}
         self._free_since: dict[int, float] = {}
         self._giving: set[int] = set()
@@ -151,8 +151,8 @@ class Leases:
     def _failed(self, address: Address, error: ShardpulseError) -> None:
         """What the shard said last is of no use: others may take its partitions meanwhile."""
         self._log.fails(SHARDS, error)
-        for number in [n for n in self._views if self._shard_map.where(n) == address]:
-            del self._views[number]
+        for number in [n for n in self._known if self._shard_map.where(n) == address]:
+            del self._known[number]
             self._seen.pop(number, None)
             self._free_since.pop(number, None)
         self._giving &= self._worker.partitions
@@ -189,7 +189,7 @@ class Leases:
             return
         self._news = True
         self._seen[number] = seen
-        self._views[number] = View(holder, frozenset(workers) - {b""})
+        self._known[number] = Ownership(holder, frozenset(workers) - {b""})
         if holder:
             self._free_since.pop(number, None)
         else:
@@ -216,20 +216,20 @@ class Leases:
 
     def _decide(self, now: float) -> None:
         held = self._worker.partitions
-        for number, view in self._views.items():
-            if view.holder == self._me and number not in held and number not in self._giving:
+        for number, known in self._known.items():
+            if known.holder == self._me and number not in held and number not in self._giving:
                 self._worker.take(number)
-            elif view.holder and view.holder != self._me and number in held:
+            elif known.holder and known.holder != self._me and number in held:
                 self._giving.discard(number)
                 self._worker.release(number)
         waiting = [number for number, since in self._free_since.items() if now - since > self._term]
-        plan = ownership.plan(self._me, len(self._commands), self._views, held, waiting)
-        self._ask_for(plan.take)
-        for number in plan.give:
+        changes = ownership.plan(self._me, len(self._commands), self._known, held, waiting)
+        self._ask_for(changes.take)
+        for number in changes.give:
             self._worker.release(number)
             self._giving.add(number)
         self._give_back()
-        self._hurry(plan.wanting and not plan.take, now)
+        self._hurry(changes.wanting and not changes.take, now)
         self._tell_workers()
 
     def _ask_for(self, numbers: list[int]) -> None:
@@ -245,9 +245,9 @@ class Leases:
     def _give_back(self) -> None:
         """The leases of partitions that the worker has let go by now."""
         for number in self._giving - self._worker.partitions:
-            link, view = self._link(number), self._views.get(number)
-            if link is not None and view is not None and view.holder == self._me:
-                self._see(number, b"", [*view.workers])
+            link, known = self._link(number), self._known.get(number)
+            if link is not None and known is not None and known.holder == self._me:
+                self._see(number, b"", [*known.workers])
                 link.send(_GIVE, [(number, self._commands[number].give)])
 
     def _hurry(self, wanting: bool, now: float) -> None:
@@ -257,7 +257,7 @@ class Leases:
             self._look_soon(now + self._term / _RENEWALS / _HURRY)
 
     def _tell_workers(self) -> None:
-        workers = len(frozenset().union(*(view.workers for view in self._views.values())))
+        workers = len(frozenset().union(*(known.workers for known in self._known.values())))
         if workers != self._workers:
             self._workers = workers
             share = f"{workers} workers share" if workers > 1 else "this worker alone has"

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 
-class View(NamedTuple):
+class Ownership(NamedTuple):
     """A partition as its shard last told: who holds the lease, b"" when nobody does, and which live
     workers reach the shard, the holder among them."""
 
@@ -24,8 +24,9 @@ class View(NamedTuple):
     workers: frozenset[bytes]
 
 
-class Plan(NamedTuple):
-    """Partition numbers; ``wanting`` says that this worker has fewer than its share, ``take`` included or not."""
+class Changes(NamedTuple):
+    """What to ``take`` and to ``give`` up, partition numbers; ``wanting`` says that this worker has fewer than its
+    share, ``take`` included or not."""
 
     take: list[int]
     give: list[int]
@@ -33,26 +34,26 @@ class Plan(NamedTuple):
 
 
 def plan(
-    me: bytes, partitions: int, views: Mapping[int, View], held: Collection[int], waiting: Collection[int]
-) -> Plan:
+    me: bytes, partitions: int, known: Mapping[int, Ownership], held: Collection[int], waiting: Collection[int]
+) -> Changes:
     """What worker ``me`` does now.
 
-    ``views`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
+    ``known`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
     state it has in memory (it may have been late to renew them), ``waiting`` those that have been
     free for so long that it takes them whatever its share is: whoever lacks partitions does not
     reach these.
     """
-    workers = {me}.union(*(view.workers for view in views.values()))
+    workers = {me}.union(*(one.workers for one in known.values()))
     counts = Counter(dict.fromkeys(workers, 0))
-    counts.update(view.holder for view in views.values() if view.holder in workers)
+    counts.update(one.holder for one in known.values() if one.holder in workers)
     shares = _shares(counts, partitions)
     missing = shares[me] - counts[me]
-    free = sorted((n for n, view in views.items() if not view.holder), key=lambda n: (n not in held, rank(me, n)))
+    free = sorted((n for n, one in known.items() if not one.holder), key=lambda n: (n not in held, rank(me, n)))
     take = [n for i, n in enumerate(free) if i < missing or n in waiting]
     poor = {worker for worker in workers if counts[worker] < shares[worker]} if missing < 0 else set()
-    mine = sorted((n for n, view in views.items() if view.holder == me), key=lambda n: rank(me, n), reverse=True)
-    give = [n for n in mine if not poor.isdisjoint(views[n].workers)][: max(0, -missing)]
-    return Plan(take, give, missing > 0)
+    mine = sorted((n for n, one in known.items() if one.holder == me), key=lambda n: rank(me, n), reverse=True)
+    give = [n for n in mine if not poor.isdisjoint(known[n].workers)][: max(0, -missing)]
+    return Changes(take, give, missing > 0)
 
 
 def rank(worker: bytes, number: int) -> int:

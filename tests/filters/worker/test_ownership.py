@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters.worker.leases import ownership
-from filters.worker.leases.ownership import View
+from filters.worker.leases.ownership import Ownership
 
 PARTITIONS = 64
 WORKERS = [b"%016x 2000 host:%d" % (n * 7919, n) for n in range(1, 9)]
@@ -31,11 +31,11 @@ class Shards:
 
     def round(self, order: list[bytes]) -> bool:
         """Everyone decides once on what everyone saw before; whether anything changed."""
-        views = {n: View(holder, frozenset(self.alive)) for n, holder in self.holders.items()}
+        known = {n: Ownership(holder, frozenset(self.alive)) for n, holder in self.holders.items()}
         changed = False
         for me in order:
             held = [n for n, holder in self.holders.items() if holder == me]
-            found = ownership.plan(me, len(self.holders), views, held, ())
+            found = ownership.plan(me, len(self.holders), known, held, ())
             for number in found.give:
                 assert self.holders[number] == me
                 self.holders[number] = b""
@@ -96,20 +96,20 @@ def test_a_leaving_worker_moves_what_it_had_only() -> None:
 
 def test_nothing_is_given_to_a_worker_that_does_not_reach_the_shard() -> None:
     me, other = WORKERS[:2]
-    near = {n: View(me, frozenset([me])) for n in range(32)}
-    far = {n: View(me, frozenset([me, other])) for n in range(32, 40)}
+    near = {n: Ownership(me, frozenset([me])) for n in range(32)}
+    far = {n: Ownership(me, frozenset([me, other])) for n in range(32, 40)}
     found = ownership.plan(me, 40, near | far, range(40), ())
     assert set(found.give) == set(range(32, 40))
 
 
 def test_what_nobody_takes_is_taken_by_whoever_waits_for_it() -> None:
     me, other = WORKERS[:2]
-    views = {n: View(me, frozenset([me, other])) for n in range(32)} | {32: View(b"", frozenset([me]))}
-    assert ownership.plan(me, 33, views, range(32), ()).take == []
-    assert ownership.plan(me, 33, views, range(32), (32,)).take == [32]
+    known = {n: Ownership(me, frozenset([me, other])) for n in range(32)} | {32: Ownership(b"", frozenset([me]))}
+    assert ownership.plan(me, 33, known, range(32), ()).take == []
+    assert ownership.plan(me, 33, known, range(32), (32,)).take == [32]
 
 
 def test_what_a_worker_still_has_in_memory_comes_first() -> None:
-    views = {n: View(b"", frozenset(WORKERS[:2])) for n in range(PARTITIONS)}
+    known = {n: Ownership(b"", frozenset(WORKERS[:2])) for n in range(PARTITIONS)}
     held = [5, 17, 60]
-    assert set(ownership.plan(WORKERS[0], PARTITIONS, views, held, ()).take[:3]) == set(held)
+    assert set(ownership.plan(WORKERS[0], PARTITIONS, known, held, ()).take[:3]) == set(held)
