@@ -7,10 +7,13 @@ Unlike ``acquisition.config.loader`` this imports all packages that define them.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 from acquisition import plugins
 from acquisition.config import loader as config
+from acquisition.model.metric import resource_set_id
 
 VALIDATORS = "shardpulse.validators"
 
@@ -19,6 +22,13 @@ def registered() -> dict[str, list[str]]:
     """Resource set -> names of its metrics, of every installed package."""
     sets = plugins.registered(plugins.METRICS)
     return {name: [metric.name for metric in found.metrics] for name, found in sets.items()}
+
+
+def set_names() -> Mapping[int, str]:
+    """The resource sets of the installed packages by number; others keep their number."""
+    with contextlib.suppress(Exception):  # a package that is broken must not hide the condition of the pipeline
+        return {resource_set_id(name): name for name in registered()}
+    return {}
 
 
 def choices() -> dict[str, tuple[str, ...]]:

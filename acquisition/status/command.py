@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+import msgspec
 from rich.console import Console
 
 from acquisition import help_text
@@ -20,7 +21,6 @@ from acquisition.errors import (
     EXIT_DATA,
     EXIT_INTERRUPTED,
     EXIT_NO_INPUT,
-    EXIT_OK,
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
@@ -28,12 +28,10 @@ from acquisition.errors import (
     DataError,
     ShardpulseError,
 )
-from acquisition.model.metric import resource_set_id
 from acquisition.shards.nodes import Members
-from acquisition.snapshot.books import Account
 from acquisition.status import health, text
-from acquisition.status.document import document
-from acquisition.status.health import DOWN, STALE, UNBALANCED, Health
+from acquisition.status.document import document, exit_code, in_trouble, verdict_of
+from acquisition.status.health import Health
 
 _DESCRIPTION = """\
 Show in one look whether the pipeline works and where every sample went.
@@ -65,7 +63,6 @@ _NOTES = """
   75 also: there are no samples yet
 """
 _TOP = 20
-_VERDICTS = {EXIT_OK: "ok", EXIT_UNBALANCED: "unbalanced", EXIT_TEMPORARY: "empty"}
 
 
 def main(argv: list[str]) -> int:
@@ -74,7 +71,7 @@ def main(argv: list[str]) -> int:
     settings = config.load(options.config)
     shards = endpoints.with_addresses(settings.shards, options.shards)
     options.top = options.top or sys.maxsize
-    cluster, names = endpoints.connect(shards), _set_names()
+    cluster, names = endpoints.connect(shards), metric_registry.set_names()
     with Members(endpoints.seeds(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
         try:
             return _watch(
@@ -87,27 +84,15 @@ def main(argv: list[str]) -> int:
             cluster.close()
 
 
-def exit_code(found: Health, lossless: bool = False) -> int:
-    """EXIT_UNBALANCED before EXIT_UNAVAILABLE (down or stale) before EXIT_TEMPORARY (nothing there yet)."""
-    kinds = {finding.kind for finding in found.findings}
-    if UNBALANCED in kinds or (lossless and (found.totals.lost or found.totals.gaps)):
-        return EXIT_UNBALANCED
-    if found.books is not None and not found.books.accounts and not found.books.unreadable:
-        return EXIT_TEMPORARY
-    return EXIT_UNAVAILABLE if kinds & {DOWN, STALE} else EXIT_OK
-
-
 def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
     """Write one look. Raises DataError when there is no host of the name that was asked for."""
-    code = exit_code(found, options.lossless)
+    verdict = verdict_of(found, options.lossless)
     accounts = found.books.accounts if found.books is not None else []
-    chosen = text.matching(accounts, options.host) if options.host else _in_trouble(accounts, options.top)
+    chosen = text.matching(accounts, options.host) if options.host else in_trouble(found, options.top)
     if options.host and not chosen:
         raise DataError(f"no host {options.host} in the books; `shardpulse query --set host` lists hosts")
     if options.json:
-        kinds = {finding.kind for finding in found.findings}
-        verdict = _VERDICTS.get(code, "down" if DOWN in kinds else "stale")
-        json.dump(document(found, names, chosen, verdict, code), out)
+        json.dump(msgspec.to_builtins(document(found, names, chosen, verdict)), out)
         out.write("\n")
     else:
         console = Console(file=out, highlight=False, soft_wrap=True)
@@ -117,13 +102,7 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
             line.rstrip()
             console.print(line)
     out.flush()
-    return code
-
-
-def _in_trouble(accounts: list[Account], most: int) -> list[Account]:
-    """Unbalanced ones first, then those whose probe is not heard of, then those with losses."""
-    trouble = [row for row in accounts if row.faults or not row.known or row.lost or row.gaps]
-    return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
+    return exit_code(verdict)
 
 
 def _watch(read: Callable[[], Health], names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
@@ -142,13 +121,6 @@ def _watch(read: Callable[[], Health], names: Mapping[int, str], options: argpar
             return code
         due = max(due + options.watch, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
-
-
-def _set_names() -> Mapping[int, str]:
-    """The resource sets of the installed packages by number; others keep their number."""
-    with contextlib.suppress(Exception):  # a package that is broken must not hide the status
-        return {resource_set_id(name): name for name in metric_registry.registered()}
-    return {}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,76 +1,139 @@
-"""The status as one JSON document. Keys are stable: new ones may come, none changes its meaning.
+"""The status as one document: what ``shardpulse status --json`` prints and ``/v1/status`` answers.
 
-::
-
-    verdict        ok, unbalanced, down, stale or empty; ``exit_code`` is that of the command
-    now            seconds since 1970, by the clock of the machine that looked
-    books          balanced, made, before, applied, invalid, lost, lost_by_reason, pending, missing,
-                   unsent, duplicated, dropped, shed, gaps; frames, resent_frames, refused_frames,
-                   duplicate_frames; rejected (entries put aside); accounts, unbalanced, unreported,
-                   silent (counts of accounts); unreadable (partitions without an answer).
-                   made = before + applied + lost + pending in samples. null when nothing could be read
-    sets           the same sums per resource set, by name
-    hosts          accounts (every count of one host and resource set) of the hosts with trouble, or of the
-                   one that was asked for
-    freshness      p50, p99, worst: ages in seconds of the newest samples; null when there are none
-    shards         as acquisition.status.shards.ShardHealth
-    workers        as acquisition.snapshot.workers.Worker, and behind_seconds
-    partitions     number, behind_seconds (null: unknown), problem; ``unowned`` lists those without a worker
-    findings       kind (unbalanced, down, stale, note), about, text
+Keys are stable: new ones may come, none changes its meaning. A number that is not there is null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status import lag
-from acquisition.status.health import Health, by_set, lost_by_reason
+from acquisition.status.health import DOWN, STALE, UNBALANCED, Health, by_set, lost_by_reason
+
+_Values = dict[str, Any]
+
+
+class Verdict(StrEnum):
+    """The condition of the pipeline in a word, the first that fits."""
+
+    UNBALANCED = "unbalanced"
+    EMPTY = "empty"
+    DOWN = "down"
+    STALE = "stale"
+    OK = "ok"
+
+
+_EXIT_CODES = {
+    Verdict.UNBALANCED: EXIT_UNBALANCED,
+    Verdict.EMPTY: EXIT_TEMPORARY,
+    Verdict.DOWN: EXIT_UNAVAILABLE,
+    Verdict.STALE: EXIT_UNAVAILABLE,
+    Verdict.OK: EXIT_OK,
+}
+
+
+class StatusDocument(Struct, frozen=True):
+    """One look at the pipeline."""
+
+    verdict: Verdict
+    exit_code: Annotated[int, Meta(description="that of the command")]
+    now: Annotated[float, Meta(description="seconds since 1970, by the clock of the machine that looked")]
+    books: Annotated[
+        _Values | None,
+        Meta(
+            description="balanced, made, before, applied, invalid, lost, lost_by_reason, pending, missing, unsent, "
+            "duplicated, dropped, shed, gaps; frames, resent_frames, refused_frames, duplicate_frames; rejected "
+            "(entries put aside); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
+            "(partitions without an answer). made = before + applied + lost + pending in samples. null when nothing "
+            "could be read"
+        ),
+    ]
+    sets: Annotated[dict[str, _Values], Meta(description="the same sums per resource set, by name")]
+    hosts: Annotated[
+        list[_Values],
+        Meta(
+            description="accounts (every count of one host and resource set) of the hosts with trouble, or of the one "
+            "that was asked for"
+        ),
+    ]
+    freshness: Annotated[
+        dict[str, float] | None,
+        Meta(description="p50, p99, worst: ages in seconds of the newest samples; null when there are none"),
+    ]
+    shards: Annotated[list[_Values], Meta(description="as acquisition.status.shards.ShardHealth")]
+    workers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.workers.Worker, and behind_seconds")]
+    unowned: Annotated[list[int], Meta(description="partitions without a worker")]
+    partitions: Annotated[list[_Values], Meta(description="number, behind_seconds (null: unknown), problem")]
+    findings: Annotated[list[_Values], Meta(description="kind (unbalanced, down, stale, note), about, text")]
+
+
+def verdict_of(found: Health, lossless: bool = False) -> Verdict:
+    """The verdict; ``lossless``: where anything is lost the books do not balance."""
+    kinds = {finding.kind for finding in found.findings}
+    if UNBALANCED in kinds or (lossless and (found.totals.lost or found.totals.gaps)):
+        return Verdict.UNBALANCED
+    if found.books is not None and not found.books.accounts and not found.books.unreadable:
+        return Verdict.EMPTY
+    return Verdict.DOWN if DOWN in kinds else Verdict.STALE if STALE in kinds else Verdict.OK
+
+
+def exit_code(verdict: Verdict) -> int:
+    """The exit code of the command."""
+    return _EXIT_CODES[verdict]
+
+
+def in_trouble(found: Health, most: int) -> list[Account]:
+    """Unbalanced accounts first, then those whose probe is not heard of, then those with losses."""
+    accounts = found.books.accounts if found.books is not None else []
+    trouble = [row for row in accounts if row.faults or not row.known or row.lost or row.gaps]
+    return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
 
 
 def document(
-    health: Health, set_names: Mapping[int, str], accounts: Iterable[Account], verdict: str, code: int
-) -> dict[str, Any]:
+    health: Health, set_names: Mapping[int, str], accounts: Sequence[Account], verdict: Verdict
+) -> StatusDocument:
     """The document; ``accounts`` are those of ``hosts``."""
-    found = health.books
-    return {
-        "verdict": verdict,
-        "exit_code": code,
-        "now": round(health.wall, 6),
-        "books": None
-        if found is None
-        else {
-            "balanced": found.balanced,
-            **_sums(health.totals),
-            "rejected": found.rejected,
-            "unreadable": found.unreadable,
-        },
-        "sets": {
-            set_names.get(number, f"{number:08x}"): _sums(totals)
-            for number, totals in by_set(found.accounts if found is not None else []).items()
-        },
-        "hosts": [_account(row, set_names) for row in accounts],
-        "freshness": None
+    found, workers = health.books, health.workers
+    sets = by_set(found.accounts if found is not None else [])
+    return StatusDocument(
+        verdict=verdict,
+        exit_code=exit_code(verdict),
+        now=round(health.wall, 6),
+        books=_books(health),
+        sets={set_names.get(number, f"{number:08x}"): _sums(totals) for number, totals in sets.items()},
+        hosts=[_account(row, set_names) for row in accounts],
+        freshness=None
         if health.freshness is None
-        else {k: round(v, 6) for k, v in health.freshness._asdict().items()},
-        "shards": [row._asdict() for row in health.shards],
-        "workers": [
-            {**row._asdict(), "behind_seconds": lag.worst_of(row, health.lags)} for row in health.workers.workers
-        ],
-        "unowned": health.workers.unowned,
-        "partitions": [
+        else {name: round(value, 6) for name, value in health.freshness._asdict().items()},
+        shards=[row._asdict() for row in health.shards],
+        workers=[{**row._asdict(), "behind_seconds": lag.worst_of(row, health.lags)} for row in workers.workers],
+        unowned=list(workers.unowned),
+        partitions=[
             {"number": row.number, "behind_seconds": row.seconds, "problem": row.problem} for row in health.lags
         ],
-        "findings": [finding._asdict() for finding in health.findings],
-    }
+        findings=[finding._asdict() for finding in health.findings],
+    )
 
 
-def _sums(totals: Totals) -> dict[str, Any]:
+def _books(health: Health) -> _Values | None:
+    found = health.books
+    if found is None:
+        return None
+    own = {"rejected": found.rejected, "unreadable": found.unreadable}
+    return {"balanced": found.balanced, **_sums(health.totals), **own}
+
+
+def _sums(totals: Totals) -> _Values:
     return {**totals._asdict(), "lost_by_reason": lost_by_reason(totals)}
 
 
-def _account(row: Account, set_names: Mapping[int, str]) -> dict[str, Any]:
+def _account(row: Account, set_names: Mapping[int, str]) -> _Values:
     """Ids in hexadecimal: 64 bits are more than a JSON number holds exactly everywhere (RFC 8259, section 6)."""
     return {
         **row._asdict(),

@@ -7,7 +7,6 @@ thread with connections of its own.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,6 @@ from acquisition.config import endpoints, metric_registry
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.model.metric import resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.status import health
 from acquisition.status.health import Health
@@ -34,7 +32,7 @@ class Condition:
     """Looks at the pipeline; ``set_names`` are resource sets by number. Use from one event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        self.set_names: Mapping[int, str] = _set_names()
+        self.set_names: Mapping[int, str] = metric_registry.set_names()
         self._settings = settings
         self._thread = ThreadPoolExecutor(1, "condition")
         self._cluster: Cluster | None = None
@@ -69,10 +67,3 @@ class Condition:
                 self._cluster.close()
                 self._cluster = None
             raise
-
-
-def _set_names() -> Mapping[int, str]:
-    """The resource sets of the installed packages by number; others keep their number."""
-    with contextlib.suppress(Exception):  # a package that is broken must not hide the condition
-        return {resource_set_id(name): name for name in metric_registry.registered()}
-    return {}

@@ -31,7 +31,6 @@ from acquisition.errors import (
 )
 from acquisition.link import local_shards
 from acquisition.model.identity import host_id
-from acquisition.model.metric import resource_set_id
 from filters.top import order, plain
 from filters.top.contents import Observation, develop, shown
 from filters.top.document import document
@@ -77,7 +76,7 @@ def main(argv: list[str]) -> int:
     settings = metric_registry.load_checked(options.config)
     where = endpoints.with_addresses(settings.shards, options.shards)
     local_shards.look(endpoints.seeds(where))  # without any the person should know before the screen is taken
-    names = {resource_set_id(name): name for name in metric_registry.registered()}
+    names = metric_registry.set_names()
     grace = settings.snapshot.grace_seconds
 
     def source() -> Source:

@@ -7,24 +7,16 @@ import time
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNBALANCED, ShardpulseError
-from acquisition.snapshot.books import Account
-from acquisition.status.command import exit_code
-from acquisition.status.document import document
-from acquisition.status.health import DOWN, Health
+from acquisition.errors import ShardpulseError
+from acquisition.status.document import StatusDocument, document, in_trouble, verdict_of
+from acquisition.status.health import Health
 from filters.documents.encoding import encode
 from filters.service.answer import Answer, send_answer
 from filters.service.condition import Look
 from filters.service.parameters import Values
 from filters.service.resource import Parts, Resource
 
-_VERDICTS = {EXIT_OK: "ok", EXIT_UNBALANCED: "unbalanced", EXIT_TEMPORARY: "empty"}
 _MOST_ACCOUNTS = 100
-_SCHEMA = {
-    "type": "object",
-    "required": ["verdict", "now", "books", "sets", "hosts", "shards", "workers", "findings", "service"],
-    "properties": {"verdict": {"enum": ["ok", "unbalanced", "down", "stale", "empty"]}},
-}
 
 
 class ServiceStatus(msgspec.Struct, frozen=True):
@@ -37,6 +29,12 @@ class ServiceStatus(msgspec.Struct, frozen=True):
     trouble: str
 
 
+class ServiceStatusDocument(StatusDocument, frozen=True):
+    """One look at the pipeline, and at the service that answers."""
+
+    service: ServiceStatus
+
+
 def declare(parts: Parts) -> tuple[Resource, ...]:
     """The document of ``shardpulse status --json`` and the service's own figures beside it."""
     status = Status(parts)
@@ -45,7 +43,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "/v1/status",
             "status",
             "The condition of the pipeline, and the service itself",
-            _SCHEMA,
+            ServiceStatusDocument,
             handle=status.answer,
         ),
     )
@@ -72,9 +70,6 @@ class Status:
         await send_answer(self._made[1], scope, send)
 
     def _body(self, found: Health) -> bytes:
-        code = exit_code(found)
-        kinds = {finding.kind for finding in found.findings}
-        verdict = _VERDICTS.get(code, "down" if DOWN in kinds else "stale")
         last, outage = self._newest.last, self._newest.outage
         own = ServiceStatus(
             None if last is None else last.number,
@@ -83,10 +78,5 @@ class Status:
             self._hub.slow,
             "" if outage is None else outage.reason,
         )
-        whole = document(found, self._condition.set_names, _in_trouble(found), verdict, code)
-        return encode({**whole, "service": own})
-
-
-def _in_trouble(found: Health) -> list[Account]:
-    accounts = found.books.accounts if found.books is not None else []
-    return [row for row in accounts if row.faults or not row.known or row.lost or row.gaps][:_MOST_ACCOUNTS]
+        told = document(found, self._condition.set_names, in_trouble(found, _MOST_ACCOUNTS), verdict_of(found))
+        return encode(ServiceStatusDocument(**msgspec.structs.asdict(told), service=own))
