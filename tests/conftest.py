@@ -10,7 +10,7 @@ All of them die with the test process, in whatever way it ends.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.fixture_types import StartCluster
 
 pytest_plugins = ["tests.support.installed", "tests.support.turns", "tests.support.untested"]
 
@@ -28,8 +29,6 @@ settings.load_profile("untimed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started by `nohup tests/run &`: children would inherit it,
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and tests press Ctrl-C in them
-
-StartCluster = Callable[..., Shards]
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
+from tests.support.fixture_types import MakePipeline
 from tests.support.writer_bench import Pipeline
-
-MakePipeline = Callable[..., Pipeline]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 PATIENCE = 20.0  #: seconds; only a test that fails waits so long, and a busy machine must not make one fail
@@ -31,10 +30,3 @@ def eventually(
         assert time.monotonic() < deadline, f"waited in vain for {seconds} s: {says()}"
         meanwhile()
     return found
-
-
-def catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal by now (SigCgt of proc(5))."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    (mask,) = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:")]
-    return bool(mask >> (number - 1) & 1)

@@ -15,7 +15,7 @@ from acquisition.link.local_shards import STATE_FILE, Found, LocalShards
 from acquisition.link.resp import Address
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import SnapshotReader
-from tests.conftest import StartCluster
+from tests.support.fixture_types import StartCluster
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 

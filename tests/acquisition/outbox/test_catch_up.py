@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
 from acquisition.outbox.catch_up import OLD, READING, SLOWEST, START, TARGET, CatchUp
 from acquisition.outbox.store import Outbox
-from tests.support.writer_bench import SET, Pipeline
-
-MakePipeline = Callable[..., Pipeline]
+from tests.support.fixture_types import MakePipeline
+from tests.support.writer_bench import SET
 
 
 def played(pace: CatchUp, made: float, now: float, seconds: float, step: float = 0.01) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Samples
 from acquisition.wire.rejected import Rejected
+from tests.support.fixture_types import MakePipeline
 from tests.support.waiting import eventually
 from tests.support.writer_bench import METRICS, SET, Pipeline
-
-MakePipeline = Callable[..., Pipeline]
 
 
 def poison(pipeline: Pipeline) -> int:

@@ -24,10 +24,10 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
 from tests.support import slow_loading
+from tests.support.fixture_types import MakePipeline
 from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
-MakePipeline = Callable[..., Pipeline]
 OwnCluster = Callable[..., Pipeline]
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,9 @@ from acquisition.shards.launch import Shards, running
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
+from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import Load, command, loaded
 
-StartCluster = Callable[..., Shards]
 FRESH = 2.0  #: seconds, of issue 3
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,9 @@ from acquisition.config.settings import Shards as Settings
 from acquisition.errors import ConfigError
 from acquisition.shards import growth_command, local_growth
 from acquisition.shards import status as shard_status
-from acquisition.shards.launch import Shards
+from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import command, loaded
 
-StartCluster = Callable[..., Shards]
 QUICK = {"cluster-node-timeout": "1500"}
 
 

@@ -18,8 +18,8 @@ from acquisition.snapshot import books
 from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT
 from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
-from tests.acquisition.snapshot.test_balance import account, done, sent
-from tests.conftest import StartCluster
+from tests.support.accounts import account, done, sent
+from tests.support.fixture_types import StartCluster
 
 NUMBER = 2
 

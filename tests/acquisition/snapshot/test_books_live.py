@@ -20,8 +20,7 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import books
 from acquisition.snapshot.balance import ABSENT, REPORTED, Account
 from acquisition.wire import keys, position
-from tests.acquisition.conftest import MakePipeline
-from tests.conftest import StartCluster
+from tests.support.fixture_types import MakePipeline, StartCluster
 from tests.support.writer_bench import HOST, OTHER_SET, SET, Pipeline
 
 

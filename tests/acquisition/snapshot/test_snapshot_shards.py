@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -19,6 +18,7 @@ from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.states import CURRENT, LATE
 from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.fixture_types import StartCluster
 from tests.support.moving_slot import Move
 from tests.support.scene import Scene
 from tests.support.waiting import eventually
@@ -26,8 +26,6 @@ from tests.support.waiting import eventually
 NOW = 1_000_000.75
 TICK = 999_999
 HOSTS = [f"host{i}" for i in range(12)]
-
-StartCluster = Callable[..., Shards]
 
 
 def states(snapshot: Snapshot) -> dict[str, str]:

@@ -30,8 +30,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.status.document import StatusDocument
 from acquisition.wire import keys, position
-from tests.acquisition.conftest import MakePipeline
-from tests.conftest import StartCluster
+from tests.support.fixture_types import MakePipeline, StartCluster
 from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, OTHER_SET, SET, Pipeline
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from test_exposition_inputs import table
-from test_exposition_pipeline import account, health
-
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.status.lag import Lag
 from acquisition.status.shards import ShardHealth
@@ -15,6 +12,7 @@ from filters.exposition.catalogue import families, markdown
 from filters.exposition.inputs import FIGURES
 from tests.support import ROOT
 from tests.support.exposition_blocks import block, host_entity, process, snapshot
+from tests.support.exposition_parts import account, health, table
 
 PAGE = (ROOT / "docs/prometheus.md").read_text()
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
@@ -17,34 +14,12 @@ from filters.exposition import Options, render
 from filters.exposition.inputs import FIGURES
 from probes.metrics import HOST, PROCESSES
 from tests.support.exposition_blocks import block, host_entity, process, snapshot
+from tests.support.exposition_parts import table
 
 DERIVED = ("cpu_busy_ratio",)
 CPU = "shardpulse_processes_cpu"
 BUSY = "shardpulse_host_cpu_busy"
 Series = dict[str, dict[tuple[str, ...], float]]
-
-
-def table(
-    of: Block, names: Sequence[str], derived: int = 0, *, seen: int = 30, code: int = codes.VALID, age: float = 0.0
-) -> InputsTable:
-    """Decision inputs of a block's rows: figure p of metric c and row r is 100 p + 10 c + r; thresholds c + 0.5."""
-    rows, columns, head = len(of.ids), len(names), dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
-    known = {
-        "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
-        "window": 30, "depth": 120, "counted": 5,
-        "names_size": len(wire.pack_names(names)), "plateau": 4, "unused": b"",
-    }  # fmt: skip
-    p, c, r = np.meshgrid(np.arange(len(wire.PLANES)), np.arange(columns), np.arange(rows), indexing="ij")
-    planes = (100 * p + 10 * c + r).astype("<f4")
-    planes[wire.PLANES.index("median"), 0, 0] = np.nan
-    averages = np.array([[[0.5]], [[4.0]], [[0.25]], [[age]]], "<f4") * np.ones((4, derived, rows), "<f4")
-    data = b"".join((
-        wire.HEADER.pack(*(head | known).values()), of.raw_ids, np.full(rows, 1e9).tobytes(),
-        np.full(rows, seen, "<u2").tobytes(), (np.arange(columns) + 0.5).astype("<f4").tobytes(),
-        np.zeros(columns, "<f4").tobytes(), planes.tobytes(), averages.tobytes(),
-        np.full(derived * rows, code, "u1").tobytes(), wire.pack_names(names),
-    ))  # fmt: skip
-    return InputsTable(wire.check(data), data)
 
 
 def web() -> Block:

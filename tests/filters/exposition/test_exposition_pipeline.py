@@ -6,10 +6,8 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model.identity import entity_id, host_id
-from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.balance import REPORTED, SILENT, Account
-from acquisition.snapshot.books import Books, totals
+from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.status.health import DOWN, NOTE, Finding, Health
 from acquisition.status.lag import Lag
@@ -17,23 +15,8 @@ from acquisition.status.shards import ShardHealth
 from acquisition.wire.table import Entity
 from filters.exposition import Options, render
 from probes.metrics import VMS
-from tests.support.exposition_blocks import NOW, block, host_entity, process, snapshot
-
-SET = resource_set_id("host")
-
-
-def account(host: str, name: str | None = None, **changes) -> Account:
-    """A host whose books balance."""
-    counts = dict.fromkeys(Account._fields, 0) | {"made": 100, "applied": 90, "pending": 10}
-    counts |= {"host": host_id(host), "host_name": host if name is None else name, "resource_set": SET}
-    counts |= {"report": REPORTED, "report_age": 1.5, "sheds": False, "wall": NOW, "interval": 1.0, "faults": ()}
-    return Account(**(counts | changes))
-
-
-def health(*accounts: Account, readable: bool = True, **changes) -> Health:
-    books = Books(list(accounts), {}, 4, [], {}, {}) if readable else None
-    empty = Health(NOW, [], [], Workers((), (), ()), books, totals(accounts), None, [])
-    return empty._replace(**changes)
+from tests.support.exposition_blocks import block, host_entity, process, snapshot
+from tests.support.exposition_parts import account, health
 
 
 def read(condition: Health, found: Snapshot | None = None) -> dict[str, dict[tuple[str, ...], float]]:

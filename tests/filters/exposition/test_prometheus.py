@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
-from test_exposition_inputs import table
 
 from acquisition.shards.launch import start_shards
 from acquisition.snapshot import Snapshot
@@ -25,6 +24,7 @@ from filters.exposition import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import ROOT
 from tests.support.exposition_blocks import block, host_entity, process, snapshot
+from tests.support.exposition_parts import table
 from tests.support.prometheus_server import (
     Prometheus,
     answering,

@@ -4,7 +4,6 @@ the service does when its shards vanish, or when it is told to stop."""
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -16,6 +15,7 @@ import pytest
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.processes import resident
 from tests.support.scene import Scene
 from tests.support.serving import HOSTS, PATIENCE, Events, Feeding, Serving
 from tests.support.waiting import eventually
@@ -43,11 +43,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
 def service(alone: Shards, tmp_path: Path) -> Iterator[Serving]:
     with Serving(tmp_path, alone.addresses, LIMITS) as serving:
         yield serving.ready()
-
-
-def resident(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
 
 
 def closed(plug: socket.socket) -> bool:

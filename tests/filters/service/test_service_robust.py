@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from urllib.parse import quote_from_bytes
 
 import pytest
-from test_service_limits import eventually, resident
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.processes import resident
 from tests.support.scene import Scene
 from tests.support.serving import Events, Serving
+from tests.support.waiting import eventually
 
 HOSTS = 200
 IDLE = 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -23,10 +23,10 @@ from acquisition.wire import commit, keys
 from acquisition.wire.table import Entity
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
+from tests.support.fixture_types import StartCluster
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag
 from tests.support.waiting import eventually
 
-StartCluster = Callable[..., Shards]
 DOWN_AFTER = 10.0
 
 

@@ -17,7 +17,8 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, position, smoothed
 from tests.support.feeder import Feeder
-from tests.support.waiting import catches, eventually
+from tests.support.processes import catches
+from tests.support.waiting import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
 

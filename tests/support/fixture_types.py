@@ -1,0 +1,11 @@
+"""What fixtures of conftest.py give: for annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acquisition.shards.launch import Shards
+from tests.support.writer_bench import Pipeline
+
+StartCluster = Callable[..., Shards]
+MakePipeline = Callable[..., Pipeline]
