@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def prometheus(directory: Path, configuration: str) -> Iterator[Prometheus]:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [
-        "prometheus", f"--config.file={directory / 'prometheus.yml'}",
+        str(shutil.which("prometheus")), f"--config.file={directory / 'prometheus.yml'}",
         f"--storage.tsdb.path={directory / 'data'}", f"--web.listen-address={address}", "--log.level=warn",
     ]  # fmt: skip
     with running(command, directory / "prometheus.log") as child:
