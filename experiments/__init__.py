@@ -1,7 +1,8 @@
-"""Benchmarks of the whole pipeline, each a program: ``python -m experiments.NAME --help``.
+"""Benchmarks and experiments of the whole pipeline, each a program: ``python -m experiments`` lists them.
 
-``experiments.ingest`` measures the flow from emulated probes to readable smoothed state.
-``experiments.scale`` measures how that scales, ``experiments.long_run`` whether memory stays flat and what has
-vanished disappears, ``experiments.fuzz`` whether hostile input gets through.
+Programs share rooms and never import one another; a room imports only those before it:
+``processes`` (how programs start, command and end children, what they need), ``testbed`` (hosts in network
+namespaces), ``emulation`` (hosts that send seeded samples: who they are, when they sample, one fleet that serves them),
+``harness`` (the pipeline under test, one measured run, books, verification, outcome).
 Nothing in the product imports this package. Raw results lie in ``experiments/results``.
 """

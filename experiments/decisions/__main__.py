@@ -15,11 +15,9 @@ from experiments.decisions.default import RULE
 from experiments.decisions.rules import RULES
 from experiments.decisions.synthetic import Size
 from experiments.decisions.watch import WATCHES, Watch
-from experiments.harness import machine
+from experiments.harness import machine, outcome
 from experiments.processes import needs
 from experiments.processes.program import program
-
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 _DESCRIPTION = """\
 Watch load of known truth in several ways (a sample every 5 minutes, every 10 seconds, every second, and moving
@@ -97,8 +95,8 @@ def _run(given: argparse.Namespace, argv: list[str]) -> int:
     if given.save:
         from experiments.decisions import plot
 
-        _RESULTS.joinpath(f"{given.save}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-        plot.draw(document, task, frozen.read(given.frozen), _RESULTS, given.save)
+        outcome.RESULTS.joinpath(f"{given.save}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+        plot.draw(document, task, frozen.read(given.frozen), outcome.RESULTS, given.save)
     if given.report:
         report.write(document)
     print(json.dumps(document) if given.json else report.summary(document))

@@ -9,9 +9,11 @@ the counts, the writers' accounts and the times of the frames of the hosts to be
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from acquisition.link.resp import parse_address
+from acquisition.outbox.shedding import SHED_AFTER
 from experiments.emulation.director import Director, keep_what_lives, raise_descriptor_limit
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held, SampledHost
 from experiments.emulation.fleet import Fleet, drain, introduce
@@ -51,7 +53,12 @@ def _hosts(task: dict[str, Any]) -> list[SampledHost]:
     if task["lean"]:
         return [LeanHost(common, index, seeds, interval, index in checked) for index in range(*task["hosts"])]
     held = Held(task["held_frames"], task["held_seconds"])
-    return [EmulatedHost(common, index, seeds, held, interval, index in checked) for index in range(*task["hosts"])]
+    # a closed loop waits for what is slow: on a busy machine nothing is shed for that.
+    patience = math.inf if task["outstanding"] else SHED_AFTER
+    return [
+        EmulatedHost(common, index, seeds, held, interval, index in checked, patience)
+        for index in range(*task["hosts"])
+    ]
 
 
 def _report(fleet: Fleet[SampledHost], drained: bool) -> dict[str, Any]:

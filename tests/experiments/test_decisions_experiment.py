@@ -13,6 +13,7 @@ from experiments.decisions.recording import Recording
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.truth import judge
 from experiments.decisions.watch import RAW, named
+from experiments.harness import outcome
 from tests.support import FIXTURES
 
 FIXTURE = FIXTURES / "planetlab" / "20110303"
@@ -31,7 +32,7 @@ def test_a_short_campaign_fills_the_report(tmp_path, monkeypatch, capsys, record
     page = tmp_path / "smoothing.md"
     page.write_text(report.PAGE.read_text())
     monkeypatch.setattr(report.write, "__defaults__", (page,))
-    monkeypatch.setattr(program, "_RESULTS", tmp_path)
+    monkeypatch.setattr(outcome, "RESULTS", tmp_path)
     monkeypatch.setattr(program.campaign, "CORRELATIONS", (0.5,))
     default = program.campaign.WATCH
     options = ["--hosts", "6", "--vms", "5", "--ticks", "1300", "--traces", str(FIXTURE), "--recording", str(recorded)]
