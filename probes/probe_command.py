@@ -36,6 +36,7 @@ from acquisition.errors import (
     ShardpulseError,
 )
 from acquisition.link.resp import parse_address
+from acquisition.outbox.ring import remove
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
 from probes.probe import ring_path
@@ -43,15 +44,18 @@ from probes.probe import ring_path
 _DESCRIPTION = """\
 Sample this host, its processes and its virtual machines, and send the samples to the shards.
 
-One light process per host, whatever the number of VMs. Frames that cannot be sent wait in
-a ring on tmpfs; a probe that was killed goes on with its numbers. SIGHUP reads the
-configuration anew (a bad one leaves the old one in force); SIGTERM and SIGINT stop in order."""
+One light process per host, whatever the number of VMs. All samples of one tick are a frame. Recent
+frames are kept in the ring, a file of fixed size in memory (/dev/shm), until they are confirmed: those
+that cannot be sent wait there, and a probe that was killed goes on where it was. --remove-ring deletes it.
+SIGHUP reads the configuration anew (a bad one leaves the old one in force); SIGTERM and SIGINT stop
+in order."""
 
 _EXAMPLES = """
 shardpulse probe                                    until it is stopped
 shardpulse probe --config my.toml --seconds 60
 shardpulse probe --shards 10.0.0.7:7000             instead of the configured shards
 shardpulse probe --dry-run --ticks 2                print what would be sent, without shards
+shardpulse probe --remove-ring                      after the last run on this host: leave nothing behind
 systemctl reload shardpulse-probe                   (SIGHUP) after a change of the configuration
 """
 
@@ -65,12 +69,22 @@ _BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.agent import main;sys.
 def main(argv: list[str]) -> int:
     """Run the command. Returns only for ``--compile``; otherwise the agent takes this process over."""
     options = _parser().parse_args(argv)
-    settings = resolve(load(options.config), options)
+    everything = load(options.config)
+    if options.remove_ring:
+        return _remove_ring(everything)
+    settings = resolve(everything, options)
     if options.compile:
         sys.stdout.buffer.write(encode(settings))
         sys.stdout.buffer.flush()
         return EXIT_OK
     become_agent(settings)
+    return EXIT_OK
+
+
+def _remove_ring(settings: Settings) -> int:
+    """Delete the ring of this host's probe. Raises CannotCreateError while a probe writes to it."""
+    path = settings.probe.ring_path or ring_path(settings.host.name or socket.gethostname())
+    print(f"removed {path}" if remove(path) else f"there is no ring at {path}")
     return EXIT_OK
 
 
@@ -210,6 +224,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ticks", type=_ticks, default=0, metavar="N", help="stop after N ticks (default: never)")
     parser.add_argument(
         "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"
+    )
+    parser.add_argument(
+        "--remove-ring",
+        action="store_true",
+        help="delete the ring of a probe that has ended, and what it had not sent",
     )
     parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and stop")
     return parser

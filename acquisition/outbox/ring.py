@@ -270,6 +270,21 @@ def _header_fault(head: bytes, capacity: int) -> str:
     return "recovered" if found == capacity else "capacity"
 
 
+def remove(path: str) -> bool:
+    """Delete a ring file and with it the frames that were not sent; whether there was one.
+
+    Raises CannotCreateError while a probe writes to it.
+    """
+    if not os.path.exists(path):
+        return False
+    file = _open_locked(path)
+    try:
+        os.unlink(path)
+    finally:
+        os.close(file)
+    return True
+
+
 def _open_locked(path: str) -> int:
     """A descriptor of the locked file. It must be our own regular file: /dev/shm is open to all users."""
     try:

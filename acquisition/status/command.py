@@ -32,16 +32,19 @@ from acquisition.shards.nodes import Members
 from acquisition.status import health, text
 from acquisition.status.document import document, exit_code, in_trouble, verdict_of
 from acquisition.status.health import Health
+from acquisition.trouble_log import SHARDS, TroubleLog
 
 _DESCRIPTION = """\
 Show in one look whether the pipeline works and where every sample went.
 
-The books compare counts made independently: what each probe says it made, and what the filter
-applied and counted as lost. For every host, resource set and epoch
+The books are the account of all samples. They compare counts made independently: what each probe says
+it made, and what the filter applied and counted as lost. For every host, resource set (the host itself,
+its processes, its VMs) and epoch (one unbroken numbering of a probe's frames)
     made = before + applied + lost + pending
 must hold at every moment, while data flow. `before` was made before the filter's record began,
-`lost` is given up and counted, `pending` waits in a probe's ring or in a stream. What a silent
-probe has made since it was heard of is unknown, and said to be. `behind` is how long the oldest entry
+`lost` is given up and counted, `pending` waits in a probe's ring (the file with its recent frames) or in
+a stream of a shard. What a silent probe has made since it was heard of is unknown, and said to be.
+`behind` is how long the oldest entry
 has waited for a filter worker, of a replica how many bytes of its master's writes it has yet to get."""
 
 _EXAMPLES = """
@@ -108,13 +111,15 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
 def _watch(read: Callable[[], Health], names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
     """Answer, again and again with --watch, on absolute deadlines; then trouble is reported and ends nothing."""
     count, due = 0, time.monotonic()
+    log = TroubleLog(lambda text: print(f"shardpulse status: {text}", file=sys.stderr, flush=True))
     while True:
         try:
             code = answer(read(), names, options, out)
+            log.over(SHARDS, "the shards can be read again")
         except ShardpulseError as error:
             if options.watch is None:
                 raise
-            print(f"shardpulse status: {error}", file=sys.stderr)
+            log.fails(SHARDS, error, patience=0.0)
             code = error.exit_code
         count += 1
         if options.watch is None or count == options.count:

@@ -45,7 +45,9 @@ _HOST_SET_ID = resource_set_id(HOST_SET)
 
 _DESCRIPTIONS = {
     HOT: """\
-Which hosts are in trouble, by the rule of [decisions] or --rule, the worst first, and why.
+Which hosts are hot, the worst first, and why. A host is hot when the rule of [decisions] or --rule calls it
+overloaded; by default when its busy CPU (1 - idle - iowait) averages more than 0.8 and six of its last
+eight samples exceed 0.9, or its last four do and hardly differ.
 
 A rule whose input is missing, late, too old or whose window is not full abstains and says so:
 a host that is not heard of is neither hot nor idle. Every figure that was measured is shown

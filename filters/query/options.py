@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from acquisition import help_text
 from acquisition.errors import EXIT_OK, ShardpulseError
+from acquisition.trouble_log import SHARDS, TroubleLog
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +25,19 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) -> int:
-    """Answer every ``options.watch`` seconds, on absolute deadlines; trouble is reported and does not end it.
+    """Answer every ``options.watch`` seconds, on absolute deadlines; trouble is reported once and does not end it.
 
     The exit code is that of the last answer.
     """
     code, answers = EXIT_OK, 0
+    log = TroubleLog(lambda text: print(f"shardpulse {name}: {text}", file=sys.stderr, flush=True))
     due = time.monotonic()
     while True:
         try:
             code = answer()
+            log.over(SHARDS, "the shards can be read again")
         except ShardpulseError as error:
-            print(f"shardpulse {name}: {error}", file=sys.stderr)
+            log.fails(SHARDS, error, patience=0.0)
             code = error.exit_code
         answers += 1
         if answers == options.count:

@@ -19,8 +19,9 @@ from filters.service.server import Server, allow_descriptors, listen, run, serve
 from filters.service.service import Service
 
 _DESCRIPTION = """\
-Answer schedulers, dashboards and browsers over HTTP: one coherent picture per tick, its hot hosts and
-the moves that would help, as JSON under /v1, as OpenMetrics under /metrics, as server-sent events
+Answer schedulers, dashboards and browsers over HTTP: one coherent picture per tick, its hot hosts (those that
+the rule of [decisions] calls overloaded) and the moves that would help,
+as JSON under /v1, as OpenMetrics under /metrics, as server-sent events
 under /v1/stream, as a page under /. /openapi.json describes all of it. An answer that has not changed costs
 a 304; values that are missing are null; errors are problem documents (RFC 9457). While the shards
 cannot be read the answer is 503 with the age of the last picture, until they can be again.

@@ -31,6 +31,7 @@ from acquisition.errors import (
 )
 from acquisition.link import local_shards
 from acquisition.model.identity import host_id
+from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import order, plain
 from filters.top.contents import Observation, develop, shown
 from filters.top.document import document
@@ -46,7 +47,7 @@ from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import Level, View, level_of_host, level_of_set
 
 _DESCRIPTION = """\
-Hosts by heat: their smoothed CPU use (1 - idle - iowait), raw against smoothed, memory, invalid
+Hosts by heat, the busiest first: their smoothed CPU use (1 - idle - iowait), raw against smoothed, memory, invalid
 samples and age; below a host its VMs, or its processes where it has no VMs; below one of these its metrics.
 All figures are of one coherent tick. A host that has not that tick is shown as late, or down, with its
 age and the reason, and without figures: it is never taken for an idle one. What is missing is `missing`.
@@ -141,14 +142,16 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
 def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:
     """Lines at every tick until a signal comes; trouble is reported and ends nothing."""
     count, interval = 0, options.interval or 1.0
+    log = TroubleLog(lambda text: print(f"shardpulse top: {text}", file=sys.stderr, flush=True))
     with Signals(STOPS) as signals:
         while True:
             try:
                 observation = source.read(Wanted(_host_number(options.host)))
                 interval = options.interval or pace_of(observation.snapshot)
                 _print_lines(observation, options, look, out)
+                log.over(SHARDS, "the shards can be read again")
             except (ShardError, TemporaryError) as error:
-                print(f"shardpulse top: {error}", file=sys.stderr, flush=True)
+                log.fails(SHARDS, error, patience=0.0)
             count += 1
             if count == options.count or select.select([signals], [], [], until_next(interval, grace))[0]:
                 return EXIT_OK

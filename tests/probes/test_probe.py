@@ -470,3 +470,19 @@ def test_a_ring_that_cannot_be_had_leaves_the_old_configuration_in_force(host: H
     probe.send_signal(signal.SIGTERM)
     assert probe.wait(PATIENT) == 0
     assert len({each.epoch for each in host.frames()}) == 1
+
+
+def test_a_ring_is_removed_by_a_command_but_not_from_under_a_probe(host: Host) -> None:
+    command = [sys.executable, "-m", "acquisition", "probe", "--config", str(host.config), "--remove-ring"]
+    probe = host.start()
+    eventually(lambda: len(host.frames()) >= 1)
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert refused.returncode == 73
+    assert "in use by another probe" in refused.stderr
+    assert host.ring.exists()
+    probe.terminate()
+    assert probe.wait(PATIENT) == 0
+    for words in ("removed", "there is no ring"):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+        assert done.stdout.startswith(words)
+    assert not host.ring.exists()
