@@ -105,6 +105,7 @@ def test_a_pipeline_that_works(
     (worker,) = found["workers"]
     assert worker["name"].endswith(f":{process.pid}")
     assert len(worker["partitions"]) == keys.DEFAULT_PARTITIONS
+    assert worker["step"] in ("native", "numpy")
     assert 0 <= found["freshness"]["p50"] <= found["freshness"]["worst"] < 5
     code, text = ask(shards, capsys)
     assert code == EXIT_OK

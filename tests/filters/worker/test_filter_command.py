@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
+from acquisition.snapshot.workers import read_workers
 from acquisition.wire import keys, position, smoothed
+from filters.kernels import native
 from tests.support.feeder import Feeder
 from tests.support.processes import catches
 from tests.support.waiting import eventually
@@ -206,3 +208,15 @@ def test_shards_that_refuse_are_told(start_cluster: Callable[..., Shards], start
     admin.close()
     assert process.returncode == 77
     assert "password_file" in error
+
+
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_a_worker_says_which_step_computes(
+    pure: str, cluster: Cluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHARDPULSE_PURE_PYTHON", pure)
+    line = line_with(start(), "smoothing")
+    (worker,) = read_workers(cluster, read_layout(cluster)).workers
+    assert worker.step == (native.NUMPY if pure or native.ADVANCE is None else native.NATIVE)
+    assert f"{worker.step} step" in line
+    assert ("SHARDPULSE_PURE_PYTHON is set" in line) == bool(pure)
