@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from acquisition.wire.planes import OWN, Plane
 
 Numbers = list[list[float | None]]
 _NOTHING: Mapping[str, float | None] = {}
+_CODE_NAMES = np.array([codes.name_of(code) for code in range(256)], object)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the collector need not look at thousands
@@ -74,12 +76,16 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
     index = np.ix_([i for i, _ in lines], [i for i, _ in columns])
     own = [_numbers(block, plane, index) for plane in OWN]
     more = {plane.figure: _numbers(block, plane, index) for plane in block.extra_planes}
-    validity = block.codes()[index].tolist()
+    validity = _CODE_NAMES[block.codes()[index]].tolist()
     stale = _listed(block.stale_seconds()[index])
     quality = block.quality
     tail = (block.tick, block.interval, block.state, block.reason, quality.lost_seconds, quality.sheds)
     age = finite(block.age_seconds)
-    for i, (_, entity) in enumerate(lines):
+    names = [(metric.name, metric.unit) for _, metric in columns]
+    extras = _by_name(more) if more else repeat(repeat(_NOTHING))
+    for (_, entity), mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of in zip(
+        lines, *own, validity, stale, extras, strict=False
+    ):
         who = (
             block.host,
             block.resource_set,
@@ -90,13 +96,15 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
             f"{entity.id:016x}",
         )
         mark = placements.mark(block.host_id, entity) if placements is not None else ""
-        for j, (_, metric) in enumerate(columns):
-            mean, deviation, trend, last = (plane[i][j] for plane in own)
-            extra = {name: plane[i][j] for name, plane in more.items()} if more else _NOTHING
-            yield Row(
-                *who, metric.name, metric.unit, mean, deviation, trend, last,
-                codes.name_of(validity[i][j]), age, stale[i][j], *tail, mark, extra,
-            )  # fmt: skip
+        samples = zip(names, mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of, strict=False)
+        for (name, unit), mean, deviation, trend, last, code, old, extra in samples:
+            yield Row(*who, name, unit, mean, deviation, trend, last, code, age, old, *tail, mark, extra)
+
+
+def _by_name(tables: Mapping[str, Numbers]) -> Iterator[list[dict[str, float | None]]]:
+    """Line by line the figures of further kernels of each sample."""
+    for lists in zip(*tables.values(), strict=True):
+        yield [dict(zip(tables, values, strict=True)) for values in zip(*lists, strict=True)]
 
 
 def _placeholder(block: Block) -> Row:

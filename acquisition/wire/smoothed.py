@@ -193,7 +193,7 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         head.monotonic,
         head.filtered,
         np.frombuffer(data, "<u8", n, HEADER_SIZE),
-        dict(zip([plane.name for plane in head.planes], cube, strict=True)),
+        dict(zip(_names_of(head.plane_ids[:count]), cube, strict=True)),
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
 
@@ -201,6 +201,11 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
 @lru_cache(64)
 def _planes_of(plane_ids: bytes) -> tuple[Plane, ...]:
     return tuple(planes.by_number(number) for number in plane_ids)
+
+
+@lru_cache(64)
+def _names_of(plane_ids: bytes) -> tuple[str, ...]:
+    return tuple(plane.name for plane in _planes_of(plane_ids))
 
 
 @lru_cache(64)
