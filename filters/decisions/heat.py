@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.picture import DOWN, Picture
-from filters.decisions.verdict import Outcome, Verdict
+from filters.decisions.verdict import ABSTAINED, HOT, Outcome, Verdict
 
 
 class Heat(NamedTuple):
@@ -19,7 +19,7 @@ class Heat(NamedTuple):
     def having(self, outcome: Outcome) -> list[str]:
         """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most."""
         found = [host for host, verdict in self.verdicts.items() if verdict.outcome is outcome]
-        if outcome is Outcome.HOT:
+        if outcome is HOT:
             found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
         return found
 
@@ -35,7 +35,7 @@ def judge_all(picture: Picture, rule: Rule, parameters: Parameters, hot_before: 
     for host in picture.hosts:
         was_hot = host.id in hot_before
         verdict = verdicts[host.id] = rule.judge(host, parameters, was_hot)
-        kept = verdict.outcome is Outcome.ABSTAINED and was_hot and host.state != DOWN
-        if verdict.outcome is Outcome.HOT or kept:
+        kept = verdict.outcome is ABSTAINED and was_hot and host.state != DOWN
+        if verdict.outcome is HOT or kept:
             hot.add(host.id)
     return Heat(verdicts, frozenset(hot))

@@ -16,6 +16,10 @@ class Outcome(StrEnum):
     NOT_HOT = "not_hot"
 
 
+#: For those who ask for every host: members of an enumeration are slow to look up (Python 3.11).
+HOT, ABSTAINED, NOT_HOT = Outcome
+
+
 class Figure(NamedTuple):
     """One number of an explanation. What was measured has ``validity`` and ``age_seconds``; what was
     configured or computed from other figures has neither."""
@@ -40,12 +44,12 @@ class Verdict(NamedTuple):
 
 def abstain(reason: str, *figures: Figure) -> Verdict:
     """The rule does not know, and says why."""
-    return Verdict(Outcome.ABSTAINED, reason, figures)
+    return Verdict(ABSTAINED, reason, figures)
 
 
 def decide(hot: bool, reason: str, excess: float, *figures: Figure) -> Verdict:
     """Hot or not hot."""
-    return Verdict(Outcome.HOT if hot else Outcome.NOT_HOT, reason, figures, excess)
+    return Verdict(HOT if hot else NOT_HOT, reason, figures, excess)
 
 
 def measured(name: str, value: float | None, reading: Reading) -> Figure:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -61,6 +61,7 @@ class VerdictDocument(Struct, frozen=True):
 
 #: What may be asked for of a host; ``host``, ``id`` and ``outcome`` always stand there.
 FIELDS = VerdictDocument.__struct_fields__
+_ALWAYS = ("host", "id", "outcome")
 
 
 class HotDocument(Struct, frozen=True):
@@ -166,12 +167,14 @@ def hot_document(
     """The lists of ``outcomes``, of the chosen ``hosts`` (None: all), with ``fields`` of each. ``tick`` is that of the
     picture, unless whoever answers counts otherwise."""
     known, heat = {host.id: host for host in decided.picture.hosts}, decided.heat
+    left_out = {name: UNSET for name in FIELDS if name not in (*_ALWAYS, *fields)}
+
+    def row(key: str) -> VerdictDocument:
+        whole = host_document(known[key], heat.verdicts[key])
+        return msgspec.structs.replace(whole, **left_out) if left_out else whole
+
     lists: dict[str, Any] = {
-        outcome.value: [
-            host_document(known[key], heat.verdicts[key], fields)
-            for key in heat.having(outcome)
-            if hosts is None or hosts.takes(known[key])
-        ]
+        outcome.value: [row(key) for key in heat.having(outcome) if hosts is None or hosts.takes(known[key])]
         for outcome in Outcome
         if outcome in outcomes
     }
@@ -208,20 +211,19 @@ def narrowed(plan: Plan, sources: Hosts, vms: LabelSelection) -> Plan:
     )
 
 
-_MAKERS: Mapping[str, Callable[[Host, Verdict], Any]] = {
-    "state": lambda host, _: host.state,
-    "age_seconds": lambda host, _: digits(host.age_seconds),
-    "labels": lambda host, _: dict(host.labels),
-    "reason": lambda _, verdict: verdict.reason,
-    "excess": lambda _, verdict: digits(verdict.excess),
-    "figures": lambda _, verdict: _figures(verdict.figures),
-}
-
-
-def host_document(host: Host, verdict: Verdict, fields: Collection[str] = FIELDS) -> VerdictDocument:
+def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
     """One host with its verdict."""
-    chosen = {name: make(host, verdict) for name, make in _MAKERS.items() if name in fields}
-    return VerdictDocument(host.name, host.id, verdict.outcome, **chosen)
+    return VerdictDocument(
+        host.name,
+        host.id,
+        verdict.outcome,
+        host.state,
+        digits(host.age_seconds),
+        dict(host.labels),
+        verdict.reason,
+        digits(verdict.excess),
+        _figures(verdict.figures),
+    )
 
 
 def _head(decided: Decided, tick: int | None) -> tuple[int, float, list[str], RuleDocument]:
@@ -236,10 +238,10 @@ def _figures(figures: tuple[Figure, ...]) -> list[ReasonFigure]:
 
 
 def _figure(figure: Figure) -> ReasonFigure:
-    if not figure.validity:
-        return ReasonFigure(figure.name, digits(figure.value), figure.unit)
-    ages = digits(figure.age_seconds), digits(figure.stale_seconds)
-    return ReasonFigure(figure.name, digits(figure.value), figure.unit, figure.validity, *ages)
+    name, value, unit, validity, age, stale = figure
+    if not validity:
+        return ReasonFigure(name, digits(value), unit)
+    return ReasonFigure(name, digits(value), unit, validity, digits(age), digits(stale))
 
 
 def _move(move: Move) -> MoveDocument:

@@ -28,7 +28,7 @@ from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Window
 from filters.decisions.picture import CPU, Host, Reading, Vm
-from filters.decisions.verdict import Figure, Outcome, Verdict, decide
+from filters.decisions.verdict import HOT, Figure, Verdict, decide
 
 #: What the filter counts and keeps by default, so that the rule need not read the recent values.
 _KEPT = Inputs()
@@ -63,7 +63,7 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
     if isinstance(reading, Verdict):
         return reading
     by_level = _still(reading, parameters) if was_hot else _begins(reading, parameters)
-    if by_level.outcome is Outcome.HOT or not parameters.plateau:
+    if by_level.outcome is HOT or not parameters.plateau:
         return by_level
     return _plateau(reading, parameters, parameters.plateau) or by_level
 
