@@ -88,6 +88,11 @@ class Discovery:
         self._cgroups = [re.compile(pattern) for pattern in selection.cgroups]
 
     @property
+    def settings(self) -> tuple[Selection, float]:
+        """What another discovery of the same processes is made of: which ones, and seconds between two scans."""
+        return self._selection, self._interval
+
+    @property
     def limit(self) -> int:
         """The most processes there can be."""
         return self._selection.limit

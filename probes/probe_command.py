@@ -152,7 +152,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
 def modules(settings: Settings) -> list[ModuleSettings]:
     """The enabled modules, sources chosen. Raises ConfigError when there is none."""
     probe = settings.probe
-    sources = {"host": probe.host.source, "processes": probe.processes.source, "vms": "procfs"}
+    sources = {"host": probe.host.source, "processes": probe.processes.source, "vms": probe.vms.source}
     found = []
     for name, module in (("host", probe.host), ("processes", probe.processes), ("vms", probe.vms)):
         if module.enabled:

@@ -19,7 +19,8 @@ from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import RANGE, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings
-from probes.metrics import CORES, WITHIN_MEMORY
+from probes.metric_kinds import CORES
+from probes.metrics import WITHIN_MEMORY
 from probes.reading import Reading
 
 _FINITE = 1.7976931348623157e308

@@ -1,7 +1,7 @@
 """Sources: what a monitor module reads its resource set from, each in a file of its own.
 
-New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one test.
-Only the sources that a host uses are imported: each costs memory in every probe.
+New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one fixture, one test; then
+``[probe.SET] source`` takes its name. Only the sources that a host uses are imported: each costs memory in every probe.
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from probes.discovery import Discovery
 from probes.host_facts import HostFacts
 from probes.reading import Reading
 
-#: (resource set, source) -> module that has ``create``
-REGISTRY: dict[tuple[str, str], str] = {
-    ("host", "procfs"): "probes.sources.procfs_host",
-    ("host", "vmstat"): "probes.sources.vmstat_child",
-    ("processes", "procfs"): "probes.sources.procfs_processes",
-    ("processes", "pidstat"): "probes.sources.pidstat_child",
-    ("vms", "procfs"): "probes.sources.procfs_vms",
+
+class Registered(NamedTuple):
+    """``module`` has ``create``. ``blocks``: a library that it calls may hang, so it runs in a child process; such
+    a source is polled."""
+
+    module: str
+    blocks: bool = False
+
+
+#: (resource set, source) -> where it is
+REGISTRY: dict[tuple[str, str], Registered] = {
+    ("host", "procfs"): Registered("probes.sources.procfs_host"),
+    ("host", "vmstat"): Registered("probes.sources.vmstat_child"),
+    ("processes", "procfs"): Registered("probes.sources.procfs_processes"),
+    ("processes", "pidstat"): Registered("probes.sources.pidstat_child"),
+    ("vms", "procfs"): Registered("probes.sources.procfs_vms"),
 }
 #: What takes over where a tool is not installed or cannot keep the interval.
 FALLBACK = "procfs"
+_IN_CHILD = "probes.sources.in_child"
 
 
 class Source(Protocol):
@@ -76,9 +86,13 @@ def create(name: str, request: Request) -> Source:
 
     Raises KeyError for a source that the resource set does not have.
     """
-    module = import_module(REGISTRY[request.resource_set.name, name])
-    source: Source | None = module.create(request)
+    module, blocks = REGISTRY[request.resource_set.name, name]
+    source: Source | None
+    if blocks:
+        source = import_module(_IN_CHILD).SourceInChild(name, module, request)
+    else:
+        source = import_module(module).create(request)
     if source is not None:
         return source
-    fallback: Source = import_module(REGISTRY[request.resource_set.name, FALLBACK]).create(request)
+    fallback: Source = import_module(REGISTRY[request.resource_set.name, FALLBACK].module).create(request)
     return fallback

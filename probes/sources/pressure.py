@@ -6,6 +6,8 @@ interval is the share of the time that was lost, without the averaging of avg10.
 
 from __future__ import annotations
 
+from acquisition.model.metric import COUNTER, Metric
+from probes.host_facts import HostFacts
 from probes.procfs import OpenFile
 from probes.sources.figures import CounterMemory, Row
 
@@ -18,6 +20,25 @@ LINES: dict[str, tuple[str, bytes]] = {
     "pressure_io_some_ratio": ("io", b"some"),
     "pressure_io_full_ratio": ("io", b"full"),
 }
+
+
+def _pressure(name: str, text: str) -> Metric:
+    # stall time and interval come from two clocks: a fully stalled interval reads 1.0 give or take
+    return Metric(name, "ratio", COUNTER, 0.0, 1.05, text)
+
+
+METRICS = (
+    _pressure("pressure_cpu_some_ratio", "time in which some task waited for a core (PSI)"),
+    _pressure("pressure_memory_some_ratio", "time in which some task waited for memory (PSI)"),
+    _pressure("pressure_memory_full_ratio", "time in which all tasks waited for memory (PSI)"),
+    _pressure("pressure_io_some_ratio", "time in which some task waited for I/O (PSI)"),
+    _pressure("pressure_io_full_ratio", "time in which all tasks waited for I/O (PSI)"),
+)
+
+
+def create(facts: HostFacts) -> PressureFigures:
+    """See ``probes.metrics.HOST_FIGURES``."""
+    return PressureFigures(facts.proc)
 
 
 def parse(text: bytes) -> dict[bytes, int]:

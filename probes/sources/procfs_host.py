@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.host_facts import HostFacts
+from probes.metrics import HOST_FIGURES
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import Figures, Row, cells, wanted
 from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
 from probes.sources.network import NetworkFigures
 from probes.sources.polled import Polled
-from probes.sources.pressure import PressureFigures
 
 
 def create(request: Request) -> HostSource:
@@ -32,7 +34,7 @@ def all_figures(facts: HostFacts) -> list[Figures]:
         MemoryFigures(facts.proc),
         PagingFigures(facts.proc, facts.page_size),
         NetworkFigures(facts.proc, facts.sys),
-        PressureFigures(facts.proc),
+        *(import_module(name).create(facts) for name in HOST_FIGURES),
     ]
 
 

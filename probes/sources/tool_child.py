@@ -12,7 +12,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 _PIPE_BYTES = 1 << 20
@@ -36,15 +36,29 @@ def find_tool(name: str) -> str | None:
     return None
 
 
+def _tool_environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "TZ") if os.environ.get(name)}
+    return {**_ENVIRONMENT, "PATH": os.defpath, **kept}
+
+
 class ToolChild:
     """One run of a tool after the other. ``problem`` is why it does not run, "" when it does.
 
-    ``report`` takes one line for the operator whenever the tool ends without having been
-    told to. Nothing but ``close`` waits.
+    ``report`` takes one line for the operator whenever the tool ends without having been told to; it calls it
+    ``name``, which is that of the program if it is empty. ``environment`` is by default one in which tools print
+    the same everywhere. Nothing but ``close`` waits.
     """
 
-    def __init__(self, command: list[str], report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        report: Callable[[str], None],
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.command = command
+        self._name = name or os.path.basename(command[0])
+        self._environment = environment
         self.pid = 0
         self.starts = 0
         self.problem = ""
@@ -70,14 +84,11 @@ class ToolChild:
             return bool(self.pid)
         self._reap()
         ours, theirs = os.pipe2(os.O_CLOEXEC)
-        environment = {**_ENVIRONMENT, "PATH": os.environ.get("PATH", os.defpath), "TZ": os.environ.get("TZ", "")}
-        if not environment["TZ"]:
-            del environment["TZ"]
         try:
             self.pid = os.posix_spawn(
                 self.command[0],
                 self.command,
-                environment,
+                _tool_environment() if self._environment is None else self._environment,
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, theirs, 1),
@@ -179,5 +190,5 @@ class ToolChild:
     def _stopped(self, monotonic: float, why: str) -> None:
         self.problem = why
         self._start_at = monotonic + self._pause
-        self._report(f"{os.path.basename(self.command[0])} {why}; starting it again in {self._pause:g} s")
+        self._report(f"{self._name} {why}; starting it again in {self._pause:g} s")
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)

@@ -1,15 +1,41 @@
-"""Hosts of which one is hot, and the addresses of their shards."""
+"""Toys of every kind, for the tests that look for them.
+
+``toys``       adds packages with a toy each, which every process that a test starts finds
+``hosts``      hosts of which one is hot; it is the addresses of their shards
+``tree``       a checkout with a toy of each kind of the probe, each added as a newcomer would
+``pipeline``   its shards, two probes, a filter and the query service. The host ``extended`` has the toy metric,
+               the toy check, the toy sources of processes and VMs; ``blocked`` has the toy source in a child
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.shards.launch import Shards, start_shards
+from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE, VM_SOURCE
 from tests.support.data_center import AHEAD, Guest, Machine, run, smoothing
+from tests.support.extended_tree import FIXTURES, ExtendedPipeline, ExtendedTree
 from tests.support.other_package import install, on_path
+
+_EXTENDED = """
+[probe.processes]
+source = "toy"
+[probe.vms]
+source = "toy"
+[checks.toy_check]
+fewest_bytes = 1099511627776
+"""
+_BLOCKED = """
+[probe.processes]
+enabled = false
+[probe.vms]
+source = "blocking"
+"""
 
 
 class Toys:
@@ -40,3 +66,24 @@ def hosts(shards: Shards, cluster: Cluster) -> str:
     with smoothing(cluster) as worker:
         run(worker, machines, ahead=AHEAD)
     return ",".join(map(str, shards.addresses))
+
+
+@pytest.fixture(scope="package")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> ExtendedTree:
+    environment = {
+        "TOY_PROCESSES": str(FIXTURES / "toy_processes.txt"),
+        "TOY_VMS": str(FIXTURES / "toy_vms.txt"),
+        "TOY_BLOCKING": str(FIXTURES / "toy_blocking.txt"),
+    }
+    return ExtendedTree(tmp_path_factory.mktemp("tree"), [METRIC, CHECK, SOURCE, VM_SOURCE, BLOCKING], environment)
+
+
+@pytest.fixture(scope="package")
+def pipeline(tree: ExtendedTree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExtendedPipeline]:
+    with start_shards(1, tmp_path_factory.mktemp("shards"), maxmemory_bytes=128 << 20) as shards:
+        cluster = shards.connect()
+        write_layout(cluster, DEFAULT_PARTITIONS)
+        cluster.close()
+        running = ExtendedPipeline(tree, shards, {"extended": _EXTENDED, "blocked": _BLOCKED})
+        yield running
+        running.close()

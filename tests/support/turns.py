@@ -2,7 +2,7 @@
 
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A test that is
 marked ``alone`` measures time: it runs last, and nothing else runs beside it. Tests that share a fixture of
-their module stay in one worker. Everything else goes to the next worker that is free, long programs first.
+their module or package stay in one worker. Everything else goes to the next worker that is free, long programs first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not _is_worker(config):
         return
     for item in items:
-        group = "alone" if _is_alone(item) else _shared_module(item)
+        group = "alone" if _is_alone(item) else _shared(item)
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: (_is_alone(item), item.path.parts[len(config.rootpath.parts) + 1] not in _LONG))
@@ -52,11 +52,12 @@ def _is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
 
 
-def _shared_module(item: pytest.Item) -> str:
-    """The module whose own fixture a test shares with its neighbours; "" when it shares none."""
+def _shared(item: pytest.Item) -> str:
+    """The module or package whose own fixture a test shares with its neighbours; "" when it shares none."""
     found = getattr(item, "_fixtureinfo", None)
     definitions = found.name2fixturedefs.values() if found else ()
-    return item.path.stem if any(each[-1].scope == "module" for each in definitions if each) else ""
+    scopes = {each[-1].scope for each in definitions if each}
+    return item.path.parent.name if "package" in scopes else item.path.stem if "module" in scopes else ""
 
 
 @contextmanager

@@ -1,0 +1,30 @@
+"""What a newcomer adds for each kind that the probe can be extended by: the file, and the line that registers it."""
+
+from __future__ import annotations
+
+from tests.support.extended_tree import Addition
+
+METRIC = Addition(
+    "toy_metric.py",
+    "probes/sources/toy_metric.py",
+    "probes/metrics.py",
+    'HOST_FIGURES = ("probes.sources.pressure",)',
+    'HOST_FIGURES = ("probes.sources.pressure", "probes.sources.toy_metric")',
+)
+CHECK = Addition(
+    "toy_check.py", "probes/checks/toy_check.py", "probes/checks/__init__.py", ', "first")', ', "first", "toy_check")'
+)
+_PLACE = '    ("vms", "procfs"): Registered("probes.sources.procfs_vms"),\n'
+
+
+def _source(name: str, line: str) -> Addition:
+    return Addition(
+        f"{name}.py", f"probes/sources/{name}.py", "probes/sources/__init__.py", _PLACE, f"{_PLACE}    {line}\n"
+    )
+
+
+SOURCE = _source("toy_source", '("processes", "toy"): Registered("probes.sources.toy_source"),')
+VM_SOURCE = _source("toy_vm_source", '("vms", "toy"): Registered("probes.sources.toy_vm_source"),')
+BLOCKING = _source(
+    "toy_blocking_source", '("vms", "blocking"): Registered("probes.sources.toy_blocking_source", blocks=True),'
+)
