@@ -31,8 +31,8 @@ def parse(rows: Any, asked: Address) -> list[Stripe]:
 
 def redirection(text: str, asked: Address) -> Address | None:
     """The address in ``<slot> <host>:<port>``, as ``parse`` understands a host; None when there is none."""
-    host, _, port = text.rpartition(" ")[2].rpartition(":")  # Redis puts no brackets around ::1
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    host, colon, port = text.rpartition(" ")[2].rpartition(":")  # Redis puts no brackets around ::1
+    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         return None
     return Address(asked.host if host in _UNKNOWN else host, int(port))
 
