@@ -81,20 +81,13 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
     quality = block.quality
     tail = (block.tick, block.interval, block.state, block.reason, quality.lost_seconds, quality.sheds)
     age = finite(block.age_seconds)
+    where = (block.host, block.resource_set)
     names = [(metric.name, metric.unit) for _, metric in columns]
     extras = _by_name(more) if more else repeat(repeat(_NOTHING))
     for (_, entity), mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of in zip(
         lines, *own, validity, stale, extras, strict=False
     ):
-        who = (
-            block.host,
-            block.resource_set,
-            entity.name,
-            entity.kind,
-            entity.stable,
-            entity.epoch,
-            f"{entity.id:016x}",
-        )
+        who = (*where, entity.name, entity.kind, entity.stable, entity.epoch, f"{entity.id:016x}")
         mark = placements.mark(block.host_id, entity) if placements is not None else ""
         samples = zip(names, mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of, strict=False)
         for (name, unit), mean, deviation, trend, last, code, old, extra in samples:

@@ -15,7 +15,7 @@ from acquisition.snapshot.block import Block
 from filters.documents.chosen import Chosen
 from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened
 
-Plane = list[list[float | None]] | UnsetType
+Numbers = list[list[float | None]]
 
 
 class MetricDocument(Struct, frozen=True):
@@ -51,13 +51,13 @@ class BlockDocument(Struct, frozen=True):
     reason: str
     metrics: list[MetricDocument]
     entities: list[EntityName]
-    mean: Plane = UNSET
-    deviation: Plane = UNSET
-    trend: Plane = UNSET
-    last: Plane = UNSET
+    mean: Numbers | UnsetType = UNSET
+    deviation: Numbers | UnsetType = UNSET
+    trend: Numbers | UnsetType = UNSET
+    last: Numbers | UnsetType = UNSET
     validity: list[list[str]] | UnsetType = UNSET
-    stale_seconds: Plane = UNSET
-    extra: Annotated[dict[str, list[list[float | None]]], DESCRIBED] | UnsetType = UNSET
+    stale_seconds: Numbers | UnsetType = UNSET
+    extra: Annotated[dict[str, Numbers], DESCRIBED] | UnsetType = UNSET
 
 
 class SnapshotDocument(Struct, frozen=True):
