@@ -52,8 +52,7 @@ def fill(cluster: Cluster, room: int) -> Feeder:
 def test_a_full_shard_is_emptied_by_the_commits_themselves(start_cluster: Callable[..., Shards]) -> None:
     cluster = start_cluster(1).connect()
     feeder = Feeder(cluster)
-    said: list[str] = []
-    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(retention_seconds=3600.0), report=said.append)
+    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(retention_seconds=3600.0), report=lambda _: None)
     feed(feeder, 1, 3)
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 3)
     feed(feeder, 4, 6)
@@ -63,7 +62,7 @@ def test_a_full_shard_is_emptied_by_the_commits_themselves(start_cluster: Callab
     assert cluster.call(key, "XLEN", key) > 10
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 6)
     turn_until(worker, lambda: applied_sequence(cluster, large) == large.sequence - 1)
-    assert any("OOM" in text or "EXECABORT" in text for text in said)
+    assert worker.counters["errors"] > 0
     feeder.push(refused)  # there is room again, nobody helped
     feed(feeder, 8, 9)
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 9)
