@@ -154,3 +154,14 @@ def test_the_wait_option_is_the_same_everywhere(home: Home) -> None:
         words = home.run(name, "--help").stdout.rpartition("--wait S")[2].split()
         texts.add(" ".join(words[: words.index("stop)") + 1]))
     assert len(texts) == 1
+
+
+def test_a_shard_that_is_added_is_no_trouble(home: Home) -> None:
+    addresses = home.up()
+    for name, arguments in LONG_RUNNING.items():
+        home.start(name, *arguments)
+    eventually(lambda: home.flows(addresses), PATIENT)
+    before = {name: home.said(name) for name in LONG_RUNNING}
+    assert home.run("shards", "add").returncode == 0
+    eventually(lambda: (found := home.status()) is not None and found["verdict"] == "ok", PATIENT)
+    assert {name: home.said(name) for name in LONG_RUNNING} == before
