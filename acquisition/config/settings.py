@@ -157,7 +157,7 @@ class Filter(Table, frozen=True):
         dict[str, Annotated[float, Meta(gt=0, le=86400)]], Meta(description="metric = its own time constant")
     ] = field(default_factory=dict)
     kernels: Annotated[
-        list[str], Meta(min_length=1, description="what is kept of each sample, besides its validity")
+        list[str], Meta(min_length=1, description="what is kept of each sample; packages may add more")
     ] = field(default_factory=lambda: ["last", "mean", "variance", "trend"])
     keep_ticks: Annotated[int, Meta(ge=1, le=1000, description="ticks of smoothed state that stay readable")] = 3
     linger_seconds: Annotated[
