@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from demo_history import History
 from demo_view import HOST_METRICS, Books, ShardLine, busiest_processes, plain_lines, render
+from report import freshness_text
 from rich.console import Console, RenderableType
 
 from acquisition.link.cluster import Cluster
@@ -171,3 +172,8 @@ def test_other_formats() -> None:
     assert [seconds(v) for v in (None, 0.617, 59.4, 600.0, 90000.0)] == ["-", "0.62 s", "59 s", "10 min", "25.0 h"]
     assert exact(float(np.float32(0.1))) == "0.1"
     assert printable("a\x1b[31mb\n") == "a\N{REPLACEMENT CHARACTER}[31mb\N{REPLACEMENT CHARACTER}"
+
+
+def test_freshness_is_a_figure_or_said_to_be_unknown():
+    assert freshness_text({"p50": None, "p99": None}) == "freshness not measured yet"
+    assert freshness_text({"p50": 6.7, "p99": 17.5}) == "freshness p50 6.7 ms, p99 17.5 ms"

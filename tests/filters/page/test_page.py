@@ -54,6 +54,13 @@ OLD_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
   return [cells[2], cells[3], cells[6]];
 })"""
 
+#: What that table shows of a process: its kind and pid.
+PROCESS_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
+  const table = new EntityTable(() => {});
+  table.show([{ id: '1', name: 'web', kind: 'process', stable: 'host-1:4711', readings: {} }], '', 'current');
+  return [...table.body.firstChild.children].map(cell => cell.textContent)[1];
+})"""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Page]:
@@ -273,6 +280,12 @@ def test_a_figure_of_long_ago_is_no_figure_of_now(data: Data, shards: Shards, tm
     with Serving(tmp_path, shards.addresses) as serving:
         page.open(serving.url)
         assert page.evaluate(OLD_ROW) == ["timeout", "1.00 GiB", "12 s before"]
+
+
+def test_a_process_is_shown_with_its_pid(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
+    with Serving(tmp_path, shards.addresses) as serving:
+        page.open(serving.url)
+        assert page.evaluate(PROCESS_ROW) == "process 4711"
 
 
 def test_dark_and_light_by_preference_and_by_switch(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
