@@ -21,7 +21,7 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fixture_types import StartCluster
 
-pytest_plugins = ["tests.support.installed", "tests.support.turns", "tests.support.untested"]
+pytest_plugins = ["tests.support.quick", "tests.support.turns", "tests.support.untested"]
 
 # how long an example takes says how busy the machine is, not whether the example holds
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -152,6 +152,7 @@ def test_the_document(demo):
     running.assert_nothing_is_left()
 
 
+@pytest.mark.quick
 def test_lines_in_a_pipe(demo):
     running = demo("--seconds", "4", "--source", "procfs", "--interval", "0.5")
     running.wait_for("first smoothed value")

@@ -1,0 +1,20 @@
+"""Which tests ``tests/run --quick`` leaves out: a plugin of pytest.
+
+Quick are those that start no server: pure logic. Everything that takes shards, and the programs of ``experiments`` and
+``deploy``, is marked ``slow`` here, unless it is marked ``quick``: one pass of the whole pipeline is.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_ROOMS = {"experiments", "deploy"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow before ``-m`` chooses."""
+    for item in items:
+        starts = "shards" in getattr(item, "fixturenames", ()) or "start_cluster" in getattr(item, "fixturenames", ())
+        if (starts or _ROOMS & set(item.path.parts)) and item.get_closest_marker("quick") is None:
+            item.add_marker(pytest.mark.slow)
