@@ -141,7 +141,7 @@ def test_the_document(demo):
     assert 0 < result["freshness_ms"]["p50"] <= result["freshness_ms"]["p99"] < 2000
     assert [shard["core"] for shard in result["shards"]] == machine.cores()
     assert all(shard["pinned"] and shard["memory_bytes"] > 1e6 for shard in result["shards"])
-    assert sum(shard["frames"] for shard in result["shards"]) >= 10
+    assert sum(shard["frames"] for shard in result["shards"]) >= 6
     assert result["probe"]["ticks"] >= 4
     assert 0 < result["probe"]["cpu_percent"] < 50
     assert 1e6 < result["probe"]["pss_bytes"] < 40e6
@@ -317,6 +317,7 @@ def test_output_that_cannot_be_written(demo, arguments):
     assert "Traceback" not in said
 
 
+@pytest.mark.alone
 @pytest.mark.needs("vmstat", "pidstat")
 def test_a_killed_tool_of_the_probe(demo):
     running = demo("--seconds", "6", "--json")

@@ -64,6 +64,7 @@ def test_expiry_is_the_products_in_a_long_run_and_shortened_in_a_short_one():
     assert long_run.parse(["--seconds", "200"]).expire == 20.0
 
 
+@pytest.mark.alone
 def test_seconds_with_hosts_that_vanish_and_pids_that_come_back(tmp_path):
     command = (
         "-m experiments.long_run --seconds 7 --every 0.2 --hosts 12 --entities 11 --metrics 5 --vanishing 2 "

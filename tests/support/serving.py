@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 HOSTS = ("web-1", "web-2")
 SILENT = "silent"
-PATIENCE = 10.0
+PATIENCE = 20.0
 
 
 class Reply(NamedTuple):

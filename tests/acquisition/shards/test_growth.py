@@ -23,6 +23,7 @@ from acquisition.shards.nodes import Members
 from acquisition.wire import keys
 from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import Load, command, loaded
+from tests.support.ports import base_port
 
 FRESH = 2.0  #: seconds, of issue 3
 
@@ -64,7 +65,7 @@ def test_one_more_and_one_less_under_load(start_cluster: StartCluster) -> None:
 def directory(tmp_path: Path) -> Iterator[Path]:
     """Shards that were started by the command, as it leaves them running."""
     place = tmp_path / "state"
-    subprocess.run(command(place, "up", "--count", "2"), check=True, capture_output=True)
+    subprocess.run(command(place, "up", "--count", "2", "--base-port", base_port(2)), check=True, capture_output=True)
     yield place
     left = running(place)
     if left is not None:

@@ -17,6 +17,7 @@ from acquisition.shards import growth_command, local_growth
 from acquisition.shards import status as shard_status
 from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import command, loaded
+from tests.support.ports import base_port
 
 QUICK = {"cluster-node-timeout": "1500"}
 
@@ -72,7 +73,10 @@ def test_more_replicas_wanted_than_there_are() -> None:
 def test_the_command_starts_replicas_and_what_has_died(tmp_path: Path) -> None:
     place = tmp_path / "state"
     try:
-        up = subprocess.run(command(place, "up", "--count", "1", "--replicas", "1", "--json"), capture_output=True)
+        up = subprocess.run(
+            command(place, "up", "--count", "1", "--replicas", "1", "--base-port", base_port(2), "--json"),
+            capture_output=True,
+        )
         rows = json.loads(up.stdout)["shards"]
         assert [row["role"] for row in rows] == ["master", "replica"]
         os.kill(rows[0]["pid"], signal.SIGKILL)

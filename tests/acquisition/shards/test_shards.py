@@ -26,6 +26,7 @@ from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
 from acquisition.wire import keys, layout
 from acquisition.wire.record_format import NEWEST, UNNAMED
+from tests.support.ports import base_port
 
 
 def binaries() -> list[str]:
@@ -336,10 +337,11 @@ def test_up_status_down(directory):
     assert "shardpulse shards up" in status.stderr
 
 
+@pytest.mark.alone
 def test_ports_from_7600_on_and_those_in_use_are_passed_over_and_named(directory):
     first, second = machine.next_ports(2)
     with socket.create_server(("127.0.0.1", first)):
-        up = command(directory, "up", "--count", "1", "--json")
+        up = command(directory, "up", "--count", "1", "--base-port", base_port(1), "--json")
     assert up.returncode == 0, up.stderr
     port = int(json.loads(up.stdout)["shards"][0]["address"].rpartition(":")[2])
     assert port >= second > first >= machine.FIRST_PORT
@@ -348,7 +350,7 @@ def test_ports_from_7600_on_and_those_in_use_are_passed_over_and_named(directory
 
 
 def test_down_after_kill_9(directory):
-    rows = json.loads(command(directory, "up", "--count", "2", "--json").stdout)["shards"]
+    rows = json.loads(command(directory, "up", "--count", "2", "--base-port", base_port(2), "--json").stdout)["shards"]
     pids = [row["pid"] for row in rows]
     os.kill(pids[0], signal.SIGKILL)
     assert gone(pids[:1])
@@ -367,10 +369,10 @@ def test_down_after_kill_9(directory):
 
 
 def test_up_after_all_were_killed_starts_anew(directory):
-    rows = json.loads(command(directory, "up", "--count", "1", "--json").stdout)["shards"]
+    rows = json.loads(command(directory, "up", "--count", "1", "--base-port", base_port(1), "--json").stdout)["shards"]
     os.kill(rows[0]["pid"], signal.SIGKILL)
     assert gone([rows[0]["pid"]])
-    up = command(directory, "up", "--count", "1", "--json")
+    up = command(directory, "up", "--count", "1", "--base-port", base_port(1), "--json")
     assert up.returncode == 0, up.stderr
     assert json.loads(up.stdout)["shards"][0]["pid"] != rows[0]["pid"]
 
