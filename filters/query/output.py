@@ -102,7 +102,8 @@ def _table(section: Section, width: int) -> Table:
     taken = [max(map(len, column)) for column in zip(titles, *figures, strict=True)]
     taken.append(max(len("validity"), *map(len, marks)))
     room = width - sum(taken) - _GAP * (len(taken) + 1)
-    entity = min(max(len("entity"), *map(len, labels)) + len(_INDENT), max(16, room // 3))
+    longest = max(len("METRIC"), *(len(row.metric) for row in section.rows))
+    entity = min(max(len("entity"), *map(len, labels)) + len(_INDENT), max(16, room // 3, room - longest))
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
     table.add_column(f"{_INDENT}ENTITY", width=entity, no_wrap=True)
     table.add_column("METRIC", max_width=max(8, room - entity), no_wrap=True)

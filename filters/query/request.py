@@ -15,10 +15,11 @@ from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection, entity_keys
 
 _SHOWN = 12
-#: What matters most of the metrics of a host, and of a process or VM.
+#: What matters most of the metrics of a process or VM, of a host, and of anything else (the first one).
 _BRIEF = (
-    "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_idle_ratio", "tasks_runnable",
-    "memory_available_bytes", "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "cpu_ratio",
+    ("cpu_ratio",),
+    ("cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_idle_ratio", "tasks_runnable",
+     "memory_available_bytes", "swap_used_bytes", "pressure_cpu_some_ratio"),
 )  # fmt: skip
 
 
@@ -57,7 +58,8 @@ def _section(block: Block, selection: Selection, request: Request, placements: P
     top, hidden_metrics = request.top, 0
     if request.brief and not request.metrics:
         known = dict.fromkeys(row.metric for row in rows)
-        shown = [name for name in _BRIEF if name in known] or list(known)[:1]
+        matching = ([name for name in names if name in known] for names in _BRIEF)
+        shown = next(filter(None, matching), list(known)[:1])
         rows, hidden_metrics = [row for row in rows if row.metric in shown], len(known) - len(shown)
     best: dict[str, float] = {}
     for row in rows:  # the first metric that was selected decides, cpu_ratio where it is among them

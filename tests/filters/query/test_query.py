@@ -335,6 +335,7 @@ def test_a_terminal_shows_what_matters_and_says_how_to_see_the_rest(cluster: Clu
     assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in lines) <= 80
     assert "20 more entities: --top 0" in screen
     assert "more metrics: --metric '*'" in screen
+    assert screen.count("worker-") == 10
     whole = in_terminal(["query", "--latest", "--top", "0", "--metric", "*", "--shards", addresses], 80, NO_COLOR="1")
     assert "more metrics" not in whole
     assert whole.count("worker-") == 30
