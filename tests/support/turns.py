@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-_LONG = ("experiments", "deploy")  #: rooms whose tests take longest: they start first
+_LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
 # Locks of their own files: nothing to make or to remove, and a worker that dies leaves none.
 _DOOR = Path(__file__)  #: held while one waits to enter, so that nobody overtakes a test that wants to be alone
 _FLOOR = Path(__file__).with_name("__init__.py")  #: shared by tests that run together, exclusive for one alone
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = "alone" if _is_alone(item) else _shared(item)
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (_is_alone(item), item.path.parts[len(config.rootpath.parts) + 1] not in _LONG))
+    items.sort(key=lambda item: (_is_alone(item), not _LONG & set(item.path.parts)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,68 @@
+"""How the tests run: what must be alone is, and what a machine cannot test is listed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import ROOT
+
+BESIDE_EACH_OTHER = """
+import pathlib, time, pytest
+PLACE = pathlib.Path(__file__).parent
+
+@pytest.mark.alone
+@pytest.mark.parametrize("number", range(2))
+def test_alone(number):
+    for _ in range(10):
+        assert not list(PLACE.glob("*.running"))
+        time.sleep(0.01)
+
+@pytest.mark.parametrize("number", range(12))
+def test_beside(number):
+    mine = PLACE / f"{number}.running"
+    mine.touch()
+    time.sleep(0.05)
+    mine.unlink()
+"""
+NEEDY = """
+import pytest
+
+@pytest.mark.needs("vmstat", "pidstat")
+def test_needy():
+    pass
+"""
+
+
+def run(place: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  needs\n")
+    (place / "test_it.py").write_text(text)
+    path = os.pathsep.join([str(ROOT), str(ROOT / "deploy")])
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *arguments, str(place)],
+        env={**os.environ, "PYTHONPATH": path, **environment}, cwd=place, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+
+
+def test_nothing_runs_beside_what_must_be_alone(tmp_path: Path) -> None:
+    options = ["-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "-p", "tests.support.turns"]
+    done = run(tmp_path, BESIDE_EACH_OTHER, *options)
+    assert done.returncode == 0, done.stdout
+    assert "14 passed" in done.stdout
+
+
+def test_what_is_missing_is_listed_with_its_package(tmp_path: Path) -> None:
+    done = run(tmp_path, NEEDY, "-p", "tests.support.untested", PATH=str(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert "1 test: vmstat, pidstat not found: apt install procps sysstat" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("1 skipped")
+
+
+def test_where_apt_may_install_nothing_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "apt-get").write_text("#!/bin/sh\n")
+    (tmp_path / "apt-get").chmod(0o755)
+    done = run(tmp_path, NEEDY, "-p", "tests.support.untested", PATH=str(tmp_path))
+    assert done.returncode == (1 if os.geteuid() == 0 else 0)
+    assert "apt install procps sysstat" in done.stdout
