@@ -37,6 +37,7 @@ from acquisition.errors import (
 )
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove
+from probes import checks, sources
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
 from probes.probe import ring_path
@@ -116,6 +117,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     """The agent's settings. Raises ConfigError, NoInputError, UnavailableError, UsageError."""
     name = find(options.config) or "configuration"
     check_metrics(settings, {key: [m.name for m in each.metrics] for key, each in RESOURCE_SETS.items()}, name)
+    _check_known(settings, name)
     probe = settings.probe
     host = settings.host.name or socket.gethostname()
     chosen, watched = tuple(modules(settings)), selection(probe.processes, name)
@@ -152,17 +154,28 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
 def modules(settings: Settings) -> list[ModuleSettings]:
     """The enabled modules, sources chosen. Raises ConfigError when there is none."""
     probe = settings.probe
-    sources = {"host": probe.host.source, "processes": probe.processes.source, "vms": probe.vms.source}
+    chosen = {"host": probe.host.source, "processes": probe.processes.source, "vms": probe.vms.source}
     found = []
     for name, module in (("host", probe.host), ("processes", probe.processes), ("vms", probe.vms)):
         if module.enabled:
-            source = "procfs" if sources[name] == "auto" else sources[name]
+            source = "procfs" if chosen[name] == "auto" else chosen[name]
             every = [metric.name for metric in RESOURCE_SETS[name].metrics]
             metrics = tuple(metric for metric in every if not module.metrics or metric in module.metrics)
             found.append(ModuleSettings(name, source, module.interval_seconds or probe.interval_seconds, metrics))
     if not found:
         raise ConfigError("no module is enabled: enable probe.host, probe.processes or probe.vms")
     return found
+
+
+def _check_known(settings: Settings, name: str) -> None:
+    """Refuse what other packages register: the agent runs without them. Raises ConfigError."""
+    for check in settings.checks.__struct_fields__:
+        if check not in checks.REGISTRY:
+            raise ConfigError(f"{name}: key checks.{check}: the probe runs only the checks of its own package")
+    for module in modules(settings):
+        if (module.resource_set, module.source) not in sources.REGISTRY:
+            key = f"probe.{module.resource_set}.source"
+            raise ConfigError(f"{name}: key {key}: the probe runs only the sources of its own package")
 
 
 def selection(processes: ProcessesModule, name: str) -> dict[str, Any]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 from acquisition.errors import EXIT_CONFIG
+from tests.support import ROOT
 from tests.support.extended_tree import ExtendedPipeline, ExtendedTree
+from tests.support.other_package import on_path
 from tests.support.waiting import eventually
 
 EXPECTED = {"pointillist": 0.25, "fauvist": 1.5}  #: of the fixture
@@ -20,6 +26,23 @@ def test_the_configuration_knows_it(tree: ExtendedTree) -> None:
     done = tree.run("config", "--file", config)
     assert done.returncode == EXIT_CONFIG
     assert "key probe.host.source: invalid enum value 'toy'; known are auto, procfs, vmstat" in done.stderr
+
+
+def test_one_of_another_package_is_refused(tmp_path: Path) -> None:
+    """The agent runs without the packages that are installed, and says so before it starts."""
+    about = tmp_path / "foreign-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[shardpulse.sources]\nforeign = foreign:SOURCES\n")
+    (tmp_path / "foreign.py").write_text('SOURCES = {("vms", "foreign"): None}\n')
+    config = tmp_path / "c.toml"
+    config.write_text('[probe.vms]\nsource = "foreign"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "acquisition", "probe", "--dry-run", "--config", str(config)], cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": on_path(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == EXIT_CONFIG
+    assert "key probe.vms.source: the probe runs only the sources of its own package" in done.stderr
 
 
 def test_fixture(tree: ExtendedTree) -> None:

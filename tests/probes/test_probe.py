@@ -324,7 +324,7 @@ def test_a_fault_of_the_agent_is_a_message_and_stops_the_tools(
         "    if pids:\n"
         "        print(pids[0], flush=True)\n"
         "        raise RuntimeError('odd')\n"
-        "agent.Agent._report_problem = fail\n"
+        "agent.Agent._handle_reload = fail\n"
         "sys.exit(agent.main(int(sys.argv[1])))\n"
     )
     command = [*quick(tmp_path, '[probe.host]\nsource = "vmstat"\ninterval_seconds = 1.0'), "--dry-run", "--compile"]
