@@ -13,8 +13,6 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
-from acquisition.wire import frame, table
-from acquisition.wire.frame import Frame
 from acquisition.wire.keys import DEFAULT_PARTITIONS, LAYOUT
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
@@ -125,16 +123,8 @@ class Machine:
     def _send_table(
         self, feeder: Feeder, name: str, metrics: tuple[Metric, ...], entities: list[Entity], wall: float
     ) -> None:
-        feeder.sequence += 1
-        payload = table.encode(Table(self.name, name, 1.0, "test", True, metrics, tuple(entities)))
-        feeder.push(
-            frame.encode(
-                Frame(
-                    frame.KIND_TABLE, schema_hash(metrics), feeder.host, feeder.resource_set, 0, 0, 1.0, feeder.epoch,
-                    feeder.sequence, 1, feeder.made, int(wall), wall, wall - 1000.0, payload=payload,
-                )
-            )
-        )  # fmt: skip
+        names = Table(self.name, name, 1.0, "test", True, metrics, tuple(entities))
+        feeder.push_table(names, wall, wall - 1000.0)
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from acquisition.link.cluster import Cluster
+from acquisition.model.metric import schema_hash
 from acquisition.wire import frame as wire
-from acquisition.wire import keys
+from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
+from acquisition.wire.table import Table
 
 
 class Feeder:
@@ -55,6 +57,18 @@ class Feeder:
             Frame(
                 wire.KIND_TABLE, 0, self.host, self.resource_set, 0, 0, 1.0, self.epoch, self.sequence, 1, self.made,
                 0, 0.0, 0.0, payload=payload,
+            )
+        )  # fmt: skip
+
+    def push_table(self, names: Table, wall: float, monotonic: float) -> None:
+        """The table that says what the next frames hold, with the next number."""
+        self.sequence += 1
+        self.push(
+            wire.encode(
+                Frame(
+                    wire.KIND_TABLE, schema_hash(names.metrics), self.host, self.resource_set, 0, 0, names.interval,
+                    self.epoch, self.sequence, 1, self.made, int(wall), wall, monotonic, payload=table.encode(names),
+                )
             )
         )  # fmt: skip
 

@@ -11,8 +11,6 @@ import numpy as np
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, ResourceSet, resource_set_id, schema_hash
-from acquisition.wire import frame, table
-from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
 from probes.metrics import RESOURCE_SETS
 from tests.support.feeder import Feeder
@@ -47,14 +45,8 @@ class Stream:
         self.metrics: tuple[Metric, ...] = resource_set.metrics
         self.entities = entities
         self.columns = {metric.name: i for i, metric in enumerate(self.metrics)}
-        self._send_table(Table(host, resource_set.name, 1.0, "test", True, self.metrics, tuple(entities)))
-
-    def _send_table(self, names: Table) -> None:
-        feeder, wall = self.feeder, time.time()
-        feeder.sequence += 1
-        head = (frame.KIND_TABLE, schema_hash(self.metrics), feeder.host, feeder.resource_set, 0, 0, 1.0)
-        rest = (feeder.epoch, feeder.sequence, 1, feeder.made, int(wall), wall, time.monotonic())
-        feeder.push(frame.encode(Frame(*head, *rest, payload=table.encode(names))))
+        names = Table(host, resource_set.name, 1.0, "test", True, self.metrics, tuple(entities))
+        self.feeder.push_table(names, time.time(), time.monotonic())
 
     def push(
         self, rows: Sequence[Mapping[str, float]], wall: float, codes: Mapping[tuple[int, str], int] | None = None

@@ -20,8 +20,6 @@ from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
-from acquisition.wire import frame, table
-from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
@@ -115,7 +113,8 @@ class Center:
 
     def _send(self, host: str, of: ResourceSet, rows: Sequence[Row], end: float, noise: float) -> None:
         feeder = Feeder(self.cluster, host_id(host), resource_set_id(of.name))
-        feeder.push(_table_frame(feeder, host, of, [row.entity for row in rows], end))
+        names = Table(host, of.name, 1.0, "test", True, of.metrics, tuple(row.entity for row in rows))
+        feeder.push_table(names, end, 0.0)
         for tick in range(TICKS):
             values = _values(of, rows, 1 + noise * (-1) ** tick)
             marks = np.where(np.isnan(values), codes.MISSING, codes.VALID)
@@ -180,14 +179,3 @@ def _values(of: ResourceSet, rows: Sequence[Row], scale: float) -> np.ndarray:
         if row.load is not None:
             values[line, columns[row.noisy]] = row.load * scale
     return values
-
-
-def _table_frame(feeder: Feeder, host: str, of: ResourceSet, entities: Sequence[Entity], wall: float) -> bytes:
-    feeder.sequence += 1
-    payload = table.encode(Table(host, of.name, 1.0, "test", True, of.metrics, tuple(entities)))
-    return frame.encode(
-        Frame(
-            frame.KIND_TABLE, schema_hash(of.metrics), feeder.host, feeder.resource_set, 0, 0, 1.0, feeder.epoch,
-            feeder.sequence, 1, feeder.made, int(wall), wall, 0.0, payload=payload,
-        )
-    )  # fmt: skip

@@ -14,8 +14,7 @@ from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.states import CURRENT, LATE
-from acquisition.wire import frame, keys, table
-from acquisition.wire.frame import Frame
+from acquisition.wire import keys
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
@@ -39,17 +38,8 @@ class Source:
         ]
 
     def send_table(self) -> None:
-        feeder = self.feeder
-        feeder.sequence += 1
-        payload = table.encode(Table(self.host, "processes", 1.0, "test", True, METRICS, tuple(self.entities)))
-        feeder.push(
-            frame.encode(
-                Frame(
-                    frame.KIND_TABLE, schema_hash(METRICS), feeder.host, feeder.resource_set, 0, 0, 1.0, feeder.epoch,
-                    feeder.sequence, 1, feeder.made, START, float(START), 0.0, payload=payload,
-                )
-            )
-        )  # fmt: skip
+        names = Table(self.host, "processes", 1.0, "test", True, METRICS, tuple(self.entities))
+        self.feeder.push_table(names, float(START), 0.0)
 
     def send(self, tick: int, values: np.ndarray, marks: np.ndarray | None = None) -> None:
         ids = [entity.id for entity in self.entities[: len(values)]]
