@@ -4,17 +4,21 @@
 
 The first order is the task; then ``start``, ``mark`` (answered with the counts so far) and
 ``stop``: no more frames are made, what is waiting is drained, and the last answer has
-the counts, the writers' accounts and the times of the frames of the hosts to be checked.
+the counts, the writers' accounts and the times of the frames of the hosts to be checked. Where the task says
+``breakable``, ``cut`` takes the links of the first so many hosts away, which make frames all the same, until ``heal``.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import socket
+import time
 from typing import Any
 
 from acquisition.link.resp import parse_address
 from acquisition.outbox.shedding import SHED_AFTER
-from experiments.emulation.director import Director, keep_what_lives, raise_descriptor_limit
+from experiments.emulation.director import Action, Director, keep_what_lives, raise_descriptor_limit
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held, SampledHost
 from experiments.emulation.fleet import Fleet, drain, introduce
 from experiments.emulation.lean_host import LeanHost
@@ -23,6 +27,36 @@ from experiments.emulation.workload import Workload
 from experiments.processes.control import Orders, say
 from experiments.processes.profiler import profiling
 
+_LOOK_SECONDS = 0.005  #: between looks for writers that want to connect again
+
+
+class BreakableFleet(Fleet[SampledHost]):
+    """Hosts that are ``cut`` off are not served: nothing of theirs goes out or comes in."""
+
+    cut: frozenset[int] = frozenset()
+
+    def serve(self, host: SampledHost, now: float) -> None:
+        """Serve a host that has a link."""
+        if host.index not in self.cut:
+            super().serve(host, now)
+
+    def break_links(self, count: int) -> None:
+        """The hosts numbered below ``count`` lose their connections, and cannot make others."""
+        now = time.monotonic()
+        away = [host for host in self.hosts if host.index < count]
+        for host in away:
+            descriptor = host.writer.fileno()
+            if descriptor >= 0:
+                with socket.socket(fileno=os.dup(descriptor)) as link:
+                    link.shutdown(socket.SHUT_RDWR)
+                self.serve(host, now)  # it notices, and leaves the event loop
+        self.cut = frozenset(host.index for host in away)
+
+    def heal(self) -> None:
+        """All links work again; writers find that out when they try next."""
+        self.cut = frozenset()
+        self.lag_seconds = 0.0
+
 
 def main() -> None:
     """Run until stopped; see the module."""
@@ -30,7 +64,8 @@ def main() -> None:
     task = orders.wait()
     raise_descriptor_limit()
     interval = task["workload"]["interval"]
-    fleet = Fleet(_hosts(task), orders.fileno())
+    breakable = BreakableFleet(_hosts(task), orders.fileno()) if task["breakable"] else None
+    fleet = breakable or Fleet(_hosts(task), orders.fileno())
     introduce(fleet, interval)
     keep_what_lives()
     say({"ready": True})
@@ -38,8 +73,10 @@ def main() -> None:
     loop: ClosedLoop[SampledHost] | Paced[SampledHost]
     loop = ClosedLoop(fleet, interval, task["outstanding"]) if task["outstanding"] else Paced(fleet, interval)
     with profiling(task["profile"]):
-        actions = {"mark": lambda _: say(fleet.counts()._asdict()), "stop": lambda _: True}
-        loop.run(Director(fleet, orders, actions))
+        actions: dict[str, Action] = {"mark": lambda _: say(fleet.counts()._asdict()), "stop": lambda _: True}
+        if breakable is not None:
+            actions |= {"cut": lambda order: breakable.break_links(order["hosts"]), "heal": lambda _: breakable.heal()}
+        loop.run(Director(fleet, orders, actions, math.inf if breakable is None else _LOOK_SECONDS))
     drained = drain(fleet, task["drain_seconds"])
     say(_report(fleet, drained))
     fleet.close()
@@ -56,7 +93,7 @@ def _hosts(task: dict[str, Any]) -> list[SampledHost]:
     # a closed loop waits for what is slow: on a busy machine nothing is shed for that.
     patience = math.inf if task["outstanding"] else SHED_AFTER
     return [
-        EmulatedHost(common, index, seeds, held, interval, index in checked, patience)
+        EmulatedHost(common, index, seeds, held, interval, index in checked, patience, task["old_seconds"])
         for index in range(*task["hosts"])
     ]
 

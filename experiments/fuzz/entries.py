@@ -18,7 +18,6 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
-from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
 from acquisition.wire import commit, keys
 from acquisition.wire import frame as wire
@@ -32,7 +31,6 @@ from experiments.harness import pipeline
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
-from experiments.harness.verification import choose_hosts, verify
 
 KIND = "entries"
 _BURST = 250
@@ -49,7 +47,7 @@ def fuzz(seed: int, count: int) -> dict[str, Any]:
     """``count`` foreign entries: the figures and the failures of the run. Raises ShardpulseError."""
     options = Options(hosts=20, entities=21, metrics=5, rate=2.0, seed=seed, shards=2, check=40, held_seconds=60.0)
     with tempfile.TemporaryDirectory(prefix="shardpulse-fuzz-") as name, pipeline.running(options, Path(name)) as parts:
-        parts.start()
+        parts.tell("start")
         return _run(parts, seed, count)
 
 
@@ -226,10 +224,7 @@ def _rejected(cluster: Cluster, layout: Layout) -> tuple[int, int]:
 
 def _judge(parts: Pipeline, reports: list[dict[str, Any]]) -> list[str]:
     """What is wrong with the emulated hosts."""
-    options = parts.options
-    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
-    blocks = {block.host_id: block for block in SnapshotReader(parts.cluster).latest().blocks}
-    verdict = verify(blocks, options.workload, logs, choose_hosts(options.workload, options.check), options.tau)
+    _, verdict = parts.verify(reports)
     failures = list(verdict.examples[:3])
     if not all(report["drained"] for report in reports):
         failures.append("not everything of the emulated hosts was smoothed")

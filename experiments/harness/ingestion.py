@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from acquisition.snapshot import SnapshotReader
 from experiments.harness import balance, machine, pipeline, shard_counts, usage
 from experiments.harness.options import Options
-from experiments.harness.pipeline import Moment, Pipeline
-from experiments.harness.verification import Verdict, choose_hosts, verify
+from experiments.harness.pipeline import Moment
+from experiments.harness.verification import Verdict
 
 
 def measure(options: Options) -> dict[str, Any]:
@@ -20,19 +18,18 @@ def measure(options: Options) -> dict[str, Any]:
         directory = Path(name)
         with pipeline.running(options, directory) as parts:
             version = shard_counts.redis_version(parts.cluster)
-            parts.start()
+            parts.tell("start")
             parts.run(options.warmup)
-            parts.reader.send({"do": "begin"})
+            parts.measure_freshness()
             before = parts.mark()
             parts.run(options.seconds)
             after = parts.mark()
-            parts.reader.send({"do": "end"})
-            freshness = parts.reader.receive(30.0)
+            freshness = parts.freshness()
             memory = usage.memory(parts.roles)
             reports = parts.finish()
             made = sum(report["counts"]["samples"] for report in reports)
             accounts = balance.balance(parts.cluster, made)
-            snapshot_seconds, verdict = _verify(parts, reports)
+            snapshot_seconds, verdict = parts.verify(reports)
             parts.stop_filters()
         found = pipeline.profiles(options, directory)
     figures = {
@@ -98,18 +95,6 @@ def _shard_cores(before: Moment, after: Moment) -> dict[str, float]:
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in values.items()}
-
-
-def _verify(parts: Pipeline, reports: list[dict[str, Any]]) -> tuple[float, Verdict]:
-    """Read everything as ``latest`` and compare; also how long that reading took."""
-    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
-    began = time.monotonic()
-    snapshot = SnapshotReader(parts.cluster).latest()
-    seconds = time.monotonic() - began
-    blocks = {block.host_id: block for block in snapshot.blocks}
-    options = parts.options
-    hosts = choose_hosts(options.workload, options.check)
-    return round(seconds, 4), verify(blocks, options.workload, logs, hosts, options.tau)
 
 
 def _failures(options: Options, figures: dict[str, Any], verdict: Verdict, reports: list[dict[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from acquisition.outbox.catch_up import OLD
 from experiments.emulation.workload import Workload
 
 _MAX_RATE_INTERVAL = 0.001  #: in the closed loop a host samples at most once in it
@@ -11,7 +12,8 @@ _MAX_RATE_INTERVAL = 0.001  #: in the closed loop a host samples at most once in
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """One benchmark run; ``rate`` 0 is the closed loop."""
+    """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
+    freshness reader watches hosts from ``watched_from`` on; backlog is paced that is older than ``old_seconds``."""
 
     hosts: int = 100
     entities: int = 101
@@ -32,10 +34,13 @@ class Options:
     filter_config: str = ""
     outstanding_frames: int = 0
     watched: int = 32
+    watched_from: int = 0
     poll_ms: float = 5.0
     position_interval: float = 2.0
     held_seconds: float = 10.0
     drain_seconds: float = 30.0
+    old_seconds: float = OLD
+    breakable: bool = False
     lean: bool = False
     pins: dict[str, int] = field(default_factory=dict)
     overload: bool = False

@@ -15,11 +15,12 @@ from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards, start_shards
+from acquisition.snapshot import SnapshotReader
 from experiments.emulation.fleet import Counts
 from experiments.emulation.workload import resource_set
 from experiments.harness import shard_counts, usage
 from experiments.harness.options import Options
-from experiments.harness.verification import choose_hosts
+from experiments.harness.verification import Verdict, choose_hosts, verify
 from experiments.processes.control import Child, python
 
 _READY_SECONDS = 180.0
@@ -67,11 +68,6 @@ class Pipeline:
             "reader": [self.reader.pid],
         }
 
-    def start(self) -> None:
-        """Let the generators begin."""
-        for child in self.generators:
-            child.send({"do": "start"})
-
     def run(self, seconds: float) -> None:
         """Wait while the pipeline works. Raises ChildFailed as soon as a part has ended."""
         deadline = time.monotonic() + seconds
@@ -80,10 +76,23 @@ class Pipeline:
             for child in [*self.generators, *self.filters, self.reader]:
                 child.check()
 
+    def tell(self, do: str, **order: Any) -> None:
+        """Give all generators an order: ``start``, ``mark``, ``stop``, ``cut`` or ``heal``."""
+        for child in self.generators:
+            child.send({"do": do, **order})
+
+    def measure_freshness(self) -> None:
+        """What the reader measures counts from now on."""
+        self.reader.send({"do": "begin"})
+
+    def freshness(self) -> dict[str, Any]:
+        """What the reader has measured since."""
+        self.reader.send({"do": "end"})
+        return self.reader.receive(_ANSWER_SECONDS)
+
     def mark(self) -> Moment:
         """Read all counts."""
-        for child in self.generators:
-            child.send({"do": "mark"})
+        self.tell("mark")
         counts = [Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators]
         read = usage.read(self.roles)
         each = tuple(usage.cpu_seconds(pid) for pid in self.shards.pids)
@@ -91,9 +100,19 @@ class Pipeline:
 
     def finish(self) -> list[dict[str, Any]]:
         """Stop generating and drain; the generators' reports."""
-        for child in self.generators:
-            child.send({"do": "stop"})
+        self.tell("stop")
         return [child.receive(self.options.drain_seconds + _ANSWER_SECONDS) for child in self.generators]
+
+    def verify(self, reports: Sequence[dict[str, Any]]) -> tuple[float, Verdict]:
+        """Read everything as ``latest`` and compare it with the scalar model; also how long that reading took.
+        ``reports`` are those of ``finish``: they say when the chosen hosts made their frames."""
+        logs = {int(host): times for report in reports for host, times in report["logs"].items()}
+        began = time.monotonic()
+        blocks = SnapshotReader(self.cluster).latest().blocks
+        seconds = round(time.monotonic() - began, 4)
+        known, options = {block.host_id: block for block in blocks}, self.options
+        hosts = choose_hosts(options.workload, options.check)
+        return seconds, verify(known, options.workload, logs, hosts, options.tau)
 
     def stop_filters(self) -> None:
         """End the filters in order, so that they write their profiles."""
@@ -190,16 +209,18 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
         "held_seconds": options.held_seconds,
         "position_interval": _CLOSED_LOOP_POSITIONS if options.closed_loop else options.position_interval,
         "drain_seconds": options.drain_seconds,
+        "old_seconds": options.old_seconds,
+        "breakable": options.breakable,
         "profile": str(profile) if options.profile else None,
     }
 
 
 def _reader_task(options: Options, addresses: Sequence[str]) -> dict[str, Any]:
     choice = random.Random(f"reader {options.seed}")
-    hosts = choice.sample(range(options.hosts), min(options.watched, options.hosts))
+    hosts = range(options.watched_from, options.hosts)
     return {
         "shards": list(addresses),
-        "hosts": hosts,
+        "hosts": choice.sample(hosts, min(options.watched, len(hosts))),
         "resource_set": resource_set_id(resource_set(options.metrics).name),
         "poll_seconds": options.poll_ms / 1000.0,
     }

@@ -26,7 +26,6 @@ from experiments.harness import machine, outcome, pipeline, shard_counts
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
-from experiments.harness.verification import choose_hosts, verify
 from experiments.long_run import flatness, local_probe, series
 from experiments.long_run.cohorts import Cohorts, left_over
 from experiments.long_run.names import forgotten_names
@@ -152,8 +151,8 @@ def _run(
     given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, cohorts: Cohorts
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     watched = local_probe.Watched(parts.cluster, read_layout(parts.cluster))
-    parts.start()
-    parts.reader.send({"do": "begin"})
+    parts.tell("start")
+    parts.measure_freshness()
     began = time.monotonic()
     rows: list[dict[str, float]] = []
     next_row, next_cohort = given.every, given.seconds / given.cohorts
@@ -186,8 +185,7 @@ def _finish(
     """End everything in order, look at what is left, and judge."""
     layout = read_layout(parts.cluster)
     due, left = left_over(parts.cluster, layout, cohorts.gone, given.expire)
-    parts.reader.send({"do": "end"})
-    freshness = parts.reader.receive(30.0)
+    freshness = parts.freshness()
     cohorts.end()
     reports = parts.finish()
     load.send({"do": "stop"})
@@ -196,13 +194,12 @@ def _finish(
     time.sleep(1.0)  # the filter takes what the probe sent last
     accounts = read_books(parts.cluster, layout)
     steady = of_hosts(accounts, range(parts.options.hosts))
-    own = [account for account in accounts if account.host == host_id(local_probe.HOST)]
+    probe_host = host_id(local_probe.HOST)
+    own = [account for account in accounts if account.host == probe_host]
     made = sum(report["counts"]["samples"] for report in reports)
     vanished = sum(gone.made for gone in cohorts.gone)
-    logs = {int(host): times for report in reports for host, times in report["logs"].items()}
-    blocks = {block.host_id: block for block in SnapshotReader(parts.cluster).latest().blocks}
-    checked = choose_hosts(parts.options.workload, parts.options.check)
-    verdict = verify(blocks, parts.options.workload, logs, checked, parts.options.tau)
+    blocks = [block for block in SnapshotReader(parts.cluster).latest().blocks if block.host_id != probe_host]
+    _, verdict = parts.verify(reports)
     figures = {
         "seconds": round(ran, 1),
         "samples_per_second": round((made + vanished) / ran),
@@ -216,9 +213,7 @@ def _finish(
         "hosts_vanished": sum(len(gone.hosts) for gone in cohorts.gone),
         "hosts_expired": due,
         "keys_left_over": len(left),
-        "names_left_over": forgotten_names(
-            parts.cluster, layout, [block for host, block in blocks.items() if host != host_id(local_probe.HOST)]
-        ),
+        "names_left_over": forgotten_names(parts.cluster, layout, blocks),
         "processes_replaced": replaced["replaced"],
         "processes_replaced_with_same_pid": replaced["same_pid"],
         "pids_seen_with_new_identity": watched.reused,

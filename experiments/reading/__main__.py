@@ -75,7 +75,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         stack.callback(client.stop)
         hot = max(1, given.hosts // _HOT_EVERY)
         hosts = stack.enter_context(host_figures(addresses, given.hosts, hot, options.seed))
-        parts.start()
+        parts.tell("start")
         parts.run(given.warm_up)
         client.send({"shards": addresses, "question": given.question, "seed": options.seed})
         client.receive(_ANSWER_SECONDS)

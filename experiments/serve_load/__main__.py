@@ -65,7 +65,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         with pipeline.running(options, directory) as parts:
             hot = max(1, given.hosts // 20)
             with host_figures(parts.shards.addresses, given.hosts, hot, options.seed):
-                parts.start()
+                parts.tell("start")
                 with serving(parts.shards.addresses, directory, _last_core()) as service:
                     parts.run(given.warm_up)
                     service.wait_for(given.hosts, hot)

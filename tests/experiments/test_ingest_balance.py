@@ -42,7 +42,7 @@ def test_frames_that_vanish_are_sent_again_or_counted_as_lost(tmp_path, held_sec
         watched=5,
     )
     with pipeline.running(options, tmp_path) as parts:
-        parts.start()
+        parts.tell("start")
         parts.run(1.0)
         assert cut_streams(parts) > 0
         parts.run(1.0)
