@@ -233,7 +233,7 @@ class SnapshotReader:
             self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
         placements = self._place(begun, taken, due.keep_ticks) if whole else None
-        return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements)
+        return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements, due.now)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
         if self._layout is None or self._positions is None or self._instance != self.cluster.instance:

@@ -33,7 +33,7 @@ class Totals(NamedTuple):
 class Snapshot:
     """What one reading found. ``blocks`` is ordered by host and resource set.
 
-    ``now`` is the reader's clock when everything had been read; ``errors`` are what could not be
+    ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what could not be
     read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
     ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
     ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
@@ -48,8 +48,10 @@ class Snapshot:
         errors: Sequence[str],
         unread: Sequence[Block] = (),
         placements: Placements | None = None,
+        began: float | None = None,
     ) -> None:
         self.reading = reading
+        self.began = now if began is None else began
         self.now = now
         self.blocks = tuple(sorted(blocks, key=lambda block: (block.host, block.resource_set)))
         self.errors = tuple(errors)

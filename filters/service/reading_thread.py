@@ -92,7 +92,7 @@ class ReadingThread:
         """Take one picture and publish it. Raises ShardpulseError when nothing can be read."""
         reader = self._connected()
         snapshot = reader.coherent(self._takes)
-        tick = ticks.coherent_tick(snapshot.now, self._settings.serve.interval_seconds, self._grace)
+        tick = ticks.coherent_tick(snapshot.began, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
         cache = TickCache(self._number, self._instance, snapshot, self._judge(reader, snapshot))
         self._log.over(SHARDS, "the shards can be read again")

@@ -15,6 +15,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.model.ticks import coherent_tick
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader, quality
 from acquisition.snapshot.block import Block
@@ -55,6 +56,15 @@ def reader(shards: Shards, cluster: Cluster, clock: Clock) -> Iterator[SnapshotR
 def block(snapshot: Snapshot, host: str, resource_set: str = "processes") -> Block:
     (found,) = (b for b in snapshot.blocks if (b.host, b.resource_set) == (host, resource_set))
     return found
+
+
+def test_a_slow_reading_says_when_it_chose_its_tick(shards: Shards, scene: Scene) -> None:
+    times = iter([NOW, NOW + 1.0, NOW + 2.0, NOW + 3.0])
+    scene.host("web-1", [TICK])
+    with SnapshotReader(shards.connect(), clock=lambda: next(times)) as reader:
+        snapshot = reader.coherent()
+    assert block(snapshot, "web-1").tick == TICK == coherent_tick(snapshot.began, 1.0, 0.5)
+    assert snapshot.now > snapshot.began  # ages count to the end of the reading
 
 
 def test_rows_say_everything(scene: Scene, reader: SnapshotReader) -> None:
