@@ -33,8 +33,8 @@ class Totals(NamedTuple):
 class Snapshot:
     """What one reading found. ``blocks`` is ordered by host and resource set.
 
-    ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what could not be
-    read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
+    ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what
+    could not be read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
     ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
     ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
     to some hosts does not know what the others report.

@@ -69,3 +69,25 @@ def test_decision_records_are_listed() -> None:
     listed = (ROOT / "docs/decisions/README.md").read_text()
     for record in (ROOT / "docs/decisions").glob("0*.md"):
         assert f"]({record.name})" in listed, record.name
+
+
+def extensions() -> list[list[str]]:
+    """The rows of "How to extend it": what, file, registered in, fixture, test with a toy."""
+    text = (DOCS / "architecture.md").read_text().partition("## How to extend it")[2]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows[1:]]
+
+
+@pytest.mark.parametrize("row", extensions(), ids=lambda row: row[0])
+def test_what_can_be_added_is_added_once_by_a_test(row: list[str]) -> None:
+    _, place, registry, _, test = row
+    for room in re.findall(r"`([\w/]+)/NAME\.py`", place):
+        assert (ROOT / room).is_dir(), room
+    for name, path in re.findall(r"`(\w+)` in `([\w/.]+)`", registry):
+        assert re.search(rf"^{name}\b", (ROOT / path).read_text(), re.MULTILINE), f"{path} has no {name}"
+    assert (ROOT / test.strip("`")).exists()
+
+
+def test_every_toy_is_in_the_table() -> None:
+    told = {row[4].strip("`") for row in extensions()}
+    assert told == {str(path.relative_to(ROOT)) for path in (ROOT / "tests/extending").glob("test_toy_*.py")}

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support import FIXTURES, ROOT
+from tests.support import ROOT
 
 
 def install(directory: Path, module: str, group: str, mapping: str) -> None:
-    """Put a module of ``tests/fixtures/extending`` into ``directory``, registered in an entry point group."""
+    """Put a module of ``tests/extending/toys`` into ``directory``, registered in an entry point group."""
     about = directory / f"{module}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}:{mapping}\n")
-    (directory / f"{module}.py").write_bytes((FIXTURES / "extending" / f"{module}.py").read_bytes())
+    (directory / f"{module}.py").write_bytes((TOYS / f"{module}.py").read_bytes())
 
 
 def shardpulse(*arguments: str, module: str = "acquisition") -> str:
