@@ -391,7 +391,8 @@ def test_a_bad_configuration_has_a_message_and_its_exit_code(
 ) -> None:
     config = tmp_path / "c.toml"
     config.write_text(text)
-    done = subprocess.run([*COMMAND, "--config", str(config)], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [*COMMAND, "--config", str(config), "--wait", "0.5"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

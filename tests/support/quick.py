@@ -1,14 +1,14 @@
 """Which tests ``tests/run --quick`` leaves out: a plugin of pytest.
 
-Quick are those that start no server: pure logic. Everything that takes shards, and the programs of ``experiments`` and
-``deploy``, is marked ``slow`` here, unless it is marked ``quick``: one pass of the whole pipeline is.
+Quick are those that start no server: pure logic. What takes shards, and rooms whose tests start them themselves, is
+marked ``slow`` here, unless it is marked ``quick``: one pass of the whole pipeline is.
 """
 
 from __future__ import annotations
 
 import pytest
 
-_ROOMS = {"experiments", "deploy"}
+_ROOMS = {"experiments", "deploy", "extending", "shards", "service"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from typing import NoReturn
 
 import pytest
 from environment import SYSTEM_TOOLS  # deploy/environment.py, which installs them
@@ -26,9 +27,23 @@ def require(*tools: str) -> None:
     missing = {tool: SYSTEM_TOOLS[tool] for tool in tools if shutil.which(tool) is None}
     if missing:
         said = f"{', '.join(missing)} not found: apt install {' '.join(dict.fromkeys(missing.values()))}"
-        if os.geteuid() == 0 and shutil.which("apt-get"):
-            pytest.fail(f"{said} (tests/run does that)", pytrace=False)
-        pytest.skip(said)
+        _give_up(f"{said} (tests/run does that)" if _may_install() else said)
+
+
+def require_native(step: object) -> None:
+    """For a module or a fixture that needs a step in C, which is None where it was not compiled."""
+    if step is None:
+        _give_up("not compiled: apt install gcc python3-dev, and start again")
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _give_up(said: str) -> NoReturn:
+    if _may_install():
+        pytest.fail(said, pytrace=False)
+    pytest.skip(said, allow_module_level=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

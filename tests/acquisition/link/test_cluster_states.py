@@ -221,6 +221,7 @@ def same_shard(world: World, host: int) -> bool:
     return owner[keys.slot_of(keys.raw(world.load.layout.tag_of(host)))] == owner[world.slot]
 
 
+@pytest.mark.slow
 def test_loading(tmp_path: Path) -> None:
     """LOADING: a shard reads a large file when it starts; it comes back as old as that file."""
     with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,9 @@ from acquisition.wire.smoothed import EXCEPTION
 from filters import kernels
 from filters.kernels import native
 from filters.kernels.numpy_step import LARGEST, Batch, advance
+from tests.support.untested import require_native
 
-if native.ADVANCE is None:
-    assert not os.environ.get("CI"), "the extension module was not compiled"
-    pytest.skip(
-        "filters.kernels._advance was not compiled: no C compiler when shardpulse was installed",
-        allow_module_level=True,
-    )
+require_native(native.ADVANCE)
 
 CHOICES = [("mean",), ("mean", "variance"), ("mean", "trend"), ("mean", "variance", "trend"), ()]
 

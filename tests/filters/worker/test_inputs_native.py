@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 
 import numpy as np
@@ -19,10 +18,9 @@ from filters.worker.inputs.plan import InputsSettings, Plan
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import learn
 from tests.support.inputs_bench import Bench, names
+from tests.support.untested import require_native
 
-if native.ADVANCE is None:
-    assert not os.environ.get("CI"), "the step of the decision inputs was not compiled"
-    pytest.skip("no C compiler when shardpulse was installed", allow_module_level=True)
+require_native(native.ADVANCE)
 
 NAMES = [
     "cpu_idle_ratio", "cpu_iowait_ratio", "other", "memory_available_bytes", "memory_total_bytes",
