@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.support import ROOT
 
+_TOYS = ROOT / "tests" / "extending" / "toys"
+
 
 def install(directory: Path, module: str, group: str, mapping: str) -> None:
     """Put a module of ``tests/extending/toys`` into ``directory``, registered in an entry point group."""
@@ -18,7 +20,7 @@ def install(directory: Path, module: str, group: str, mapping: str) -> None:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}:{mapping}\n")
-    (directory / f"{module}.py").write_bytes((TOYS / f"{module}.py").read_bytes())
+    (directory / f"{module}.py").write_bytes((_TOYS / f"{module}.py").read_bytes())
 
 
 def shardpulse(*arguments: str, module: str = "acquisition") -> str:
