@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from children import Child, adopt_orphans, end_orphans
@@ -160,9 +159,7 @@ class Pipeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def freshness(self) -> dict[str, Any]:

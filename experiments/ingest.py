@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from acquisition.errors import UsageError
-from experiments.harness import machine, outcome
+from experiments.harness import outcome
 from experiments.harness.ingestion import measure
 from experiments.harness.options import Options
 from experiments.harness.quantiles import medians
@@ -59,15 +59,11 @@ def main(argv: list[str]) -> int:
 def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The document of all runs: the medians of their figures, whether all passed, and the runs."""
     figures = medians([run["figures"] for run in runs])
+    failures = [failure for run in runs for failure in run["failures"]]
     return {
-        **machine.provenance(argv, "experiments.ingest"),
+        **outcome.document("ingest", argv, failures, figures),
         "repeats": len(runs),
-        "passed": all(run["passed"] for run in runs),
-        "failures": [failure for run in runs for failure in run["failures"]],
-        **figures,
-        "machine": runs[0]["machine"],
-        "profiles": runs[0]["profiles"],
-        "shard_commands": runs[0]["shard_commands"],
+        **{name: runs[0][name] for name in ("machine", "profiles", "shard_commands")},
         "runs": runs if len(runs) > 1 else [],
     }
 
@@ -79,7 +75,13 @@ def parser() -> argparse.ArgumentParser:
     add("--hosts", type=int, default=100, metavar="N", help="emulated hosts, one connection each (default 100)")
     add("--entities", type=int, default=101, metavar="N", help="rows of a frame: the host and its VMs (default 101)")
     add("--metrics", type=int, default=15, metavar="N", help="columns of a frame (default 15)")
-    add("--rate", default="1", metavar="HZ|max", help="frames per second and host, or max: a closed loop (default 1)")
+    add(
+        "--rate",
+        type=_rate,
+        default="1",
+        metavar="HZ|max",
+        help="frames per second and host, or max: a closed loop (default 1)",
+    )
     add("--seconds", type=float, default=10.0, metavar="S", help="length of the measured window (default 10)")
     add("--warmup", type=float, default=3.0, metavar="S", help="time before the window (default 3)")
     add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
@@ -90,23 +92,53 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1, metavar="N", help="determines every value (default 1)")
     add("--check", type=int, default=100, metavar="N", help="random entities compared at the end (default 100)")
     add("--tau", type=float, default=5.0, metavar="S", help="time constant of filter and scalar model (default 5)")
-    add("--linger", type=float, metavar="S", help="how long the filter gathers frames (default: the product's)")
-    add("--retention", type=float, metavar="S", help="how long raw frames are kept (default: the product's)")
+    add(
+        "--linger",
+        dest="linger_seconds",
+        type=float,
+        metavar="S",
+        help="how long the filter gathers frames (default: the product's)",
+    )
+    add(
+        "--retention",
+        dest="retention_seconds",
+        type=float,
+        metavar="S",
+        help="how long raw frames are kept (default: the product's)",
+    )
     add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
     add(
-        "--outstanding",
-        type=int,
-        default=0,
-        metavar="N",
+        "--outstanding", dest="outstanding_frames", type=int, default=0, metavar="N",
         help="frames per host in the closed loop (default: 0.5 s)",
-    )
+    )  # fmt: skip
     add("--watched", type=int, default=32, metavar="N", help="hosts that the freshness reader watches (default 32)")
     add("--poll-ms", type=float, default=5.0, metavar="MS", help="how often it looks (default 5)")
     add("--position-interval", type=float, default=2.0, metavar="S", help="of the writers (default: the product's 2)")
-    add("--held", type=float, default=10.0, metavar="S", help="what an emulated outbox holds (default 10)")
-    add("--drain", type=float, default=30.0, metavar="S", help="longest wait for what is pending (default 30)")
+    add(
+        "--held",
+        dest="held_seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="what an emulated outbox holds (default 10)",
+    )
+    add(
+        "--drain",
+        dest="drain_seconds",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="longest wait for what is pending (default 30)",
+    )
     add("--lean", action="store_true", help="emulated hosts without an outbox: cheaper, and any error fails the run")
-    add("--pin", default="", metavar="ROLE=CORE,...", help="pin generator or filter (default: the kernel's choice)")
+    add(
+        "--pin",
+        dest="pins",
+        type=_pins,
+        default="",
+        metavar="ROLE=CORE,...",
+        help="pin generator or filter (default: the kernel's choice)",
+    )
     add("--repeats", type=int, default=1, metavar="N", help="runs on fresh shards; medians are printed (default 1)")
     add("--overload", action="store_true", help="losses are what is measured: they do not fail the run")
     add("--profile", action="store_true", help="print where generator and filter spend their CPU time")
@@ -116,38 +148,10 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
     """Options of a run, and those of the program around it. Raises UsageError."""
     given = parser().parse_args(argv)
-    options = Options(
-        hosts=given.hosts,
-        entities=given.entities,
-        metrics=given.metrics,
-        rate=_rate(given.rate),
-        seconds=given.seconds,
-        warmup=given.warmup,
-        shards=given.shards,
-        filters=given.filters,
-        generators=given.generators,
-        invalid=given.invalid,
-        churn=given.churn,
-        seed=given.seed,
-        check=given.check,
-        tau=given.tau,
-        linger_seconds=given.linger,
-        retention_seconds=given.retention,
-        filter_config=given.filter_config,
-        outstanding_frames=given.outstanding,
-        watched=given.watched,
-        poll_ms=given.poll_ms,
-        position_interval=given.position_interval,
-        held_seconds=given.held,
-        drain_seconds=given.drain,
-        lean=given.lean,
-        pins=_pins(given.pin),
-        overload=given.overload,
-        profile=given.profile,
+    options = outcome.filled(Options, given)
+    outcome.require_positive(
+        given, "hosts", "entities", "metrics", "seconds", "filters", "repeats", "tau", "watched", "poll_ms"
     )
-    for name in ("hosts", "entities", "metrics", "seconds", "filters", "repeats", "tau", "watched", "poll_ms"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} must be positive")
     if not 0.0 <= options.invalid <= 1.0:
         raise UsageError("--invalid is a share between 0 and 1")
     return options, given

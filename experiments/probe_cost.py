@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
                 _progress(repeat, kind, runs[kind][-1])
             runs["bare_tools"].append(measure_tools(pids, options))
             _progress(repeat, "bare_tools", runs["bare_tools"][-1])
-        version = _server_version(shards)
+        version = shards.redis.version
     result = summary(runs, options) | machine.provenance(argv, "experiments.probe_cost")
     result["machine"] = machine.describe(version)
     if options.save:
@@ -220,15 +220,6 @@ def _progress(repeat: int, kind: str, run: dict[str, float]) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _server_version(shards: Shards) -> str:
-    connected = shards.connect()
-    connection = connected.connect(shards.addresses[0])
-    text = connection.call("INFO", "server").decode()
-    connection.close()
-    connected.close()
-    return str(next(line.partition(":")[2] for line in text.splitlines() if line.startswith("redis_version:")))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -49,9 +49,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--only", action="append", choices=("paced", "unpaced"), help="measure one of the two")
     add("--seed", type=int, default=1, metavar="N", help="determines every value (default 1)")
     given = made.parse_args(argv)
-    for name in ("hosts", "outage", "entities", "metrics", "limit"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name} must be positive")
+    outcome.require_positive(given, "hosts", "outage", "entities", "metrics", "limit")
     if not 0.0 < given.away < 1.0 or not 0 < round(given.hosts * given.away) < given.hosts:
         raise UsageError("--away is a share between 0 and 1: some hosts are cut off, some are not")
     return given

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from acquisition.errors import EXIT_OK, CannotCreateError, UsageError
@@ -93,20 +94,9 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
     for kind in only:
         if kind not in KINDS:
             raise UsageError(f"--only: there is no fault {kind!r}; there are {', '.join(sorted(KINDS))}")
-    for name in ("seconds", "hosts", "workers", "generators", "drain"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name} must be positive")
-    options = Options(
-        seconds=given.seconds,
-        seed=given.seed,
-        hosts=given.hosts,
-        workers=given.workers,
-        generators=min(given.generators, given.hosts),
-        drain_seconds=given.drain,
-        only=only,
-        keep=given.keep,
-    )
-    return options, given
+    outcome.require_positive(given, "seconds", "hosts", "workers", "generators", "drain")
+    given.generators = min(given.generators, given.hosts)
+    return replace(outcome.filled(Options, given), only=only, drain_seconds=given.drain), given
 
 
 def _kinds() -> str:

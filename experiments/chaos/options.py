@@ -32,7 +32,6 @@ class Options:
     tau: float = 5.0
     held_seconds: float = 600.0
     drain_seconds: float = 60.0
-    node_timeout: float = 2.0
     maxmemory_bytes: int = 192 << 20
     only: tuple[str, ...] = ()
     keep: str = ""

@@ -123,12 +123,7 @@ def _say(text: str) -> None:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options. Raises UsageError."""
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.decisions",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.bare_parser("decisions", _DESCRIPTION, _EXAMPLES)
     add, size = made.add_argument, Size()
     add("--hosts", type=int, default=size.hosts, metavar="N", help="emulated hosts (default %(default)s)")
     add("--vms", type=int, default=size.vms, metavar="N", help="VMs per host (default %(default)s)")
@@ -147,9 +142,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--seconds", type=int, default=3600, metavar="S", help="length of a recording (default %(default)s)")
     add("--slots", type=int, default=4, metavar="N", help="programs at a time in a recording (default %(default)s)")
     given = made.parse_args(argv)
-    for name in ("hosts", "vms", "ticks", "seconds", "slots"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name} must be positive")
+    outcome.require_positive(given, "hosts", "vms", "ticks", "seconds", "slots")
     if given.ticks < 600 and not (given.record or given.train):
         raise UsageError("--ticks must be 600 or more: a run needs room for events")
     for name, known in (("watch", [watch.name for watch in WATCHES]), ("rule", list(RULES))):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from acquisition.link.cluster import Cluster, read_layout
@@ -40,9 +39,7 @@ class Pipeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def start_filter(self, place: Host | None = None) -> Child:

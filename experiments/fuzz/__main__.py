@@ -13,7 +13,7 @@ from acquisition.errors import EXIT_OK, UsageError
 from experiments.fuzz.entries import fuzz as fuzz_entries
 from experiments.fuzz.guard import growth
 from experiments.fuzz.worker import KINDS
-from experiments.harness import machine, outcome
+from experiments.harness import outcome
 from experiments.processes.control import Child, ChildFailed, python
 from experiments.processes.program import program
 
@@ -45,7 +45,9 @@ def main(argv: list[str]) -> int:
     given = parse(argv)
     if given.only:
         return again(given)
-    document = machine.provenance(argv, "experiments.fuzz") | fuzz(given)
+    parts = fuzz(given)
+    failures = [failure for part in parts.values() for failure in part["failures"]]
+    document = outcome.document("fuzz", argv, failures, {"seed": given.seed, **parts})
     return outcome.conclude(document, given, text)
 
 
@@ -76,15 +78,14 @@ def again(given: argparse.Namespace) -> int:
 
 
 def fuzz(given: argparse.Namespace) -> dict[str, Any]:
-    """All kinds one after the other; the document."""
+    """All kinds one after the other: what each found."""
     parts: dict[str, Any] = {}
     for kind, target in (("lines", given.lines), ("frames", given.frames)):
         if target:
             parts[kind] = _in_parallel(kind, target, given)
     if given.entries:
         parts["entries"] = fuzz_entries(given.seed, given.entries)
-    failures = [failure for part in parts.values() for failure in part["failures"]]
-    return {"passed": not failures, "seed": given.seed, **parts, "failures": failures, "machine": machine.describe()}
+    return parts
 
 
 def _in_parallel(kind: str, target: int, given: argparse.Namespace) -> dict[str, Any]:

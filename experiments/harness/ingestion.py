@@ -17,7 +17,7 @@ def measure(options: Options) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-ingest-") as name:
         directory = Path(name)
         with pipeline.running(options, directory) as parts:
-            version = shard_counts.redis_version(parts.cluster)
+            version = parts.shards.redis.version
             parts.tell("start")
             parts.run(options.warmup)
             parts.measure_freshness()

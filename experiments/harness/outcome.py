@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from experiments.harness import machine
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+Value = TypeVar("Value")
 
 
 def parser(experiment: str, description: str, examples: str, saved: str = "NAME.json") -> argparse.ArgumentParser:
     """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save``; ``saved`` says in words
     what the latter writes."""
-    made = argparse.ArgumentParser(
+    made = bare_parser(experiment, description, examples)
+    made.add_argument("--json", action="store_true", help="print one JSON document")
+    made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
+    return made
+
+
+def bare_parser(experiment: str, description: str | None, examples: str = "") -> argparse.ArgumentParser:
+    """The same without any option."""
+    return argparse.ArgumentParser(
         prog=f"python -m experiments.{experiment}",
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--json", action="store_true", help="print one JSON document")
-    made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
-    return made
+
+
+def filled(kind: Callable[..., Value], given: argparse.Namespace) -> Value:
+    """A value of a class whose fields have the names of options; fields that are no option keep their default."""
+    fields = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in vars(given).items() if name in fields})
+
+
+def require_positive(given: argparse.Namespace, *names: str) -> None:
+    """Raises UsageError that names the first of these options that is not above zero."""
+    for name in names:
+        if getattr(given, name) <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} must be positive")
 
 
 def document(experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import raise_for
@@ -38,16 +38,11 @@ def positions(cluster: Cluster) -> list[Position]:
 
 def read(cluster: Cluster) -> ShardCounts:
     """All counts now. Raises ShardError when a shard does not answer."""
-    received = memory = 0
     commands: dict[str, tuple[int, int]] = {}
-    for address in cluster.masters():
-        connection = cluster.connect(address)
-        try:
-            _add_commands(commands, _info(connection.call("INFO", "commandstats")))
-            received += int(_info(connection.call("INFO", "stats"))["total_net_input_bytes"])
-            memory += int(_info(connection.call("INFO", "memory"))["used_memory"])
-        finally:
-            connection.close()
+    for lines in info(cluster, "commandstats"):
+        _add_commands(commands, lines)
+    received = sum(int(lines["total_net_input_bytes"]) for lines in info(cluster, "stats"))
+    memory = sum(int(lines["used_memory"]) for lines in info(cluster, "memory"))
     rows = positions(cluster)
     return ShardCounts(
         commands.get("xadd", (0, 0))[0],
@@ -87,17 +82,19 @@ def _add_commands(totals: dict[str, tuple[int, int]], lines: dict[str, str]) -> 
         totals[name] = calls + done, microseconds + int(fields["usec"])
 
 
-def redis_version(cluster: Cluster) -> str:
-    """The version of the first shard."""
-    address = cluster.masters()[0]
-    connection = cluster.connect(address)
-    try:
-        return _info(connection.call("INFO", "server"))["redis_version"]
-    finally:
-        connection.close()
+def info(cluster: Cluster, section: str) -> list[dict[str, str]]:
+    """The ``key:value`` lines of an INFO section, of every shard."""
+    replies = [reply.decode().splitlines() for reply in ask_all(cluster, "INFO", section)]
+    return [dict(line.split(":", 1) for line in lines if ":" in line and line[0] != "#") for lines in replies]
 
 
-def _info(reply: bytes) -> dict[str, str]:
-    """The ``key:value`` lines of an INFO section."""
-    lines = reply.decode().splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+def ask_all(cluster: Cluster, *command: object) -> list[Any]:
+    """What every shard answers to a command. Raises ShardError when one does not."""
+    replies = []
+    for address in cluster.masters():
+        connection = cluster.connect(address)
+        try:
+            replies.append(connection.call(*command))
+        finally:
+            connection.close()
+    return replies

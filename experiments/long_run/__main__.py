@@ -22,7 +22,7 @@ from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import read_books
-from experiments.harness import machine, outcome, pipeline, shard_counts
+from experiments.harness import machine, outcome, pipeline
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
@@ -95,9 +95,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
     add("--seed", type=int, default=1, metavar="N", help="determines every emulated value (default 1)")
     given = parser.parse_args(argv)
-    for name in ("seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name} must be positive")
+    outcome.require_positive(
+        given, "seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"
+    )
     if given.vanishing >= given.hosts:
         raise UsageError(f"--vanishing {given.vanishing} leaves none of {given.hosts} hosts that stays")
     given.expire = given.expire or (600.0 if given.seconds >= _LONG else max(_SHORTEST_EXPIRY, given.seconds / 10))
@@ -233,7 +233,7 @@ def _finish(
         "settling_seconds": flatness.settling(given.seconds),
         "memory": memory,
         "examples": [*left[:10], *verdict.examples[:5]],
-        "machine": machine.describe(shard_counts.redis_version(parts.cluster)),
+        "machine": machine.describe(parts.shards.redis.version),
     }
 
 

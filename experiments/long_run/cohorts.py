@@ -18,6 +18,7 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS
 from experiments.emulation.workload import host_name
 from experiments.harness.balance import of_hosts
+from experiments.harness.shard_counts import ask_all
 from experiments.processes.control import Child, python
 
 #: Records and status expire by the shards' clocks, the rest when the filter looks, every ten seconds.
@@ -88,7 +89,7 @@ class Cohorts:
 def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float) -> tuple[int, list[str]]:
     """How many keys and fields of vanished hosts should have expired by now, and those that have not."""
     due, found = 0, []
-    names = _all_keys(cluster)
+    names = {name.decode("utf-8", "replace") for found in ask_all(cluster, "KEYS", "*") for name in found}
     for cohort in gone:
         age = time.monotonic() - cohort.at - _LATENESS
         for index in cohort.hosts:
@@ -103,31 +104,3 @@ def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float)
             if age > STATUS_SECONDS and keys.status(tag, number) in names:
                 found.append(keys.status(tag, number))
     return due, sorted(found)
-
-
-def count_keys(cluster: Cluster) -> int:
-    """Keys of all shards (DBSIZE)."""
-    total = 0
-    for address in cluster.masters():
-        connection = cluster.connect(address)
-        try:
-            total += int(connection.call("DBSIZE"))
-        finally:
-            connection.close()
-    return total
-
-
-def _all_keys(cluster: Cluster) -> frozenset[str]:
-    found: set[str] = set()
-    for address in cluster.masters():
-        connection = cluster.connect(address)
-        try:
-            cursor = b"0"
-            while True:
-                cursor, names = connection.call("SCAN", cursor, "COUNT", 1000)
-                found.update(name.decode("utf-8", "replace") for name in names)
-                if cursor == b"0":
-                    break
-        finally:
-            connection.close()
-    return frozenset(found)

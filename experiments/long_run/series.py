@@ -9,7 +9,6 @@ from pathlib import Path
 from acquisition.link.cluster import Cluster
 from experiments.harness import shard_counts
 from experiments.harness.usage import Roles
-from experiments.long_run.cohorts import count_keys
 
 _FIELDS = {"Rss": "rss", "Pss": "pss", "Anonymous": "anonymous"}  #: of smaps_rollup (proc(5))
 
@@ -36,7 +35,7 @@ def row(at: float, roles: Roles, cluster: Cluster) -> dict[str, float]:
     counts = shard_counts.read(cluster)
     return found | {
         "shards_used_memory": counts.memory_bytes,
-        "keys": count_keys(cluster),
+        "keys": sum(shard_counts.ask_all(cluster, "DBSIZE")),
         "members": counts.members,
         "entries": counts.stored_frames,
         "invalid": counts.invalid,

@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import UsageError
-from experiments.harness import machine, outcome
+from experiments.harness import outcome
 from experiments.overload.run import run
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge
@@ -44,14 +43,9 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="shardpulse-overload-") as name:
         rows, final = run(scenario, Path(name))
     figures = judge(scenario, rows, final)
-    document = {
-        **machine.provenance(argv, "experiments.overload"),
-        "passed": not figures["failures"],
-        **figures,
-        "scenario": scenario._asdict(),
-        "machine": machine.describe(),
-        "rows": rows,
-    }
+    document = outcome.document(
+        "overload", argv, figures["failures"], {**figures, "scenario": scenario._asdict(), "rows": rows}
+    )
     if given.save:
         from experiments.overload.plot import draw
 
@@ -89,9 +83,9 @@ def parse(argv: list[str]) -> tuple[Scenario, argparse.Namespace]:
         shed_after=given.shed_after,
         position_interval=min(2.0, 0.4 * given.shed_after),
     )
-    for name in ("quiet", "talkative", "entities", "capacity", "seconds", "calm", "after", "shed_after"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} must be positive")
+    outcome.require_positive(
+        given, "quiet", "talkative", "entities", "capacity", "seconds", "calm", "after", "shed_after"
+    )
     return scenario, given
 
 

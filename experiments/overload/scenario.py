@@ -40,11 +40,6 @@ class Scenario(NamedTuple):
         return Workload(self.hosts, self.entities, self.metrics, 1.0, self.seed, 0.01, 0.0)
 
     @property
-    def low_rate(self) -> int:
-        """Samples per second while the load is low."""
-        return self.hosts * self.entities * self.metrics
-
-    @property
     def high_rate(self) -> int:
         """Samples per second while it is high."""
         return (self.quiet + TIMES * self.talkative) * self.entities * self.metrics

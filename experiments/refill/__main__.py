@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from acquisition.errors import UsageError
-from experiments.harness import machine, outcome
+from experiments.harness import outcome
 from experiments.harness.quantiles import medians
 from experiments.processes.program import program
 from experiments.refill.measure import ALLOWED, Task, run
@@ -37,16 +36,8 @@ def main(argv: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="shardpulse-refill-") as name:
             runs.append(run(task, Path(name)))
     failures = judge(task, runs, given.within)
-    document = {
-        **machine.provenance(argv, "experiments.refill"),
-        "passed": not failures,
-        "failures": failures,
-        "repeats": len(runs),
-        **medians(runs),
-        "task": task._asdict(),
-        "machine": machine.describe(),
-        "runs": runs,
-    }
+    figures = {"repeats": len(runs), **medians(runs), "task": task._asdict(), "runs": runs}
+    document = outcome.document("refill", argv, failures, figures)
     return outcome.conclude(document, given)
 
 
@@ -78,9 +69,7 @@ def parse(argv: list[str]) -> tuple[Task, argparse.Namespace]:
     add("--within", type=float, default=5.0, metavar="S", help="the bound on the median (default %(default)s)")
     add("--repeats", type=int, default=3, metavar="N", help="runs; medians are printed (default %(default)s)")
     given = made.parse_args(argv)
-    for name in ("hosts", "entities", "metrics", "ticks", "ring", "within", "repeats"):
-        if getattr(given, name) <= 0:
-            raise UsageError(f"--{name} must be positive")
+    outcome.require_positive(given, "hosts", "entities", "metrics", "ticks", "ring", "within", "repeats")
     task = Task(given.hosts, given.entities, given.metrics, given.ticks, given.ring, given.ring / 12.0)
     return task, given
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from acquisition.errors import EXIT_OK, UnavailableError, UsageError
 from acquisition.shards.launch import start_shards
+from experiments.harness import outcome
 from experiments.harness.chromium import Page, chromium
 from experiments.harness.service import Service, serving
 from experiments.processes import needs
@@ -105,12 +106,7 @@ def _first_move(service: Service, seconds: float) -> str:
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = argparse.ArgumentParser(
-        prog="python -m experiments.screenshots",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = outcome.bare_parser("screenshots", __doc__, _EXAMPLES)
     add = made.add_argument
     add("--to", type=Path, default=_IMAGES / "page.png", metavar="FILE", help="default docs/images/page.png")
     add("--racks", type=int, default=12, metavar="N", help="racks of emulated hosts (default %(default)s)")

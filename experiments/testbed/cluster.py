@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError
@@ -147,9 +146,7 @@ class ReplicatedCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _follows(self, node: Node, master: Node, supposed: bool) -> bool:

@@ -19,7 +19,6 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from acquisition import lifeline
@@ -144,9 +143,7 @@ class Testbed:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _plug_in(self) -> None:
