@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
-from experiments.decisions import campaign, frozen, recorder, recording, report, seeds, together, traces, training
-from experiments.decisions.default import RULE
+from experiments.decisions import campaign, frozen, recorder, recording, report, together, traces, training
 from experiments.decisions.rules import RULES
 from experiments.decisions.synthetic import Size
-from experiments.decisions.watch import WATCHES, Watch
+from experiments.decisions.watch import MORE_NOISE_SEEDS, RULE, TEST_SEEDS, TRAINING_SEEDS, WATCHES, Watch
 from experiments.harness import machine, outcome
 from experiments.processes import needs
 from experiments.processes.program import program
@@ -65,7 +64,7 @@ def _train(given: argparse.Namespace) -> int:
     watches, rules = _chosen(given)
     found = {}
     for rule in rules:
-        lessons = training.lessons(_size(given), seeds.TRAINING + (seeds.MORE_NOISE if rule == RULE else ()))
+        lessons = training.lessons(_size(given), TRAINING_SEEDS + (MORE_NOISE_SEEDS if rule == RULE else ()))
         choices = together.each(partial(training.train, rule=rule, given=lessons), watches)
         for watch, choice in zip(watches, choices, strict=True):
             if choice is not None:
@@ -78,7 +77,7 @@ def _train(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace, argv: list[str]) -> int:
     task = campaign.Task(
         _size(given),
-        tuple(given.seed) if given.seed else seeds.TEST,
+        tuple(given.seed) if given.seed else TEST_SEEDS,
         [day for path in given.traces for day in traces.read_days(path)],
         recording.read(given.recording) if given.recording else None,
         *_chosen(given),
@@ -149,7 +148,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         wrong = [each for each in getattr(given, name) if each not in known]
         if wrong:
             raise UsageError(f"--{name} {wrong[0]!r} is none of {', '.join(known)}")
-    known_seeds = seeds.TRAINING + seeds.MORE_NOISE
+    known_seeds = TRAINING_SEEDS + MORE_NOISE_SEEDS
     forbidden = [seed for seed in given.seed if seed in known_seeds and not given.record]
     if forbidden:
         raise UsageError(f"--seed {forbidden[0]} is a training seed: parameters have seen it")

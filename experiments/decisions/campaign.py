@@ -9,16 +9,14 @@ import numpy as np
 
 from experiments.decisions import recording, synthetic, together, traces
 from experiments.decisions.control import NOBODY, ORACLE, Method, Outcome, control
-from experiments.decisions.default import RULE, WATCH
-from experiments.decisions.detection import detect, observe
+from experiments.decisions.detection import Series, detect, joined, observe
 from experiments.decisions.load import Bools, Load
 from experiments.decisions.noise import CALM, Noise
 from experiments.decisions.rules import RULES
-from experiments.decisions.series import Series, joined
 from experiments.decisions.synthetic import SCENARIOS, Size
 from experiments.decisions.training import TARGET_SECONDS
 from experiments.decisions.truth import Worth, judge, judge_by, truth_of
-from experiments.decisions.watch import RAW, WATCHES, Watch
+from experiments.decisions.watch import RAW, RULE, WATCH, WATCHES, Watch, named
 
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
 DETECTED = tuple(name for name in SCENARIOS if name != "mixed")
@@ -98,7 +96,7 @@ def figures(worth: Worth) -> dict[str, Any]:
 def target(task: Task, frozen: Frozen, say: Say) -> dict[str, Any]:
     """The default rule, and the same rule on raw values, on all test seeds of noise and steps."""
     found: dict[str, Any] = {}
-    for watch in dict.fromkeys((_watch(WATCH), RAW)):
+    for watch in dict.fromkeys((named(WATCH), RAW)):
         say(f"target: {RULE} on {watch.name}, {len(task.seeds)} seeds")
         for name in ("noise", "step", "noisy step"):
             series = [_hosts_only(name, seed, task.size) for seed in task.seeds]
@@ -115,7 +113,7 @@ def correlation(task: Task, frozen: Frozen, say: Say) -> list[dict[str, Any]]:
         noise = Noise(correlation=phi)
         for name, kind in (("noise", noise), ("step", CALM._replace(correlation=phi)), ("noisy step", noise)):
             series = [_hosts_only(name, task.seeds[0], task.size, kind)]
-            for watch in dict.fromkeys((_watch(WATCH), RAW)):
+            for watch in dict.fromkeys((named(WATCH), RAW)):
                 rows.append({"phi": phi, "load": name, "watch": watch.name, **figures(_told(series, watch, frozen))})
     return rows
 
@@ -130,8 +128,8 @@ def controlled(task: Task, frozen: Frozen, loads: Sequence[Load], say: Say) -> l
         say(f"migrations under {load.name}")
         rows = []
         for method in methods:
-            named = method.watch.name if method.parameters is not None else "-"
-            rows.append({"load": load.name, "watch": named, "rule": method.rule, **outcome(control(load, method))})
+            watch = method.watch.name if method.parameters is not None else "-"
+            rows.append({"load": load.name, "watch": watch, "rule": method.rule, **outcome(control(load, method))})
         return rows
 
     return [row for rows in together.each(lambda place: acted(every[place]), range(len(every))) for row in rows]
@@ -173,7 +171,3 @@ def _told(series: Sequence[Series], watch: Watch, frozen: Frozen) -> Worth:
     whole = joined(series)
     hot: list[Bools] = detect(whole, watch, RULE, [frozen[watch.name, RULE]])
     return judge(hot[0], whole.level)
-
-
-def _watch(name: str) -> Watch:
-    return next(watch for watch in WATCHES if watch.name == name)

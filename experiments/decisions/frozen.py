@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from experiments.decisions import seeds
 from experiments.decisions.rules import RULES
 from experiments.decisions.training import Choice
-from experiments.decisions.watch import WATCHES, Watch
+from experiments.decisions.watch import MORE_NOISE_SEEDS, TRAINING_SEEDS, WATCHES, Watch
 from filters.decisions.overload_detection import REGISTRY
 
 FILE = Path(__file__).with_name("frozen.json")
@@ -24,8 +23,8 @@ def write(choices: dict[tuple[Watch, str], Choice], path: Path = FILE) -> None:
     entries |= {(watch.name, rule): _entry(watch, rule, choice) for (watch, rule), choice in choices.items()}
     order = [(watch.name, rule) for watch in WATCHES for rule in RULES]
     document = {
-        "training_seeds": seeds.TRAINING,
-        "more_noise_of_the_default_rule": seeds.MORE_NOISE,
+        "training_seeds": TRAINING_SEEDS,
+        "more_noise_of_the_default_rule": MORE_NOISE_SEEDS,
         "choices": [entries[name] for name in order if name in entries],
     }
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -12,10 +12,9 @@ from matplotlib.figure import Figure
 
 from experiments.decisions import synthetic
 from experiments.decisions.campaign import Frozen, Task
-from experiments.decisions.detection import observe
+from experiments.decisions.detection import Series, observe
 from experiments.decisions.load import Floats
 from experiments.decisions.monitor import Monitor
-from experiments.decisions.series import Series
 from experiments.decisions.truth import overloads
 from experiments.decisions.watch import FIVE_MINUTES, RAW, TEN_SECONDS, WATCHES, Watch
 

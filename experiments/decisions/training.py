@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.decisions import seeds
-from experiments.decisions.detection import detect, observe
+from experiments.decisions.detection import Series, detect, joined, observe
 from experiments.decisions.load import Bools
 from experiments.decisions.monitor import Doubles
-from experiments.decisions.series import Series, joined
 from experiments.decisions.settings import grid
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.truth import Truth, Worth, judge_by, truth_of
-from experiments.decisions.watch import Watch
+from experiments.decisions.watch import TRAINING_SEEDS, Watch
 
 #: What one false alarm per host-hour of noise costs, in seconds of mean delay: so a rule that cannot be quiet is not
 #: made deaf, and one in a thousand hours costs two seconds.
@@ -52,11 +50,11 @@ class Lessons(NamedTuple):
     truths: dict[str, Truth]
 
 
-def lessons(size: Size, noise: Sequence[int] = seeds.TRAINING) -> Lessons:
+def lessons(size: Size, noise: Sequence[int] = TRAINING_SEEDS) -> Lessons:
     """Noise of these seeds, rises of the first training seed: ``size.hosts`` each. Which VM does what is not
     needed here."""
     size = size._replace(vms=1)
-    names = [("noise", seed) for seed in noise] + [(name, seeds.TRAINING[0]) for name in _RISES]
+    names = [("noise", seed) for seed in noise] + [(name, TRAINING_SEEDS[0]) for name in _RISES]
     series = joined([observe(build(name, seed, size)) for name, seed in names])
     parts = {"noise": slice(0, len(noise) * size.hosts)}
     for index, name in enumerate(_RISES, len(noise)):

@@ -1,4 +1,4 @@
-"""The ways of watching that are compared."""
+"""What is compared: the ways of watching, on which seeds, and what was chosen."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ RAW = Watch("raw 1 Hz")
 WATCHES: tuple[Watch, ...] = (
     FIVE_MINUTES, TEN_SECONDS, RAW, *(Watch(f"EMA {tau:g} s", 1, tau) for tau in TAUS)
 )  # fmt: skip
+
+#: What was chosen: the way of watching and the rule that ``filters.decisions`` should start with (docs/smoothing.md).
+WATCH, RULE = "EMA 5 s", "threshold"
+
+#: Which random numbers parameters may have seen. Training and test never share a seed; all days of traces and every
+#: recording are tests.
+TRAINING_SEEDS: tuple[int, ...] = tuple(range(1, 11))
+#: Noise that the default rule is trained on beside: of the quiet settings one in a thousand host-hours is chance.
+MORE_NOISE_SEEDS: tuple[int, ...] = tuple(range(11, 41))
+TEST_SEEDS: tuple[int, ...] = tuple(range(201, 211))
 
 
 def named(name: str) -> Watch:

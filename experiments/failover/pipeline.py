@@ -14,7 +14,7 @@ from experiments.emulation.workload import Workload, host_number
 from experiments.failover.load import Load
 from experiments.harness import balance
 from experiments.harness.verification import verify
-from experiments.processes.control import Child, python
+from experiments.processes.control import Child, product
 from experiments.testbed import Host, Node, ReplicatedCluster
 
 _TAU = 5.0
@@ -44,11 +44,8 @@ class Pipeline:
 
     def start_filter(self, place: Host | None = None) -> Child:
         """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
-        addresses = ",".join(str(address) for address in self.shards.addresses)
         with place.inside() if place is not None else contextlib.nullcontext():
-            child = Child(
-                "filter", python("experiments.harness.filter_process", str(self._config), addresses, "0", "1")
-            )
+            child = Child("filter", product("filter", self._config, self.shards.addresses))
         self._stack.callback(child.stop)
         return child
 

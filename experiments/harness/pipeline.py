@@ -21,7 +21,7 @@ from experiments.emulation.workload import resource_set
 from experiments.harness import shard_counts, usage
 from experiments.harness.options import Options
 from experiments.harness.verification import Verdict, choose_hosts, verify
-from experiments.processes.control import Child, python
+from experiments.processes.control import Child, product, python
 
 _READY_SECONDS = 180.0
 _ANSWER_SECONDS = 30.0
@@ -182,11 +182,11 @@ def _write_config(options: Options, directory: Path) -> str:
 
 
 def _filter_command(options: Options, directory: Path, config: str, addresses: Sequence[str], part: int) -> list[str]:
-    arguments = [config, ",".join(addresses)]
-    if options.profile:
-        output = str(directory / f"filter-{part}.json")
-        return python("experiments.processes.profiler", output, "experiments.harness.filter_process", *arguments)
-    return python("experiments.harness.filter_process", *arguments)
+    command = product("filter", config, addresses)
+    if not options.profile:
+        return command
+    interpreter, _, *module = command
+    return [interpreter, "-m", "experiments.processes.profiler", str(directory / f"filter-{part}.json"), *module]
 
 
 def _shares(options: Options) -> list[tuple[int, int]]:

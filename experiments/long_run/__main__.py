@@ -27,8 +27,7 @@ from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
 from experiments.long_run import flatness, local_probe, series
-from experiments.long_run.cohorts import Cohorts, left_over
-from experiments.long_run.names import forgotten_names
+from experiments.long_run.cohorts import Cohorts, forgotten_names, left_over
 from experiments.processes import needs
 from experiments.processes.control import Child
 from experiments.processes.program import program

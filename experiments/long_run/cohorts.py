@@ -7,13 +7,14 @@ cohort that has gone must disappear from the shards, key by key.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.books import Account
-from acquisition.wire import keys
+from acquisition.wire import keys, table
 from acquisition.wire.layout import Layout
 from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS
 from experiments.emulation.workload import host_name
@@ -23,6 +24,8 @@ from experiments.processes.control import Child, python
 
 #: Records and status expire by the shards' clocks, the rest when the filter looks, every ten seconds.
 _LATENESS = 15.0
+#: Rows that may have left since the newest table: the emulated changes are replace, leave, join, in turn.
+_LEFT_SINCE = 1
 
 
 class Gone(NamedTuple):
@@ -104,3 +107,17 @@ def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float)
             if age > STATUS_SECONDS and keys.status(tag, number) in names:
                 found.append(keys.status(tag, number))
     return due, sorted(found)
+
+
+def forgotten_names(cluster: Cluster, layout: Layout, blocks: Sequence[Block]) -> int:
+    """Entities that are still named although their host's newest record does not have them: a table may be as old as
+    the newest change that brought a row."""
+    stale = 0
+    for block in blocks:
+        if not block.has_values:
+            continue
+        key = keys.names(layout.tag_of(block.host_id), block.host_id, block.set_id)
+        data = cluster.call(key, "GET", key)
+        known = {entity.id for entity in table.decode(data).entities} if data is not None else set()
+        stale += max(0, len(known - set(block.ids.tolist())) - _LEFT_SINCE)
+    return stale

@@ -9,6 +9,7 @@ import selectors
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from typing import IO, Any
 
 from acquisition import lifeline
@@ -102,6 +103,11 @@ class Child:
 def python(module: str, *arguments: str) -> list[str]:
     """The command that runs a module with this interpreter."""
     return [sys.executable, "-m", module, *arguments]
+
+
+def product(command: str, config: object, shards: Iterable[object]) -> list[str]:
+    """``shardpulse COMMAND`` with a configuration file and the addresses of shards, run by this interpreter."""
+    return python("acquisition", command, "--config", str(config), "--shards", ",".join(map(str, shards)))
 
 
 def say(message: dict[str, Any]) -> None:

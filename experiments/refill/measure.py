@@ -20,7 +20,7 @@ from acquisition.snapshot.block import Block
 from acquisition.wire import keys, position
 from experiments.emulation.workload import Workload, resource_set, scale
 from experiments.harness import usage
-from experiments.processes.control import Child, python
+from experiments.processes.control import Child, product, python
 
 #: Of the metric's range: what may differ. Squared range for the variance, range per second for the trend.
 ALLOWED = 1e-4
@@ -82,12 +82,11 @@ def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, dict[
         shards = stack.enter_context(start_shards(1, directory / "shards"))
         cluster = shards.connect(timeout=5.0)
         stack.callback(cluster.close)
-        address = str(shards.addresses[0])
-        filter_child = Child("filter", python("experiments.harness.filter_process", str(config), address, "0", "1"))
+        filter_child = Child("filter", product("filter", config, shards.addresses))
         stack.callback(filter_child.stop)
         generator = Child("generator", python("experiments.refill.generator"))
         stack.callback(generator.stop)
-        wanted = {"workload": task.workload._asdict(), "shards": [address]}
+        wanted = {"workload": task.workload._asdict(), "shards": [str(address) for address in shards.addresses]}
         rings = directory / "rings"
         rings.mkdir()
         generator.send(wanted | {"ticks": task.ticks, "ring_seconds": task.ring_seconds, "rings": str(rings)})

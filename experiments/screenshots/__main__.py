@@ -21,7 +21,7 @@ from experiments.harness import outcome
 from experiments.harness.chromium import Page, chromium
 from experiments.harness.service import Service, serving
 from experiments.processes import needs
-from experiments.processes.control import Child, python
+from experiments.processes.control import Child, product, python
 from experiments.processes.program import program
 
 _IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
@@ -57,9 +57,11 @@ def data_center(given: argparse.Namespace) -> Iterator[Service]:
         shards = stack.enter_context(start_shards(0, directory / "shards"))
         addresses = [str(address) for address in shards.addresses]
         config = _config(directory, addresses)
-        product = ("experiments.harness.filter_process", str(config), ",".join(addresses))
-        children = [Child("filter", python(*product)), Child("data center", python(f"{__package__}.data_center"))]
-        children.append(Child("probe", python("probes.probe_command", "--config", str(config))))
+        children = [
+            Child("filter", product("filter", config, addresses)),
+            Child("data center", python(f"{__package__}.data_center")),
+            Child("probe", product("probe", config, addresses)),
+        ]
         for child in children:
             stack.callback(child.stop)
         task = {"shards": addresses, "racks": given.racks, "in_rack": given.in_rack, "hot": given.hot}

@@ -7,12 +7,12 @@ import pytest
 
 from acquisition.errors import DataError, UsageError
 from experiments.decisions import __main__ as program
-from experiments.decisions import frozen, recording, report, seeds, training
+from experiments.decisions import frozen, recording, report, training
 from experiments.decisions.detection import detect, observe
 from experiments.decisions.recording import Recording
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.truth import judge
-from experiments.decisions.watch import RAW, named
+from experiments.decisions.watch import MORE_NOISE_SEEDS, RAW, TEST_SEEDS, TRAINING_SEEDS, named
 from experiments.harness import outcome
 from tests.support import FIXTURES
 
@@ -63,7 +63,7 @@ def test_a_page_without_a_place_for_a_table_is_refused(tmp_path):
 
 
 def test_training_and_test_never_share_a_seed(capsys):
-    assert not {*seeds.TRAINING, *seeds.MORE_NOISE} & set(seeds.TEST)
+    assert not {*TRAINING_SEEDS, *MORE_NOISE_SEEDS} & set(TEST_SEEDS)
     assert program.main(["--seed", "1"]) == 2
     assert "training seed" in capsys.readouterr().err
 
@@ -105,5 +105,5 @@ def test_training_chooses_a_setting():
     lessons = training.lessons(Size(1, 1, 1300))
     choice = training.train(named("10 s"), "threshold", lessons)
     assert choice is not None
-    assert choice.host_hours == pytest.approx(len(seeds.TRAINING) * 1300 / 3600)
+    assert choice.host_hours == pytest.approx(len(TRAINING_SEEDS) * 1300 / 3600)
     assert training.train(RAW, "cusum", lessons) is None  # there is no average that it could start from

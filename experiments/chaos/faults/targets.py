@@ -12,11 +12,12 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.errors import ShardpulseError
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault
 from experiments.testbed import Fault as LinkFault
 from experiments.testbed import Node
+from experiments.testbed.cluster import wait_until
 
 _HEALTHY_SECONDS = 10.0
 HEAL_SECONDS = 45.0
@@ -54,14 +55,4 @@ def broken(fault: LinkFault) -> Iterator[None]:
 
 def until(done: Callable[[], bool], problem: str) -> None:
     """Wait until something is done. Raises TemporaryError when it takes too long."""
-    deadline = time.monotonic() + HEAL_SECONDS
-    while True:
-        reason = problem
-        try:
-            if done():
-                return
-        except ShardpulseError as error:
-            reason = f"{problem}: {error}"
-        if time.monotonic() > deadline:
-            raise TemporaryError(reason)
-        time.sleep(0.1)
+    wait_until(done, time.monotonic() + HEAL_SECONDS, problem)
