@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acquisition.model.metric import HOST_SET
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
@@ -39,14 +40,8 @@ _PROCESS_METRICS = ("cpu_ratio", "memory_resident_bytes")
 class ShardLine(NamedTuple):
     """One shard; ``load`` is its use of its core (1.0 = all of it), None while unknown."""
 
-    address: str
-    core: int | None
-    pinned: bool
+    status: ShardStatus
     load: float | None
-    memory_bytes: int
-    memory_limit_bytes: int = 0
-    frames: int = 0
-    problem: str = ""
 
 
 class Books(NamedTuple):
@@ -184,16 +179,18 @@ def _shards(shards: Sequence[ShardLine]) -> RenderableType:
     table = _grid("shard", "core", left=2)
     for name in ("load", "memory", "of", "frames"):
         table.add_column(name, justify="right", no_wrap=True)
-    for shard in shards:
-        core, load, memory, limit = _shard_cells(shard)
+    for line in shards:
+        shard = line.status
+        core, load, memory, limit = _shard_cells(line)
         style = "red" if shard.problem or not shard.pinned else ""
         table.add_row(Text(shard.address), Text(core, style), load, memory, limit, shard.problem or str(shard.frames))
     return table
 
 
-def _shard_cells(shard: ShardLine) -> tuple[str, str, str, str]:
-    core = ABSENT if shard.core is None else f"{shard.core} {'pinned' if shard.pinned else 'NOT PINNED'}"
-    load = ABSENT if shard.load is None else f"{shard.load * 100:.1f}%"
+def _shard_cells(line: ShardLine) -> tuple[str, str, str, str]:
+    shard = line.status
+    core = f"{shard.core} {'pinned' if shard.pinned else 'NOT PINNED'}"
+    load = ABSENT if line.load is None else f"{line.load * 100:.1f}%"
     limit = quantity(shard.memory_limit_bytes, "bytes") if shard.memory_limit_bytes else ABSENT
     return core, load, quantity(shard.memory_bytes, "bytes"), limit
 
@@ -247,7 +244,8 @@ def _plain_late(block: Block) -> str:
     return f"{block.state} {printable(block.host)} {printable(block.resource_set)}: {printable(block.reason)}"
 
 
-def _plain_shard(shard: ShardLine) -> str:
-    core, load, memory, limit = _shard_cells(shard)
+def _plain_shard(line: ShardLine) -> str:
+    shard = line.status
+    core, load, memory, limit = _shard_cells(line)
     end = f" {shard.problem}" if shard.problem else f" frames {shard.frames}"
     return f"shard {shard.address} core {core} load {load} memory {memory} of {limit}{end}"

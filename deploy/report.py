@@ -46,14 +46,7 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         "freshness_frames": freshness["frames"],
         "first_value_seconds": pipeline.first_value_seconds,
         "shards": [
-            {
-                "address": row.address,
-                "pid": row.pid,
-                "core": row.core,
-                "pinned": row.pinned,
-                "frames": row.frames,
-                "memory_bytes": row.memory_bytes,
-            }
+            {name: getattr(row, name) for name in ("address", "pid", "core", "pinned", "frames", "memory_bytes")}
             for row in pipeline.shard_rows
         ],
         "probe": {
@@ -135,19 +128,7 @@ def freshness_text(figures: Mapping[str, float | None]) -> str:
 
 def shard_lines(pipeline: Pipeline) -> list[ShardLine]:
     """The shards as the view shows them."""
-    return [
-        ShardLine(
-            row.address,
-            row.core,
-            row.pinned,
-            pipeline.loads.get(row.address),
-            row.memory_bytes,
-            row.memory_limit_bytes,
-            row.frames,
-            row.problem,
-        )
-        for row in pipeline.shard_rows
-    ]
+    return [ShardLine(row, pipeline.loads.get(row.address)) for row in pipeline.shard_rows]
 
 
 def view_books(pipeline: Pipeline) -> Books:

@@ -6,6 +6,8 @@ import contextlib
 import time
 from pathlib import Path
 
+from probes.account import pss_bytes
+
 
 def cpu_seconds(pid: int) -> float | None:
     """CPU time of all threads (Documentation/scheduler/sched-stats.rst: the first figure of
@@ -15,15 +17,6 @@ def cpu_seconds(pid: int) -> float | None:
         for task in Path(f"/proc/{pid}/task").iterdir():
             total = (total or 0.0) + int((task / "schedstat").read_text().split()[0]) * 1e-9
     return total
-
-
-def pss_bytes(pid: int) -> int | None:
-    """Proportional set size (proc(5), smaps_rollup); None when it cannot be read."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def children(pid: int) -> list[int]:

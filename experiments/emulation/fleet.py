@@ -86,16 +86,17 @@ class Counts(NamedTuple):
 
 
 class Fleet(Generic[HostT]):
-    """Serves the writers of ``hosts`` and watches one more descriptor, ``other``; counts what is made through
-    ``sample``. ``clock`` is that of the writers, CLOCK_MONOTONIC unless they live in another time."""
+    """Serves the writers of ``hosts`` and watches one more descriptor, ``other``, if there is one; counts what is made
+    through ``sample``. ``clock`` is that of the writers, CLOCK_MONOTONIC unless they live in another time."""
 
-    def __init__(self, hosts: Sequence[HostT], other: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, hosts: Sequence[HostT], other: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.hosts = list(hosts)
         self.frames = self.samples = self.missed = 0
         self.lag_seconds = 0.0
         self._clock = clock
         self._epoll = select.epoll()
-        self._epoll.register(other, select.EPOLLIN)
+        if other is not None:
+            self._epoll.register(other, select.EPOLLIN)
         self._by_descriptor: dict[int, HostT] = {}
 
     def counts(self) -> Counts:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from acquisition.errors import TemporaryError
 from acquisition.link.resp import Address
 from acquisition.model.ticks import tick_of
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held
+from experiments.emulation.fleet import Fleet
 from experiments.emulation.workload import Workload
 from experiments.testbed import Host
 
@@ -20,9 +21,9 @@ _POSITION_SECONDS = 0.25
 _STATUS_SECONDS = 5.0
 
 
-class Load:
+class Load(Fleet[EmulatedHost]):
     """One writer per index of ``hosts``; ``places`` are hosts of the testbed that some of them run on, by index
-    (else: where this process is). ``made`` counts samples."""
+    (else: where this process is)."""
 
     def __init__(
         self,
@@ -31,15 +32,19 @@ class Load:
         hosts: Sequence[int],
         places: Mapping[int, Host] | None = None,
     ) -> None:
-        common = Common(workload)
+        common, shards = Common(workload), list(seeds)
+        super().__init__(
+            [EmulatedHost(common, index, shards, _HELD, _POSITION_SECONDS, logged=True) for index in hosts], None
+        )
         self.workload = workload
-        self.made = 0
         self.sampling = True
-        self.hosts = [
-            EmulatedHost(common, index, list(seeds), _HELD, _POSITION_SECONDS, logged=True) for index in hosts
-        ]
         self._places = dict(places or {})
         self._due = time.monotonic()
+
+    def serve(self, host: EmulatedHost, now: float) -> None:
+        """Serve a host where it is: its new connections are made there."""
+        with self._at(host):
+            super().serve(host, now)
 
     def turn(self, longest: float) -> None:
         """Sample if it is time, serve every writer, wait at most ``longest`` seconds for their sockets."""
@@ -48,18 +53,12 @@ class Load:
             self._due = max(self._due + self.workload.interval, now)
             wall = time.time()
             for host in self.hosts:
-                self.made += host.sample(tick_of(wall, self.workload.interval), wall, now)
-        wake = now + longest
+                self.sample(host, tick_of(wall, self.workload.interval), wall, now, now)
+        self.serve_due()
+        wake = min(now + longest, *(host.due for host in self.hosts))
         if self.sampling:
             wake = min(wake, self._due)
-        poll = select.poll()
-        for host in self.hosts:
-            place = self._places.get(host.index)
-            with place.inside() if place is not None else contextlib.nullcontext():
-                wake = min(wake, host.writer.service(time.monotonic()))
-            if host.writer.fileno() >= 0:
-                poll.register(host.writer.fileno(), host.writer.events())
-        poll.poll(max(0.0, wake - time.monotonic()) * 1000.0)
+        self.attend(max(0.0, wake - time.monotonic()))
 
     def run_for(self, seconds: float) -> None:
         """Work for so long."""
@@ -81,15 +80,13 @@ class Load:
         self.sampling = False
         self.run_until(lambda: not any(host.waiting() for host in self.hosts), seconds, "everything is applied")
         for host in self.hosts:
-            place = self._places.get(host.index)
-            with place.inside() if place is not None else contextlib.nullcontext():
+            with self._at(host):
                 host.writer.drain(_STATUS_SECONDS)
 
     def logs(self) -> dict[int, list[float]]:
         """The monotonic times of all frames by host index: what the scalar model computes from."""
         return {host.index: list(host.log or ()) for host in self.hosts}
 
-    def close(self) -> None:
-        """Close all writers."""
-        for host in self.hosts:
-            host.writer.close()
+    def _at(self, host: EmulatedHost) -> AbstractContextManager[None]:
+        place = self._places.get(host.index)
+        return contextlib.nullcontext() if place is None else place.inside()

@@ -74,7 +74,7 @@ class Pipeline:
         self.load.settle(_SETTLE_SECONDS)
         cluster = self.shards.connect()
         try:
-            figures = balance.balance(cluster, self.load.made)
+            figures = balance.balance(cluster, self.load.samples)
             snapshot = SnapshotReader(cluster).latest()
         finally:
             cluster.close()

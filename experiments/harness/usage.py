@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from probes.account import pss_bytes
+
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 Roles = Mapping[str, Sequence[int]]  #: role -> process ids
 
@@ -32,14 +34,6 @@ def cpu_seconds(pid: int) -> float:
     text = Path(f"/proc/{pid}/stat").read_text()
     fields = text.rpartition(")")[2].split()  # the command before it may hold spaces and brackets
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
-
-
-def pss_bytes(pid: int) -> int:
-    """Proportional set size of a process. Raises OSError when it is gone."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def read(roles: Roles) -> Usage:
@@ -65,5 +59,5 @@ def _machine_seconds() -> tuple[float, float]:
 
 
 def memory(roles: Roles) -> dict[str, int]:
-    """PSS bytes of all roles now."""
+    """PSS bytes of all roles now, a process that is gone counting nothing."""
     return {role: sum(pss_bytes(pid) for pid in pids) for role, pids in roles.items()}

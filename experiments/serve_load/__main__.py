@@ -18,6 +18,7 @@ from experiments.harness.service import Service, serving
 from experiments.processes import needs
 from experiments.processes.program import program
 from experiments.serve_load import wrk
+from probes.account import pss_bytes
 
 _LEAST_RATE = 2000.0
 _MOST_P99 = 10.0  #: milliseconds
@@ -91,7 +92,7 @@ def _loads(parts: pipeline.Pipeline, service: Service, given: argparse.Namespace
         "seconds": given.seconds,
         "answer_bytes": len(json.dumps(service.ask("/v1/hot"), separators=(",", ":"))),
         "service_cores_without_requests": round(idle, 4),
-        "service_memory_bytes": usage.pss_bytes(service.pid),
+        "service_memory_bytes": pss_bytes(service.pid),
         "samples_smoothed_per_second": round((after.shards.applied - mark.shards.applied) / seconds),
         "loads": found,
     }

@@ -16,6 +16,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.rows import Row
 from acquisition.wire.position import Position
@@ -27,8 +28,13 @@ NOW = 1_000_000.75
 TICK = 999_999
 UNITS = {"bytes": "bytes", "bytes_per_second": "bytes/s", "ratio": "ratio"}
 SHARDS = [
-    ShardLine("127.0.0.1:17600", 0, True, 0.0345, 12 << 20, 1 << 30, 1234567),
-    ShardLine("127.0.0.1:17601", 1, False, None, 1 << 30, 0, 0, "its process is gone"),
+    ShardLine(
+        ShardStatus(
+            "127.0.0.1:17600", 1, 0, True, True, memory_bytes=12 << 20, memory_limit_bytes=1 << 30, frames=1234567
+        ),
+        0.0345,
+    ),
+    ShardLine(ShardStatus("127.0.0.1:17601", 2, 1, False, False, "its process is gone", memory_bytes=1 << 30), None),
 ]
 BOOKS = Books(1_234_567, 1_234_000, 12, 555, 0, ("vmstat (procps 4.0.2)", "pidstat (sysstat 12.6.1)"))
 
