@@ -33,7 +33,7 @@ from tests.support.prometheus_server import (
 )
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.needs("promtool")
+pytestmark = [pytest.mark.needs("promtool"), pytest.mark.slow]
 
 RULES = ROOT / "deploy/prometheus/shardpulse.rules.yml"
 DASHBOARD = json.loads((ROOT / "deploy/grafana/shardpulse.json").read_text())

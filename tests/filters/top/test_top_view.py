@@ -177,6 +177,7 @@ def test_history_follows_ids() -> None:
     assert past.mean[2, -2:].tolist() == pytest.approx([0.25, 0.2])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     keys=st.lists(st.sampled_from(KEY_NAMES), max_size=40),

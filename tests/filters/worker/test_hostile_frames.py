@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hiredis
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def frames(draw: st.DrawFn) -> bytes:
     return frame.encode(made)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(frames(), st.binary(max_size=120)), min_size=1, max_size=12))
 def test_nothing_stops_the_filter(entries: list[bytes]) -> None:

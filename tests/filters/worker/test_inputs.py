@@ -171,6 +171,7 @@ TICKS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(TICKS, st.integers(2, 6), st.integers(1, 6), st.integers(0, 4))
 def test_any_history_equals_the_scalar_transcription(ticks: list, window: int, counted: int, plateau: int) -> None:
