@@ -53,7 +53,7 @@ typedef struct {
     const float *means;   /* (n, metrics), after this tick */
     double dt;
     float seconds;
-    uint64_t step;
+    uint64_t step, missing; /* of this tick; how many before it never came, fewer than a window has */
     size_t entities;
 } Tick;
 
@@ -233,6 +233,31 @@ static void extremes(const float *lately, size_t stride, size_t plateau, float *
     *highest = high;
 }
 
+/* Ticks that never came take their places in the windows of a column. */
+static void skip_missing(const Tick *tick, const Plan *plan, const State *state, size_t column)
+{
+    size_t n = tick->entities, size = (size_t)plan->shape.window, stride = plan->columns * n;
+    float *window = state->window + column * size * n;
+    for (uint64_t step = tick->step - tick->missing; step != tick->step; step++) {
+        float *newest = window + (size_t)(step % size) * n;
+        const float *dropped_row = window + (size_t)((step + size - (uint64_t)plan->shape.counted) % size) * n;
+        float *ordered = state->ordered + column * n * size;
+        for (size_t e = 0; e < n; e++, ordered += size) {
+            float *plane = state->planes + column * n + e;
+            float dropped = dropped_row[e], leaving = newest[e];
+            newest[e] = ABSENT;
+            if (leaving < ABSENT) {
+                replace(ordered, size, leaving, ABSENT);
+                plane[VALID_COUNT * stride] -= 1.0f;
+            }
+            if (dropped < ABSENT) {
+                plane[COUNTED * stride] -= 1.0f;
+                plane[ABOVE * stride] -= (float)(dropped > plan->thresholds[column]);
+            }
+        }
+    }
+}
+
 static void advance_column(const Tick *tick, const Plan *plan, const State *state, size_t column, Row *row)
 {
     size_t n = tick->entities, size = (size_t)plan->shape.window, plateau = (size_t)plan->shape.plateau;
@@ -353,16 +378,19 @@ static PyObject *run(const Plan *plan, const Py_buffer *given, Tick *tick)
         take_source(tick, plan, column, &row);
     for (size_t place = 0; place < (size_t)plan->shape.derived; place++)
         take_derived(tick, plan, &state, place, &row);
-    for (size_t column = 0; column < plan->columns; column++)
+    for (size_t column = 0; column < plan->columns; column++) {
+        skip_missing(tick, plan, &state, column);
         advance_column(tick, plan, &state, column, &row);
+    }
     return made;
 }
 
 PyDoc_STRVAR(advance_doc,
-"advance(planes, window, ordered, lately, derived, plan, values, codes, means, dt, seconds, step) -> row\n\n"
+"advance(planes, window, ordered, lately, derived, plan, values, codes, means, dt, seconds, step, missing) -> row\n\n"
 "Move the decision inputs of one resource set by one frame, in place (filters.worker.inputs.state.InputsState says what\n"
 "the first five are, pack_plan makes ``plan``). ``values`` and ``means`` float32 (n, metrics), ``codes`` uint8 or empty,\n"
-"``dt`` seconds since the frame before it, ``seconds`` that each sample stands for, ``step`` of this tick.\n"
+"``dt`` seconds since the frame before it, ``seconds`` that each sample stands for, ``step`` of this tick, and how many\n"
+"ticks before it never came.\n"
 "Answers the row of recent values: raw and means float32 (C, n), codes uint8 (C, n). Raises ValueError.");
 
 static PyObject *advance(PyObject *module, PyObject *arguments)
@@ -370,18 +398,21 @@ static PyObject *advance(PyObject *module, PyObject *arguments)
     Py_buffer given[BUFFERS];
     Plan plan;
     Tick tick;
-    unsigned long long step;
+    unsigned long long step, missing;
     PyObject *answer = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*w*w*w*w*y*y*y*y*dfK", &given[PLANES_BUFFER], &given[WINDOW], &given[ORDERED],
+    if (!PyArg_ParseTuple(arguments, "w*w*w*w*w*y*y*y*y*dfKK", &given[PLANES_BUFFER], &given[WINDOW], &given[ORDERED],
                           &given[LATELY], &given[DERIVED], &given[PLAN], &given[VALUES], &given[CODES],
-                          &given[MEANS], &tick.dt, &tick.seconds, &step))
+                          &given[MEANS], &tick.dt, &tick.seconds, &step, &missing))
         return NULL;
     tick.step = step;
+    tick.missing = missing;
     const char *wrong = read_plan(&plan, &given[PLAN]) ? NULL : "this is no plan";
     if (!wrong) {
         tick.entities = (size_t)given[VALUES].len / 4 / (size_t)plan.shape.metrics;
-        wrong = fault(&plan, given, tick.entities);
+        wrong = missing < (unsigned long long)plan.shape.window && missing <= step
+                    ? fault(&plan, given, tick.entities)
+                    : "as many ticks as a window has are missing";
     }
     if (wrong)
         PyErr_SetString(PyExc_ValueError, wrong);

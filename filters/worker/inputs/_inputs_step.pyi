@@ -16,4 +16,5 @@ def advance(
     dt: float,
     seconds: float,
     step: int,
+    missing: int,
 ) -> bytes: ...

@@ -17,9 +17,10 @@ from acquisition.model.derived import CPU, MEMORY, NETWORK
 from acquisition.wire.inputs import Floats
 from filters.worker.inputs.plan import Plan
 
-#: (planes, window, ordered, lately, derived, plan, values, codes, means, dt, seconds, step) -> row
+#: (planes, window, ordered, lately, derived, plan, values, codes, means, dt, seconds, step, missing) -> row
 Advance = Callable[
-    [Floats, Floats, Floats, Floats, Floats, bytes, bytes, bytes, npt.NDArray[np.float32], float, float, int], bytes
+    [Floats, Floats, Floats, Floats, Floats, bytes, bytes, bytes, npt.NDArray[np.float32], float, float, int, int],
+    bytes,
 ]
 #: The derived metrics whose formula it knows, in the order of its numbers for them.
 FORMULAS = (CPU, MEMORY, NETWORK)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes as validity
+from acquisition.wire.frame import Frame
 from acquisition.wire.inputs import PLANES, Floats, plane_count
 from filters.kernels.numpy_step import LARGEST
 from filters.kernels.step import Kernel
@@ -104,7 +105,7 @@ class InputsStage:
 
     def _advance_one(self, item: Item, inputs: InputsState, packed: bytes, advance_one: Advance) -> None:
         _, state, frame = item
-        dt, seconds = inputs.begin(frame)
+        dt, seconds, missing = inputs.begin(frame)
         row = advance_one(
             inputs.planes,
             inputs.window,
@@ -118,11 +119,12 @@ class InputsStage:
             dt,
             seconds,
             inputs.step,
+            missing,
         )
         self._encoder.keep(item, inputs, row)
 
     def _advance_group(self, plan: Plan, members: list[tuple[Item, InputsState]]) -> None:
-        times = np.array([inputs.begin(item.frame) for item, inputs in members])
+        times = np.array([_begin(item.frame, inputs) for item, inputs in members])
         sizes = [item.frame.entities for item, _ in members]
         edges = [0, *np.cumsum(sizes).tolist()]
         spans = list(pairwise(edges))
@@ -199,6 +201,13 @@ class InputsStage:
             inputs.take(planes[:, :, first:end], None if kept is None else kept[:, :, first:end])
             parts = samples.raw[:, first:end], samples.mean[:, first:end], samples.codes[:, first:end]
             self._encoder.keep(item, inputs, b"".join([part.tobytes() for part in parts]))
+
+
+def _begin(frame: Frame, inputs: InputsState) -> tuple[float, float]:
+    dt, seconds, missing = inputs.begin(frame)
+    if missing:
+        inputs.skip(missing)
+    return dt, seconds
 
 
 def _columns(plan: Plan) -> tuple[Floats, Floats]:

@@ -78,9 +78,9 @@ class InputsState:
         self.settled = False  #: whether every entity's window is full
         self._ages: bytes | None = None
 
-    def begin(self, frame: Frame) -> tuple[float, float]:
-        """Make room for the samples of ``frame``: answers the seconds since the frame before, and the seconds
-        that each of its samples stands for."""
+    def begin(self, frame: Frame) -> tuple[float, float, int]:
+        """Make room for the samples of ``frame``: answers the seconds since the frame before, the seconds that each
+        of its samples stands for, and how many ticks before it never came, which the step has to ``skip``."""
         dt = frame.monotonic - self.monotonic
         self.monotonic = frame.monotonic
         known = frame.epoch == self.epoch and dt >= _SHORTEST
@@ -92,14 +92,12 @@ class InputsState:
             self.align(frame.ids)
         if not known or missing >= self.plan.window:
             self._restart(frame.epoch)
-            dt, seconds = frame.interval, min(frame.interval, _LONGEST)
+            dt, seconds, missing = frame.interval, min(frame.interval, _LONGEST), 0
         else:
             seconds = min(dt / (1 + missing), _LONGEST)
-            if missing:
-                self._skip(missing)
         if not self.settled:
             self._grow_older(1 + missing, frame.wall)
-        return dt, seconds
+        return dt, seconds, missing
 
     def _grow_older(self, ticks: int, wall: float) -> None:
         new = self.seen == 0
@@ -190,8 +188,8 @@ class InputsState:
         self.epoch, self.first = epoch, self.step
         self._lay_out(len(self.ids) // 8)
 
-    def _skip(self, missing: int) -> None:
-        """Ticks that never came take their place in every window."""
+    def skip(self, missing: int) -> None:
+        """Ticks before this one that never came take their place in every window."""
         n = self.plan.window
         self.window[:, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
         self.recount(self.step - 1)

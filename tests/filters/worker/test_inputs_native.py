@@ -98,7 +98,7 @@ def arguments(entities: int = 3) -> list:
     state = [np.zeros(shape, np.float32) for shape in shapes]
     samples = entities * len(NAMES)
     packed = native.pack_plan(found, np.ones(d))
-    return [*state, packed, bytes(4 * samples), bytes(samples), np.zeros(samples, np.float32), 1.0, 1.0, 7]
+    return [*state, packed, bytes(4 * samples), bytes(samples), np.zeros(samples, np.float32), 1.0, 1.0, 7, 2]
 
 
 def test_it_takes_what_fits() -> None:
