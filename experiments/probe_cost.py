@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -149,12 +149,9 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
 
 def written(shards: Shards, host: str, processes: int) -> dict[str, float]:
     """What the probe says about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
-    cluster = shards.connect()
-    try:
+    with closing(shards.connect()) as cluster:
         tag = read_layout(cluster).tag_of(host_id(host))
         data = cluster.call(keys.raw(tag), "GET", keys.status(tag, host_id(host)))
-    finally:
-        cluster.close()
     rest: dict[str, Any] = decode(data).rest
     watched = rest["modules"]["processes"]["watched"]
     if watched < processes:

@@ -89,11 +89,8 @@ class Installation:
 
     def books(self) -> Books:
         """The books now. Raises ShardpulseError when no shard answers."""
-        cluster = self.connect(5.0)
-        try:
+        with contextlib.closing(self.connect(5.0)) as cluster:
             return books.read(cluster, read_layout(cluster))
-        finally:
-            cluster.close()
 
 
 def log_path(directory: Path, host: int) -> Path:
@@ -120,7 +117,7 @@ def running(options: Options, directory: Path) -> Iterator[Installation]:
         for part in parts:
             stack.callback(part.stop)
             part.start()
-        stack.callback(_start_observer(options, directory, addresses).stop)
+        stack.enter_context(_start_observer(options, directory, addresses))
         installation = Installation(options, directory, cluster, workers, generators, bed.add_host())
         stack.callback(installation.remove_grown)
         yield installation

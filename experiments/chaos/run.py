@@ -113,11 +113,8 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
         books = parts.books()
         failures += referee.judge_books(load, logs, books)
     with _telling(failures):
-        cluster = parts.connect(5.0)
-        try:
+        with contextlib.closing(parts.connect(5.0)) as cluster:
             snapshot = SnapshotReader(cluster).latest()
-        finally:
-            cluster.close()
         failures += snapshot.errors
         findings = referee.judge_values(load, logs, snapshot.blocks, options.tau)
         if findings.problems:

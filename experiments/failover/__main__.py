@@ -72,11 +72,8 @@ def _make_whole(shards: ReplicatedCluster) -> None:
     shards.fail_back()
     for node in shards.masters():
         node.call("FLUSHALL")
-    cluster = shards.connect()
-    try:
+    with contextlib.closing(shards.connect()) as cluster:
         write_layout(cluster, *Layout())
-    finally:
-        cluster.close()
 
 
 def _document(argv: list[str], runs: list[Failover]) -> dict[str, Any]:

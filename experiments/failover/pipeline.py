@@ -45,9 +45,7 @@ class Pipeline:
     def start_filter(self, place: Host | None = None) -> Child:
         """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
         with place.inside() if place is not None else contextlib.nullcontext():
-            child = Child("filter", product("filter", self._config, self.shards.addresses))
-        self._stack.callback(child.stop)
-        return child
+            return self._stack.enter_context(Child("filter", product("filter", self._config, self.shards.addresses)))
 
     def start_load(self, hosts: Sequence[int] = (), places: dict[int, Host] | None = None) -> Load:
         """Emulated hosts (all of the workload by default); returns when the filter has applied a frame of each."""
@@ -72,12 +70,9 @@ class Pipeline:
         Raises TemporaryError when not everything is applied in time.
         """
         self.load.settle(_SETTLE_SECONDS)
-        cluster = self.shards.connect()
-        try:
+        with contextlib.closing(self.shards.connect()) as cluster:
             figures = balance.balance(cluster, self.load.samples)
             snapshot = SnapshotReader(cluster).latest()
-        finally:
-            cluster.close()
         found = balance.problems(figures, overload=False)
         blocks = {block.host_id: block for block in snapshot.blocks}
         verdict = verify(blocks, self.workload, self.load.logs(), 2 * [host.index for host in self.load.hosts], _TAU)

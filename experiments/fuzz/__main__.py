@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -91,19 +92,16 @@ def fuzz(given: argparse.Namespace) -> dict[str, Any]:
 def _in_parallel(kind: str, target: int, given: argparse.Namespace) -> dict[str, Any]:
     """The cases of one kind, shared by the workers."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="shardpulse-fuzz-") as name:
-        children = [Child(f"fuzz worker {n}", python("experiments.fuzz.worker")) for n in range(given.workers)]
-        try:
-            for number, child in enumerate(children):
-                child.send({
-                    "kind": kind, "seed": given.seed, "share": number, "of": given.workers,
-                    "target": -(-target // given.workers), "progress_file": f"{name}/{number}",
-                    "failures": str(Path(given.failures).resolve()),
-                })  # fmt: skip
-            answers = [_follow(child, Path(name) / str(number), kind) for number, child in enumerate(children)]
-        finally:
-            for child in children:
-                child.stop()
+    with tempfile.TemporaryDirectory(prefix="shardpulse-fuzz-") as name, ExitStack() as stack:
+        command = python("experiments.fuzz.worker")
+        children = [stack.enter_context(Child(f"fuzz worker {n}", command)) for n in range(given.workers)]
+        for number, child in enumerate(children):
+            child.send({
+                "kind": kind, "seed": given.seed, "share": number, "of": given.workers,
+                "target": -(-target // given.workers), "progress_file": f"{name}/{number}",
+                "failures": str(Path(given.failures).resolve()),
+            })  # fmt: skip
+        answers = [_follow(child, Path(name) / str(number), kind) for number, child in enumerate(children)]
     return _summary(answers, -(-target // given.workers)) | {"seconds": round(time.monotonic() - began, 1)}
 
 

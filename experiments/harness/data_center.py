@@ -14,10 +14,7 @@ _ANSWER_SECONDS = 60.0
 def host_figures(shards: Sequence[object], hosts: int, hot: int, seed: int) -> Iterator[Child]:
     """Every host's own figures once a second until the end of the block, or until the order ``stop`` is answered;
     ``hot`` of the hosts are overloaded all the time."""
-    child = Child("host figures", python("experiments.emulation.host_figures"))
-    try:
+    with Child("host figures", python("experiments.emulation.host_figures")) as child:
         child.send({"shards": [str(shard) for shard in shards], "hosts": hosts, "hot": hot, "seed": seed})
         child.receive(_ANSWER_SECONDS)
         yield child
-    finally:
-        child.stop()

@@ -133,12 +133,12 @@ def running(options: Options, directory: Path) -> Iterator[Pipeline]:
         addresses = [str(address) for address in shards.addresses]
         config = options.filter_config or _write_config(options, directory)
         filters = [
-            _adopt(stack, Child("filter", _filter_command(options, directory, config, addresses, part)))
+            stack.enter_context(Child("filter", _filter_command(options, directory, config, addresses, part)))
             for part in range(options.filters)
         ]
-        reader = _adopt(stack, Child("freshness reader", python("experiments.harness.freshness")))
+        reader = stack.enter_context(Child("freshness reader", python("experiments.harness.freshness")))
         generators = [
-            _adopt(stack, Child("generator", python("experiments.emulation.generator"))) for _ in _shares(options)
+            stack.enter_context(Child("generator", python("experiments.emulation.generator"))) for _ in _shares(options)
         ]
         for role, children in (("generator", generators), ("filter", filters)):
             for child in children:
@@ -162,11 +162,6 @@ def profiles(options: Options, directory: Path) -> dict[str, Any]:
             if options.profile and path.exists():
                 found[f"{role}-{number}" if count > 1 else role] = json.loads(path.read_text())
     return found
-
-
-def _adopt(stack: contextlib.ExitStack, child: Child) -> Child:
-    stack.callback(child.stop)
-    return child
 
 
 def _write_config(options: Options, directory: Path) -> str:

@@ -32,14 +32,11 @@ class Service:
 
     def ask(self, path: str) -> Any:
         """The JSON answer of a path; None unless it is 200."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30.0)
-        try:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30.0)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             body = answer.read()
             return json.loads(body) if answer.status == 200 else None
-        finally:
-            connection.close()
 
     def wait_for(self, hosts: int, hot: int, seconds: float = _READY_SECONDS) -> None:
         """Until so many hosts are there and judged. Raises UnavailableError when that takes too long."""

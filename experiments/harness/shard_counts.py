@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from acquisition.link.cluster import Cluster, read_layout
@@ -92,9 +93,6 @@ def ask_all(cluster: Cluster, *command: object) -> list[Any]:
     """What every shard answers to a command. Raises ShardError when one does not."""
     replies = []
     for address in cluster.masters():
-        connection = cluster.connect(address)
-        try:
+        with closing(cluster.connect(address)) as connection:
             replies.append(connection.call(*command))
-        finally:
-            connection.close()
     return replies

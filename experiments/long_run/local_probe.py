@@ -53,12 +53,9 @@ class Watched:
 @contextlib.contextmanager
 def load(count: int, period: float, directory: Path) -> Iterator[Child]:
     """``count`` processes of which one is replaced every ``period`` seconds."""
-    child = Child("processes with reused pids", python(_MARK, str(count), str(directory), str(period)))
-    try:
+    with Child("processes with reused pids", python(_MARK, str(count), str(directory), str(period))) as child:
         child.receive(_START_SECONDS)
         yield child
-    finally:
-        child.stop()
 
 
 @contextlib.contextmanager
@@ -73,9 +70,6 @@ def running(addresses: Sequence[str], directory: Path) -> Iterator[Child]:
         f'[probe.host]\nsource = "procfs"\n[probe.processes]\nsource = "procfs"\ncommands = [{pattern}]\n'
         "[probe.vms]\nenabled = false\n"
     )
-    child = Child("probe", python("probes.probe_command", "--config", str(config)))
-    try:
-        yield child
-    finally:
-        child.stop()
-        ring.unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(ring.unlink, missing_ok=True)
+        yield stack.enter_context(Child("probe", python("probes.probe_command", "--config", str(config))))

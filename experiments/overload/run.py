@@ -70,13 +70,8 @@ def _parts(scenario: Scenario, directory: Path) -> Iterator[tuple[Child, Observe
         stack.callback(cluster.close)
         addresses = [str(address) for address in shards.addresses]
         arguments = (str(scenario.capacity_rate), str(config), ",".join(addresses))
-        children = [
-            Child("slow filter", python("experiments.overload.slow_filter", *arguments)),
-            Child("generator", python("experiments.overload.generator")),
-        ]
-        for child in children:
-            stack.callback(child.stop)
-        generator = children[-1]
+        stack.enter_context(Child("slow filter", python("experiments.overload.slow_filter", *arguments)))
+        generator = stack.enter_context(Child("generator", python("experiments.overload.generator")))
         generator.send({"scenario": scenario._asdict(), "shards": addresses})
         generator.receive(_ANSWER_SECONDS)
         yield generator, Observer(cluster, scenario)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from acquisition import lifeline
 from acquisition.errors import ShardpulseError
@@ -24,7 +24,8 @@ class ChildFailed(ShardpulseError):
 
 
 class Child:
-    """A child program, tied to the life of the thread that starts it. Its stderr is ours unless ``stderr`` is given."""
+    """A child program, tied to the life of the thread that starts it; a context manager that ends it. Its stderr is
+    ours unless ``stderr`` is given."""
 
     def __init__(
         self,
@@ -45,6 +46,12 @@ class Child:
         self._selector = selectors.DefaultSelector()
         assert self._process.stdout is not None
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def pid(self) -> int:

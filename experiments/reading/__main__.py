@@ -71,8 +71,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-reading-") as name, contextlib.ExitStack() as stack:
         parts = stack.enter_context(pipeline.running(options, Path(name)))
         addresses = [str(address) for address in parts.shards.addresses]
-        client = Child("client", python("experiments.reading.client"))
-        stack.callback(client.stop)
+        client = stack.enter_context(Child("client", python("experiments.reading.client")))
         hot = max(1, given.hosts // _HOT_EVERY)
         hosts = stack.enter_context(host_figures(addresses, given.hosts, hot, options.seed))
         parts.tell("start")

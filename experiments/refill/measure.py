@@ -82,10 +82,8 @@ def _parts(task: Task, directory: Path) -> Iterator[tuple[Shards, Cluster, dict[
         shards = stack.enter_context(start_shards(1, directory / "shards"))
         cluster = shards.connect(timeout=5.0)
         stack.callback(cluster.close)
-        filter_child = Child("filter", product("filter", config, shards.addresses))
-        stack.callback(filter_child.stop)
-        generator = Child("generator", python("experiments.refill.generator"))
-        stack.callback(generator.stop)
+        filter_child = stack.enter_context(Child("filter", product("filter", config, shards.addresses)))
+        generator = stack.enter_context(Child("generator", python("experiments.refill.generator")))
         wanted = {"workload": task.workload._asdict(), "shards": [str(address) for address in shards.addresses]}
         rings = directory / "rings"
         rings.mkdir()

@@ -65,12 +65,11 @@ def measure_bare(options: Options) -> dict[str, Any]:
     """The bare XADDs of one window: microseconds of the shard per frame."""
     with tempfile.TemporaryDirectory(prefix="shardpulse-bare-") as name:
         directives = {"maxclients": str(options.hosts + 64)}
-        with start_shards(1, Path(name) / "shard", directives=directives) as shards:
-            writer = Child("bare writer", python("experiments.scale.bare_writer"))
-            try:
-                return _window(options, str(shards.addresses[0]), shards.pids[0], writer)
-            finally:
-                writer.stop()
+        with (
+            start_shards(1, Path(name) / "shard", directives=directives) as shards,
+            Child("bare writer", python("experiments.scale.bare_writer")) as writer,
+        ):
+            return _window(options, str(shards.addresses[0]), shards.pids[0], writer)
 
 
 def _window(options: Options, shard: str, pid: int, writer: Child) -> dict[str, Any]:

@@ -57,16 +57,12 @@ def data_center(given: argparse.Namespace) -> Iterator[Service]:
         shards = stack.enter_context(start_shards(0, directory / "shards"))
         addresses = [str(address) for address in shards.addresses]
         config = _config(directory, addresses)
-        children = [
-            Child("filter", product("filter", config, addresses)),
-            Child("data center", python(f"{__package__}.data_center")),
-            Child("probe", product("probe", config, addresses)),
-        ]
-        for child in children:
-            stack.callback(child.stop)
+        for command in ("filter", "probe"):
+            stack.enter_context(Child(command, product(command, config, addresses)))
+        hosts = stack.enter_context(Child("data center", python(f"{__package__}.data_center")))
         task = {"shards": addresses, "racks": given.racks, "in_rack": given.in_rack, "hot": given.hot}
-        children[1].send(task)
-        children[1].receive(_READY_SECONDS)
+        hosts.send(task)
+        hosts.receive(_READY_SECONDS)
         service = stack.enter_context(serving(shards.addresses, directory, max(os.sched_getaffinity(0))))
         service.wait_for(given.racks * given.in_rack + 1, given.hot, given.patience)
         yield service

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import closing
 
 from acquisition.errors import CannotCreateError
 from experiments.testbed.commands import path_of, run, succeeds
@@ -52,8 +53,5 @@ def _accepts(*discipline: str) -> bool:
         trial = Namespace.create()
     except CannotCreateError:
         return False
-    try:
-        with trial.inside():
-            return succeeds("tc", "qdisc", "add", "dev", "lo", "root", *discipline)
-    finally:
-        trial.close()
+    with closing(trial), trial.inside():
+        return succeeds("tc", "qdisc", "add", "dev", "lo", "root", *discipline)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -87,11 +88,8 @@ class ReplicatedCluster:
 
     def owner(self, slot_key: str) -> Node:
         """The node that owns a key's slot, asked anew. Raises ShardError, TemporaryError."""
-        cluster = self.connect()
-        try:
+        with closing(self.connect()) as cluster:
             address = cluster.owner(slot_key)
-        finally:
-            cluster.close()
         return next(node for node in self.nodes if node.address == address)
 
     def kill(self, node: Node) -> None:
@@ -237,8 +235,5 @@ def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: 
         join.introduce(node.address, [leader.address for leader in leaders], serving=False)
         node.call("CLUSTER", "REPLICATE", leaders[number % masters].node_id)
     cluster.wait_healthy()
-    connected = cluster.connect()
-    try:
+    with closing(cluster.connect()) as connected:
         write_layout(connected, *layout)
-    finally:
-        connected.close()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,8 @@ class Node:
         """One command, asked on its own host, so that no fault of a link is in the way. Raises ShardError …"""
         with self.host.inside():
             connection = Connection(self.address, timeout=_ASK_SECONDS)
-        try:
+        with closing(connection):
             return connection.call(*command)
-        finally:
-            connection.close()
 
     def view(self) -> View:
         """The cluster as it sees it. Raises ShardError when it does not answer."""
