@@ -89,7 +89,7 @@ class Pipeline:
             ("probe", [*command, "probe", *options], directory / "probe.log"),
         ):
             self.children.append(Child(name, arguments, log, say))
-        self.filter, self._freshness, self.probe = self.children
+        self.filter, _, self.probe = self.children
         self.started = time.monotonic()
         self.stopped: float | None = None
         self.first_value_seconds: float | None = None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from acquisition.snapshot.books import totals as totals_of
 from experiments.chaos.fault_runner import Course
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
@@ -71,17 +72,12 @@ def format_text(found: dict[str, Any]) -> str:
 
 
 def _balance(outcome: Outcome) -> dict[str, int]:
-    rows = outcome.books.accounts if outcome.books else []
+    totals = totals_of(outcome.books.accounts if outcome.books else [])
+    samples, frames = ("made", "applied", "invalid", "lost", "pending"), ("resent", "duplicate", "refused")
     return {
-        "samples_made": sum(row.made for row in rows),
-        "samples_applied": sum(row.applied for row in rows),
-        "samples_invalid": sum(row.invalid for row in rows),
-        "samples_lost": sum(row.lost for row in rows),
-        "samples_pending": sum(row.pending for row in rows),
-        "frames_applied": sum(row.frames for row in rows),
-        "frames_resent": sum(row.resent_frames for row in rows),
-        "frames_duplicate": sum(row.duplicate_frames for row in rows),
-        "frames_refused": sum(row.refused_frames for row in rows),
+        **{f"samples_{name}": getattr(totals, name) for name in samples},
+        "frames_applied": totals.frames,
+        **{f"frames_{name}": getattr(totals, f"{name}_frames") for name in frames},
     }
 
 

@@ -77,27 +77,20 @@ def run(case: Session) -> Outcome:
     """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
     lines = case.data.split(b"\n")
     with bounded(_CPU_SECONDS + _CPU_PER_LINE * len(lines)):
-        return _vmstat(case, lines) if case.tool == "vmstat" else _pidstat(case, lines)
-
-
-def _vmstat(case: Session, lines: list[bytes]) -> Outcome:
-    parser = VmstatParser(VMSTAT_SET)
-    oracle = VmstatOracle(lines, VMSTAT_SET.metrics)
-    tally = _Tally()
-    for replayed in replay_vmstat(io.BytesIO(case.data), parser, build_pipeline(VMSTAT_SET), _MACHINE, 1.0):
-        oracle.judge(replayed.reading, parser.lines)
-        tally.add(replayed)
-    return tally.outcome(case.tool, parser)
-
-
-def _pidstat(case: Session, lines: list[bytes]) -> Outcome:
-    parser = PidstatParser(PIDSTAT_SET)
-    oracle = PidstatOracle(lines, PIDSTAT_SET.metrics)
-    tally = _Tally()
-    for replayed in replay_pidstat(io.BytesIO(case.data), parser, build_pipeline(PIDSTAT_SET), _MACHINE, 1.0):
-        oracle.judge(replayed.reading, parser.lines)
-        tally.add(replayed)
-    return tally.outcome(case.tool, parser)
+        parser: VmstatParser | PidstatParser
+        oracle: VmstatOracle | PidstatOracle
+        data = io.BytesIO(case.data)
+        if case.tool == "vmstat":
+            parser, oracle = VmstatParser(VMSTAT_SET), VmstatOracle(lines, VMSTAT_SET.metrics)
+            found = replay_vmstat(data, parser, build_pipeline(VMSTAT_SET), _MACHINE, 1.0)
+        else:
+            parser, oracle = PidstatParser(PIDSTAT_SET), PidstatOracle(lines, PIDSTAT_SET.metrics)
+            found = replay_pidstat(data, parser, build_pipeline(PIDSTAT_SET), _MACHINE, 1.0)
+        tally = _Tally()
+        for replayed in found:
+            oracle.judge(replayed.reading, parser.lines)
+            tally.add(replayed)
+        return tally.outcome(case.tool, parser)
 
 
 class _Tally:

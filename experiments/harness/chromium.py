@@ -95,11 +95,6 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyDown", **known, **text)
             self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
-    def click(self, x: float, y: float) -> None:
-        """Press the button of the pointer at a place of the window."""
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
     def media(self, scheme: str) -> None:
         """What the system prefers: ``dark`` or ``light``."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

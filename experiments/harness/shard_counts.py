@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys, position
+from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 
 
@@ -30,11 +31,15 @@ class ShardCounts(NamedTuple):
     commands: dict[str, tuple[int, int]]  #: command -> calls and microseconds of execution, I/O not included
 
 
-def positions(cluster: Cluster) -> list[Position]:
-    """The applied positions of all hosts."""
-    layout = read_layout(cluster)
-    commands = [(keys.applied(tag), ("HVALS", keys.applied(tag))) for tag in layout.tags]
-    return [position.decode(data) for reply in cluster.gather(commands) for data in raise_for(reply)]
+def positions(cluster: Cluster, layout: Layout) -> dict[tuple[int, int], Position]:
+    """The applied positions by host and resource set. Raises ShardError when a shard does not answer."""
+    commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
+    found = {}
+    for reply in map(raise_for, cluster.gather(commands)):
+        for member, data in zip(reply[::2], reply[1::2], strict=True):
+            if (named := keys.parse_member(member)) is not None:
+                found[named] = position.decode(data)
+    return found
 
 
 def read(cluster: Cluster) -> ShardCounts:
@@ -44,7 +49,7 @@ def read(cluster: Cluster) -> ShardCounts:
         _add_commands(commands, lines)
     received = sum(int(lines["total_net_input_bytes"]) for lines in info(cluster, "stats"))
     memory = sum(int(lines["used_memory"]) for lines in info(cluster, "memory"))
-    rows = positions(cluster)
+    rows = positions(cluster, read_layout(cluster)).values()
     return ShardCounts(
         commands.get("xadd", (0, 0))[0],
         received,

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.metric import resource_set_id
-from acquisition.wire import keys, position
 from acquisition.wire.position import SHEDS, Position
 from experiments.emulation.workload import host_number, resource_set
+from experiments.harness.shard_counts import positions
 from experiments.overload.scenario import CLASSES, Scenario
 
 
@@ -30,7 +30,6 @@ class Observer:
         self._layout = read_layout(cluster)
         self._set = resource_set_id(resource_set(scenario.metrics).name)
         self._kinds = {host_number(index): scenario.kind(index) for index in range(scenario.hosts)}
-        self._tags = sorted({self._layout.tag_of(host) for host in self._kinds})
         self._seen: dict[int, int] = {}
         self.sums = Sums(0, 0, 0)
         self.shedding = dict.fromkeys(CLASSES, 0)
@@ -38,15 +37,9 @@ class Observer:
 
     def poll(self) -> None:
         """Read all positions once."""
-        replies = self._cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in self._tags])
+        every = positions(self._cluster, self._layout)
         now = time.time()
-        found: dict[int, Position] = {}
-        for reply in replies:
-            if isinstance(reply, list):
-                for member, data in zip(reply[::2], reply[1::2], strict=True):
-                    host, number = (int(part, 16) for part in member.split(b":"))
-                    if number == self._set:
-                        found[host] = position.decode(data)
+        found = {host: newest for (host, number), newest in every.items() if number == self._set}
         self.shedding = dict.fromkeys(CLASSES, 0)
         for host, newest in found.items():
             self._note(host, newest, now)

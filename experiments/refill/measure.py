@@ -17,9 +17,11 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.block import Block
-from acquisition.wire import keys, position
+from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 from experiments.emulation.workload import Workload, resource_set, scale
 from experiments.harness import usage
+from experiments.harness.shard_counts import positions
 from experiments.processes.control import Child, product, python
 
 #: Of the metric's range: what may differ. Squared range for the variance, range per second for the trend.
@@ -115,14 +117,9 @@ def _kill_and_wait(shards: Shards, cluster: Cluster) -> float:
 
 def _wait(cluster: Cluster, wanted: Mapping[int, int], accepted: float) -> tuple[float, float]:
     """When the last and when the first host's newest frame had been applied again."""
-    commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
     first = 0.0
     while True:
-        done = 0
-        for reply in cluster.gather(commands):
-            if isinstance(reply, list):
-                for member, data in zip(reply[::2], reply[1::2], strict=True):
-                    done += position.decode(data).sequence >= wanted[int(member[:16], 16)]
+        done = sum(found.sequence >= wanted[host] for (host, _), found in positions(cluster, Layout()).items())
         now = time.monotonic()
         first = first or (now if done else 0.0)
         if done == len(wanted):

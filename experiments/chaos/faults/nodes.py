@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from acquisition.link.resp import Address
-from experiments.chaos.faults.targets import HEAL_SECONDS, broken, healthy
+from experiments.chaos.faults.targets import HEAL_SECONDS, broken, frozen, healthy
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault, kind
 from experiments.testbed import Node
@@ -78,11 +78,8 @@ def isolate_master(installation: Installation, fault: Fault) -> Iterator[None]:
 def freeze_master(installation: Installation, fault: Fault) -> Iterator[None]:
     """SIGSTOP of a master: a pause when it is short, a takeover and a master that wakes up too late when not."""
     master, _ = healthy(installation, fault.target)
-    master.freeze()
-    try:
+    with frozen(master):
         yield
-    finally:
-        master.thaw()
     installation.cluster.wait_healthy(HEAL_SECONDS)
 
 

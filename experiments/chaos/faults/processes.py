@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from experiments.chaos.faults.targets import frozen
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault, kind
 
@@ -26,12 +27,8 @@ def kill_worker(installation: Installation, fault: Fault) -> Iterator[None]:
 @kind("workers", "worker", 1.0, 15.0, 1.0)
 def freeze_worker(installation: Installation, fault: Fault) -> Iterator[None]:
     """SIGSTOP of a filter worker: it wakes up and still believes that it owns its partitions."""
-    worker = installation.workers[fault.target]
-    worker.freeze()
-    try:
+    with frozen(installation.workers[fault.target]):
         yield
-    finally:
-        worker.thaw()
 
 
 @kind("generators", "generator", 0.2, 5.0, 1.0)
@@ -46,12 +43,8 @@ def kill_generator(installation: Installation, fault: Fault) -> Iterator[None]:
 @kind("generators", "generator", 0.5, 8.0, 1.0)
 def freeze_generator(installation: Installation, fault: Fault) -> Iterator[None]:
     """SIGSTOP of a share of the probes: they miss ticks, and their connections time out."""
-    generator = installation.generators[fault.target]
-    generator.freeze()
-    try:
+    with frozen(installation.generators[fault.target]):
         yield
-    finally:
-        generator.thaw()
 
 
 @kind("clocks", "generator", 0.0, 0.0, size=_step, alone=False)

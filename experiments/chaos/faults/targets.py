@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from acquisition.errors import ShardpulseError
+from experiments.chaos.generators import GeneratorProcess
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault
+from experiments.chaos.workers import FilterWorker
 from experiments.testbed import Fault as LinkFault
 from experiments.testbed import Node
 from experiments.testbed.cluster import wait_until
@@ -51,6 +53,16 @@ def broken(fault: LinkFault) -> Iterator[None]:
         yield
     finally:
         fault.heal()
+
+
+@contextlib.contextmanager
+def frozen(part: FilterWorker | GeneratorProcess | Node) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT whatever happens."""
+    part.freeze()
+    try:
+        yield
+    finally:
+        part.thaw()
 
 
 def until(done: Callable[[], bool], problem: str) -> None:
