@@ -19,7 +19,6 @@ import numpy as np
 
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
-from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
@@ -29,7 +28,8 @@ from acquisition.snapshot.states import CURRENT
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
-from acquisition.wire.table import Entity, Table
+from acquisition.wire.table import Table
+from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number, resource_set, scale
 from experiments.harness import machine
 from experiments.processes.program import program
@@ -83,17 +83,11 @@ def _names(options: argparse.Namespace) -> list[Names]:
     found = []
     for index in range(options.hosts):
         name = host_name(index)
-        own = Entity(entity_id("host", name, "boot"), "host", name, "boot", name)
-        guests = [_guest(name, number) for number in range(options.entities - 1)]
+        own, *guests = (entity(index, serial) for serial in range(max(1, options.entities)))
         for columns, rows in ((ResourceSet("host", host_metrics), [own]), (vms, guests)):
             if rows:
                 found.append(Names(Table(name, columns.name, 1.0, "procfs", True, columns.metrics, tuple(rows))))
     return found
-
-
-def _guest(host: str, number: int) -> Entity:
-    uuid = f"{number:08x}-{host}"
-    return Entity(entity_id("vm", uuid, "1"), "vm", uuid, "1", f"guest-{number:03d}")
 
 
 def _block(names: Names, rng: np.random.Generator) -> Block:
@@ -109,7 +103,7 @@ def _block(names: Names, rng: np.random.Generator) -> Block:
         smoothed.MAGIC, smoothed.VERSION, 4, m, n, len(bad), host, number, schema_hash(table.metrics), 1.0, 0,
         b"\1\2\3\4\0\0\0\0", 1, 1, int(_NOW) - 1, _NOW - 0.5, 1.0, _NOW - 0.49,
     )  # fmt: skip
-    ids = np.array([entity.id for entity in table.entities], "<u8").tobytes()
+    ids = np.array([one.id for one in table.entities], "<u8").tobytes()
     data = head + ids + np.stack([mean, mean, mean, mean]).astype("<f4").tobytes() + exceptions.tobytes()
     block = Block(host, number, Position(1, 1, int(_NOW) - 1, _NOW - 0.5, 1.0))
     block.take(smoothed.check(data), data)

@@ -16,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,22 +126,20 @@ class Side:
 
 def measure(workload: Workload, ticks: int, warm_up: int, together: int) -> dict[str, object]:
     """Nanoseconds of CPU per sample of both sides, and their ratio; windows are full before it is measured."""
-    with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory:
+    with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory, ExitStack() as stack:
         sides = {"ema": FilterSettings(linger_seconds=0.0)}
         sides["inputs"] = FilterSettings(linger_seconds=0.0, inputs=InputsSettings())
-        running = {name: start_shards(1, Path(directory) / name, maxmemory_bytes=1 << 30) for name in sides}
-        try:
-            made = {name: Side(shards.connect(), sides[name]) for name, shards in running.items()}
-            frames = Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS))
-            _run(made, frames, range(warm_up), together)
-            for side in made.values():
-                side.forget()
-            _run(made, frames, range(warm_up, warm_up + ticks), together)
-            for side in made.values():
-                side.worker.close()
-        finally:
-            for shards in running.values():
-                shards.stop()
+        made = {}
+        for name, settings in sides.items():
+            shards = stack.enter_context(start_shards(1, Path(directory) / name, maxmemory_bytes=1 << 30))
+            made[name] = Side(shards.connect(), settings)
+        frames = Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS))
+        _run(made, frames, range(warm_up), together)
+        for side in made.values():
+            side.forget()
+        _run(made, frames, range(warm_up, warm_up + ticks), together)
+        for side in made.values():
+            side.worker.close()
     samples = ticks * workload.hosts * workload.samples_per_frame
     return _report(made, samples) | {"together": together, "ticks": ticks, **workload._asdict()}
 

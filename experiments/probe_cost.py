@@ -37,6 +37,7 @@ from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments.harness import machine
 from experiments.processes import needs
+from experiments.processes.control import product
 from experiments.processes.program import program
 from probes.account import cpu_seconds, pss_bytes
 
@@ -89,16 +90,14 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
     """One window of the probe with the sources of ``kind``."""
     host, processes = _SOURCES[kind]
     config = directory / f"{kind}.toml"
-    addresses = ", ".join(f'"{address}"' for address in shards.addresses)
     config.write_text(
-        f'[host]\nname = "cost-{kind}"\n[shards]\naddresses = [{addresses}]\n[probe]\n'
+        f'[host]\nname = "cost-{kind}"\n[probe]\n'
         f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
         f'[probe.host]\nsource = "{host}"\n'
         f'[probe.processes]\nsource = "{processes}"\n'
         f'commands = ["experiments.emulation.load_processes {options.processes} "]\n'
     )
-    command = [sys.executable, "-m", "probes.probe_command", "--config", str(config)]
-    with subprocess.Popen(command, cwd=_ROOT) as probe:
+    with subprocess.Popen(product("probe", config, shards.addresses), cwd=_ROOT) as probe:
         try:
             time.sleep(options.warm_up)
             figures = window(probe.pid, children(probe.pid), options.seconds)

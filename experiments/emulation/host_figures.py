@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
-from acquisition.model.identity import entity_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.snapshot.record_arrays import dtype_of
 from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
-from acquisition.wire.table import Entity, Table
+from acquisition.wire.table import Table
+from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number
 from experiments.processes.control import Orders, say
 from probes.metrics import HOST
@@ -98,25 +98,20 @@ def _frame(index: int) -> bytes:
     return frame.encode(
         Frame(
             frame.KIND_SAMPLES, _SCHEMA, host_number(index), SET_ID, 1, len(_NAMES), 1.0, _EPOCH, 2, 1, 0, 0, 0.0, 0.0,
-            np.array([_entity(index).id], "<u8").tobytes(), bytes(4 * len(_NAMES)), b"",
+            np.array([entity(index, 0).id], "<u8").tobytes(), bytes(4 * len(_NAMES)), b"",
         )
     )  # fmt: skip
 
 
 def _table(index: int) -> bytes:
     wall = time.time()
-    payload = table.encode(Table(host_name(index), HOST.name, 1.0, "emulated", True, HOST.metrics, (_entity(index),)))
+    payload = table.encode(Table(host_name(index), HOST.name, 1.0, "emulated", True, HOST.metrics, (entity(index, 0),)))
     return frame.encode(
         Frame(
             frame.KIND_TABLE, _SCHEMA, host_number(index), SET_ID, 0, 0, 1.0, _EPOCH, 1, 1, 0, int(wall), wall, wall,
             payload=payload,
         )
     )  # fmt: skip
-
-
-def _entity(index: int) -> Entity:
-    name = host_name(index)
-    return Entity(entity_id("host", name, "1"), "host", name, "1", name)
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from acquisition import lifeline
 from acquisition.errors import UnavailableError
+from experiments.processes.control import product
 
 _READY_SECONDS = 60.0
 
@@ -55,10 +55,9 @@ class Service:
 def serving(addresses: Sequence[object], directory: Path, core: int) -> Iterator[Service]:
     """The service, pinned to one core, until the end of the block."""
     config = directory / "serve.toml"
-    listed = ", ".join(f'"{address}"' for address in addresses)
-    config.write_text(f"[shards]\naddresses = [{listed}]\n[serve]\nbind = '127.0.0.1:0'\n")
-    command = lifeline.tied([sys.executable, "-m", "acquisition", "serve", "--config", str(config)])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    config.write_text("[serve]\nbind = '127.0.0.1:0'\n")
+    command = product("serve", config, addresses)
+    with subprocess.Popen(lifeline.tied(command), stdout=subprocess.PIPE, text=True) as process:
         try:
             os.sched_setaffinity(process.pid, {core})  # before it has threads: they inherit it
             assert process.stdout is not None

@@ -93,9 +93,7 @@ def _compare(
 ) -> list[tuple[str, float]]:
     """For each metric of one entity: what is wrong (empty: nothing) and the largest difference."""
     expected_row = entity(host, serial)
-    if list(block.ids.tolist()) != [
-        int.from_bytes(history.members[-1].ids[i : i + 8], "little") for i in _starts(history)
-    ]:
+    if block.raw_ids != history.members[-1].ids:
         return [(f"host {host}: the rows are not those of its last frame", math.inf)] * len(metrics)
     row = history.members[-1].serials.index(serial)
     if block.entities[row] != expected_row:
@@ -105,17 +103,15 @@ def _compare(
     found = []
     places = _places(strip, history, host, serial)
     for column, metric in enumerate(metrics):
-        state = run(_series(strip, places, column), tau)
+        values, codes = strip.values[:, column], strip.codes[:, column]
+        sent = [Observation(monotonic, float(values[place]), int(codes[place])) for monotonic, place in places]
+        state = run(sent, tau)
         figures = {name: float(block.plane(name)[row, column]) for name in ("mean", "variance", "trend", "last")}
         size = max(_differences(figures, state, scale(metric)))
         code = int(block.codes()[row, column])
         text = f"host {host} entity {serial} {metric.name}: {figures} code {code}, expected {state}"
         found.append((text if size > 1 or code != state.code else "", size))
     return found
-
-
-def _starts(history: _History) -> range:
-    return range(0, len(history.members[-1].ids), 8)
 
 
 def _places(strip: Strip, history: _History, host: int, serial: int) -> list[tuple[float, int]]:
@@ -125,14 +121,6 @@ def _places(strip: Strip, history: _History, host: int, serial: int) -> list[tup
         (monotonic, strip.row(start, number) + members.serials.index(serial))
         for number, (members, monotonic) in enumerate(zip(history.members, history.times, strict=True))
         if serial in members.serials
-    ]
-
-
-def _series(strip: Strip, places: list[tuple[float, int]], column: int) -> list[Observation]:
-    """The samples of one entity and metric as they were sent."""
-    return [
-        Observation(monotonic, float(strip.values[row, column]), int(strip.codes[row, column]))
-        for monotonic, row in places
     ]
 
 

@@ -15,7 +15,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.wire import keys, table
 from acquisition.wire.layout import Layout
-from experiments.processes.control import Child, python
+from experiments.processes.control import Child, product, python
 from probes.metrics import PROCESSES
 
 HOST = "long-run-probe"
@@ -64,12 +64,11 @@ def running(addresses: Sequence[str], directory: Path) -> Iterator[Child]:
     config = directory / "probe.toml"
     ring = Path(f"/dev/shm/shardpulse-long-run-{os.getpid()}.ring")
     pattern = json.dumps(f"{re.escape(_MARK)} [0-9]+ {re.escape(str(directory))} ")
-    shards = ", ".join(f'"{address}"' for address in addresses)
     config.write_text(
-        f'[host]\nname = "{HOST}"\n[shards]\naddresses = [{shards}]\n[probe]\nring_path = "{ring}"\n'
+        f'[host]\nname = "{HOST}"\n[probe]\nring_path = "{ring}"\n'
         f'[probe.host]\nsource = "procfs"\n[probe.processes]\nsource = "procfs"\ncommands = [{pattern}]\n'
         "[probe.vms]\nenabled = false\n"
     )
     with contextlib.ExitStack() as stack:
         stack.callback(ring.unlink, missing_ok=True)
-        yield stack.enter_context(Child("probe", python("probes.probe_command", "--config", str(config))))
+        yield stack.enter_context(Child("probe", product("probe", config, addresses)))

@@ -56,7 +56,7 @@ def data_center(given: argparse.Namespace) -> Iterator[Service]:
         directory = Path(name)
         shards = stack.enter_context(start_shards(0, directory / "shards"))
         addresses = [str(address) for address in shards.addresses]
-        config = _config(directory, addresses)
+        config = _config(directory)
         for command in ("filter", "probe"):
             stack.enter_context(Child(command, product(command, config, addresses)))
         hosts = stack.enter_context(Child("data center", python(f"{__package__}.data_center")))
@@ -68,12 +68,11 @@ def data_center(given: argparse.Namespace) -> Iterator[Service]:
         yield service
 
 
-def _config(directory: Path, addresses: list[str]) -> Path:
+def _config(directory: Path) -> Path:
     """One configuration for probe and filter."""
     path = directory / "shardpulse.toml"
-    listed = ", ".join(f'"{address}"' for address in addresses)
     path.write_text(
-        f'[host]\nname = "{_NAME}"\n[shards]\naddresses = [{listed}]\n[probe]\nring_path = "{directory}/probe.ring"\n'
+        f'[host]\nname = "{_NAME}"\n[probe]\nring_path = "{directory}/probe.ring"\n'
         '[probe.host]\nsource = "procfs"\n[probe.processes]\nsource = "procfs"\n'
     )
     return path
