@@ -7,9 +7,11 @@ Some hosts are overloaded all the time, the others are not; a little seeded nois
 
 from __future__ import annotations
 
+import contextlib
 import select
 import time
 import zlib
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -25,9 +27,10 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.table import Table
 from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number
-from experiments.processes.control import Orders, say
+from experiments.processes.control import Child, Orders, python, say
 from probes.metrics import HOST
 
+_ANSWER_SECONDS = 60.0
 _EPOCH = 1
 SET_ID = resource_set_id(HOST.name)
 _SCHEMA = schema_hash(HOST.metrics)
@@ -112,6 +115,16 @@ def _table(index: int) -> bytes:
             payload=payload,
         )
     )  # fmt: skip
+
+
+@contextlib.contextmanager
+def host_figures(shards: Sequence[object], hosts: int, hot: int, seed: int) -> Iterator[Child]:
+    """Every host's own figures once a second, by a process of its own, until the end of the block, or until the order
+    ``stop`` is answered; ``hot`` of the hosts are overloaded all the time."""
+    with Child("host figures", python(__name__)) as child:
+        child.send({"shards": [str(shard) for shard in shards], "hosts": hosts, "hot": hot, "seed": seed})
+        child.receive(_ANSWER_SECONDS)
+        yield child
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from experiments.emulation.host_figures import host_figures
 from experiments.harness import pipeline
-from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.harness.service import serving
 

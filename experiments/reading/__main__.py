@@ -12,9 +12,8 @@ from typing import Any
 
 from acquisition.errors import UnavailableError
 from acquisition.snapshot import SnapshotReader
-from experiments.emulation.host_figures import SET_ID
+from experiments.emulation.host_figures import SET_ID, host_figures
 from experiments.harness import outcome, pipeline, usage
-from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.processes.control import Child, python
 from experiments.processes.program import program

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from experiments.emulation.host_figures import host_figures
 from experiments.harness import outcome, pipeline, usage
-from experiments.harness.data_center import host_figures
 from experiments.harness.options import Options
 from experiments.harness.service import Service, serving
 from experiments.processes import needs

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from acquisition.config.decisions import Policy
-from experiments.decisions.control import NOBODY, ORACLE, Method, control
+from experiments.decisions.control import NOBODY, ORACLE, Method, Seen, control, plan
 from experiments.decisions.detection import detect, observe
 from experiments.decisions.load import Load
 from experiments.decisions.migration import FLAP_SECONDS, Fleet
-from experiments.decisions.planning import Seen, plan
 from experiments.decisions.synthetic import Size, build
 from experiments.decisions.watch import RAW, named
 from filters.decisions.overload_detection import threshold
