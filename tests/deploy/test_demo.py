@@ -154,7 +154,7 @@ def test_the_document(demo):
 
 @pytest.mark.quick
 def test_lines_in_a_pipe(demo):
-    running = demo("--seconds", "4", "--source", "procfs", "--interval", "0.5")
+    running = demo("--seconds", "8", "--source", "procfs", "--interval", "0.5")
     running.wait_for("first smoothed value")
     running.survey()
     code, output = running.finish()
@@ -172,7 +172,7 @@ def test_a_terminal_is_redrawn_and_given_back(demo, size, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-    running = demo("--seconds", "4", "--interval", "0.5", stdout=slave)
+    running = demo("--seconds", "8", "--interval", "0.5", stdout=slave)
     os.close(slave)
     shown = b""
     with contextlib.suppress(OSError):  # EIO: the other side is closed

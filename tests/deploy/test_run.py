@@ -22,7 +22,7 @@ def test_alone(number):
 
 @pytest.mark.parametrize("number", range(12))
 def test_beside(number):
-    mine = PLACE / f"{number}.running"
+    mine = PLACE / f"{pathlib.Path(__file__).stem}-{number}.running"
     mine.touch()
     time.sleep(0.05)
     mine.unlink()
@@ -47,10 +47,11 @@ def run(place: Path, text: str, *arguments: str, **environment: str) -> subproce
 
 
 def test_nothing_runs_beside_what_must_be_alone(tmp_path: Path) -> None:
-    options = ["-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "-p", "tests.support.turns"]
-    done = run(tmp_path, BESIDE_EACH_OTHER, *options)
+    for number in range(3):
+        (tmp_path / f"test_{number}.py").write_text(BESIDE_EACH_OTHER)
+    done = run(tmp_path, BESIDE_EACH_OTHER, "-n", "3", "--no-loadscope-reorder", "-p", "tests.support.turns")
     assert done.returncode == 0, done.stdout
-    assert "14 passed" in done.stdout
+    assert "56 passed" in done.stdout
 
 
 def test_what_is_missing_is_listed_with_its_package(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Which tests run at the same time: a plugin of pytest for runs with several workers (``-n``).
 
-Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A test that is
-marked ``alone`` measures time: it runs last, and nothing else runs beside it. Tests that share a fixture of
-their module or package stay in one worker. Everything else goes to the next worker that is free, long programs first.
+Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
+as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
+marked ``alone`` measures time: nothing else runs beside it, and files of nothing else go last.
 """
 
 from __future__ import annotations
@@ -12,25 +12,31 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 _LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
-# Locks of their own files: nothing to make or to remove, and a worker that dies leaves none.
-_DOOR = Path(__file__)  #: held while one waits to enter, so that nobody overtakes a test that wants to be alone
-_FLOOR = Path(__file__).with_name("__init__.py")  #: shared by tests that run together, exclusive for one alone
+_ONE_PACKAGE = "tests/extending/"  #: shares one pipeline for all of its files
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files of tests, one after the other, to whoever is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return _ONE_PACKAGE if path.startswith(_ONE_PACKAGE) else path
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order and group the tests of a run with several workers; without them they stay as they were collected."""
-    if not _is_worker(config):
-        return
-    for item in items:
-        group = "alone" if _is_alone(item) else _shared(item)
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (_is_alone(item), not _LONG & set(item.path.parts)))
+    """Order the tests of a run with several workers; without them they stay as they were collected."""
+    if _is_worker(config):
+        items.sort(key=lambda item: (_is_alone(item), not _LONG & set(item.path.parts)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,7 +45,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if not _is_worker(item.config):
         return (yield)
     kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
-    with _locked(_DOOR, fcntl.LOCK_EX) as entered, _locked(_FLOOR, kind):
+    # Locks of what is there anyway: nothing to make or to remove, and a worker that dies leaves none. The door is
+    # held while one waits to enter, so that nobody overtakes a test that wants to be alone.
+    door, floor = item.config.rootpath, item.config.inipath
+    assert floor is not None
+    with _locked(door, fcntl.LOCK_EX) as entered, _locked(floor, kind):
         fcntl.flock(entered, fcntl.LOCK_UN)
         return (yield)
 
@@ -50,14 +60,6 @@ def _is_worker(config: pytest.Config) -> bool:
 
 def _is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
-
-
-def _shared(item: pytest.Item) -> str:
-    """The module or package whose own fixture a test shares with its neighbours; "" when it shares none."""
-    found = getattr(item, "_fixtureinfo", None)
-    definitions = found.name2fixturedefs.values() if found else ()
-    scopes = {each[-1].scope for each in definitions if each}
-    return item.path.parent.name if "package" in scopes else item.path.stem if "module" in scopes else ""
 
 
 @contextmanager
