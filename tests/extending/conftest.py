@@ -18,7 +18,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE, VM_SOURCE
-from tests.support.data_center import AHEAD, Guest, Machine, run, smoothing
+from tests.support.data_center import Guest, Machine, flowing
 from tests.support.extended_tree import FIXTURES, ExtendedPipeline, ExtendedTree
 from tests.support.other_package import install, on_path
 
@@ -56,16 +56,15 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toys:
 
 
 @pytest.fixture
-def hosts(shards: Shards, cluster: Cluster) -> str:
+def hosts(shards: Shards, cluster: Cluster) -> Iterator[str]:
     """``hot`` with two VMs, ``warm`` and ``calm`` with room; answers the addresses of the shards."""
     machines = [
         Machine(cluster, "hot", [Guest("small", 2.4, 2), Guest("tall", 5.2, 4)]),
         Machine(cluster, "warm", [Guest("other", 1.0, 2)]),
         Machine(cluster, "calm"),
     ]
-    with smoothing(cluster) as worker:
-        run(worker, machines, ahead=AHEAD)
-    return ",".join(map(str, shards.addresses))
+    with flowing(cluster, machines):
+        yield ",".join(map(str, shards.addresses))
 
 
 @pytest.fixture(scope="package")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,6 @@ VM_METRICS = _gauges(
 CORES, TOTAL, LINK = 8.0, 64 * GIB, 1.25e9
 TICKS = 45  #: that run() sends: more than a window
 KEEP_TICKS = 20
-AHEAD = 10  #: ticks into the future for commands that read the clock
 
 
 class Guest(NamedTuple):
@@ -143,10 +143,7 @@ def smoothing(cluster: Cluster) -> Iterator[Worker]:
 
 
 def run(worker: Worker, machines: Iterable[Machine], ticks: int = TICKS, ahead: int = 0) -> int:
-    """Send ``ticks`` ticks that end now and smooth them; answers the last.
-
-    With ``ahead`` the last ones are of the next seconds, so that a command that reads the clock always finds its tick.
-    """
+    """Send ``ticks`` ticks that end now, or ``ahead`` of it, and smooth them; answers the last."""
     last = int(time.time()) + ahead
     machines = list(machines)
     for machine in machines:
@@ -155,6 +152,34 @@ def run(worker: Worker, machines: Iterable[Machine], ticks: int = TICKS, ahead: 
             machine.send(tick + 0.5)
     smooth(worker, machines, last)
     return last
+
+
+@contextmanager
+def flowing(cluster: Cluster, machines: Sequence[Machine]) -> Iterator[None]:
+    """``run``, and then every second a tick, for commands that read the clock.
+
+    The tick goes out as its second begins, so that even a reading without grace finds it. Nobody else may use
+    ``cluster`` or the machines meanwhile.
+    """
+    done = threading.Event()
+    with smoothing(cluster) as worker:
+        going = threading.Thread(target=_flow, args=(worker, machines, run(worker, machines), done))
+        going.start()
+        try:
+            yield
+        finally:
+            done.set()
+            going.join()
+
+
+def _flow(worker: Worker, machines: Sequence[Machine], last: int, done: threading.Event) -> None:
+    while not done.is_set():
+        now = int(time.time())
+        for tick in range(last + 1, now + 1):
+            for machine in machines:
+                machine.send(tick + 0.5)
+        last = now
+        worker.turn(0.02)
 
 
 def smooth(worker: Worker, machines: Sequence[Machine], tick: int) -> None:

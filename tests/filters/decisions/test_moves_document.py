@@ -14,7 +14,7 @@ from filters.decisions import catalogue
 from filters.decisions.constraints import labels
 from filters.decisions.method import method_of
 from tests.support import ROOT
-from tests.support.data_center import AHEAD, Guest, Machine, run, smoothing
+from tests.support.data_center import Guest, Machine, flowing
 
 DOCUMENT = (ROOT / "docs/moves.md").read_text()
 
@@ -42,9 +42,8 @@ def test_the_example_runs(
     shards: launch.Shards, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guests = [Guest("small", 2.4, 2), Guest("large", 5.2, 16)]
-    with smoothing(cluster) as worker:
-        run(worker, [Machine(cluster, "hot", guests), Machine(cluster, "calm")], ahead=AHEAD)
     configured = Settings(shards=Shards(addresses=[str(address) for address in shards.addresses]))
     monkeypatch.setattr(loader, "load", lambda: configured)
-    exec(compile(block("python"), "docs/moves.md", "exec"), {})
+    with flowing(cluster, [Machine(cluster, "hot", guests), Machine(cluster, "calm")]):
+        exec(compile(block("python"), "docs/moves.md", "exec"), {})
     assert capsys.readouterr().out.startswith("small hot calm cpu_busy_ratio mean 0.95 is above")

@@ -28,7 +28,7 @@ from filters.judging.sources import inputs_of
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
-from tests.support.data_center import AHEAD, GIB, HOST_METRICS, TICKS, Guest, Machine, run, smooth, smoothing
+from tests.support.data_center import GIB, HOST_METRICS, TICKS, Guest, Machine, flowing, run, smooth, smoothing
 
 Capture = pytest.CaptureFixture[str]
 
@@ -229,58 +229,58 @@ def query(shards: Shards, *arguments: str) -> int:
     return shardpulse(["query", *arguments, "--shards", ",".join(map(str, shards.addresses))])
 
 
-def test_the_command_explains(shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture) -> None:
-    run(worker, small(cluster), ahead=AHEAD)
-    assert query(shards, "hot", "--grace", "0") == 0
-    text = capsys.readouterr().out
-    assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
-    assert "2 hosts: 1 hot, 0 abstained" in text
-    assert "HOT       hot · age " in text
-    assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
-    assert "calm" not in text
+def test_the_command_explains(shards: Shards, cluster: Cluster, capsys: Capture) -> None:
+    with flowing(cluster, small(cluster)):
+        assert query(shards, "hot", "--grace", "0") == 0
+        text = capsys.readouterr().out
+        assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
+        assert "2 hosts: 1 hot, 0 abstained" in text
+        assert "HOT       hot · age " in text
+        assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
+        assert "calm" not in text
 
-    assert query(shards, "moves", "--grace", "0") == 0
-    text = capsys.readouterr().out
-    assert "1. b (uuid-b): hot -> calm" in text
-    assert "least memory_assigned_bytes (2048 MiB)" in text
-    assert "memory_assigned_bytes = 2.00 GiB · VALID · age " in text
-    assert "the host with the least free CPU that can take it, with a headroom of 0.15" in text
+        assert query(shards, "moves", "--grace", "0") == 0
+        text = capsys.readouterr().out
+        assert "1. b (uuid-b): hot -> calm" in text
+        assert "least memory_assigned_bytes (2048 MiB)" in text
+        assert "memory_assigned_bytes = 2.00 GiB · VALID · age " in text
+        assert "the host with the least free CPU that can take it, with a headroom of 0.15" in text
 
-    assert query(shards, "hot", "--all", "--json", "--grace", "0", "--rule", "neat_regression") == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["rule"]["name"] == "neat_regression"
-    assert [each["host"] for each in document["hot"]] == ["hot"]
-    assert [each["host"] for each in document["not_hot"]] == ["calm"]
-    assert {"name", "value", "unit", "validity", "age_seconds", "stale_seconds"} == set(
-        document["hot"][0]["figures"][0]
-    )
+        assert query(shards, "hot", "--all", "--json", "--grace", "0", "--rule", "neat_regression") == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["rule"]["name"] == "neat_regression"
+        assert [each["host"] for each in document["hot"]] == ["hot"]
+        assert [each["host"] for each in document["not_hot"]] == ["calm"]
+        assert {"name", "value", "unit", "validity", "age_seconds", "stale_seconds"} == set(
+            document["hot"][0]["figures"][0]
+        )
 
-    assert query(shards, "moves", "--json", "--grace", "0", "--selection", "most_cpu") == 0
-    document = json.loads(capsys.readouterr().out)
-    (move,) = document["moves"]
-    assert (move["vm"]["name"], move["source"]["host"], move["destination"]["host"]) == ("c", "hot", "calm")
-    assert set(move["why"]) == {"host", "vm", "destination"}
+        assert query(shards, "moves", "--json", "--grace", "0", "--selection", "most_cpu") == 0
+        document = json.loads(capsys.readouterr().out)
+        (move,) = document["moves"]
+        assert (move["vm"]["name"], move["source"]["host"], move["destination"]["host"]) == ("c", "hot", "calm")
+        assert set(move["why"]) == {"host", "vm", "destination"}
 
 
 def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
-    shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture
+    shards: Shards, cluster: Cluster, capsys: Capture
 ) -> None:
     machine = Machine(cluster, "h", [Guest("a", 2.0, 4)])
     machine.sends_host = False
-    run(worker, [machine], ahead=AHEAD)
-    assert query(shards, "hot", "--grace", "0") == 0
-    text = capsys.readouterr().out
-    assert "1 hosts: 0 hot, 1 abstained" in text
-    assert f"ABSTAINED {machine.id} · late" in text
-    assert "it sends no figures of the host itself" in text
+    with flowing(cluster, [machine]):
+        assert query(shards, "hot", "--grace", "0") == 0
+        text = capsys.readouterr().out
+        assert "1 hosts: 0 hot, 1 abstained" in text
+        assert f"ABSTAINED {machine.id} · late" in text
+        assert "it sends no figures of the host itself" in text
 
 
-def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture) -> None:
-    run(worker, small(cluster), ahead=AHEAD)
-    assert query(shards, "hot", "--json", "--watch", "0.01", "--count", "2", "--grace", "0") == 0
-    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert " is above " in first["hot"][0]["reason"]
-    assert " is still above " in second["hot"][0]["reason"]
+def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, capsys: Capture) -> None:
+    with flowing(cluster, small(cluster)):
+        assert query(shards, "hot", "--json", "--watch", "0.01", "--count", "2", "--grace", "0") == 0
+        first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        assert " is above " in first["hot"][0]["reason"]
+        assert " is still above " in second["hot"][0]["reason"]
 
 
 @pytest.mark.parametrize(
