@@ -17,6 +17,7 @@ STUCK = 7  #: the source repeats itself although time passes
 ORDER = 8  #: the source's time stood still or went back
 TIMEOUT = 9  #: the source did not answer within its tick
 UNREADABLE = 10  #: the text of the sample could not be parsed
+LATE = 11  #: the value of an older tick than was asked for: it was on its way, the source does provide it
 
 #: Set beside VALID: usable, but an outlier by the Hampel identifier.
 OUTLIER_FLAG = 0x80
@@ -34,6 +35,7 @@ NAMES: tuple[str, ...] = (
     "ORDER",
     "TIMEOUT",
     "UNREADABLE",
+    "LATE",
 )
 
 

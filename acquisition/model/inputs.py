@@ -24,7 +24,8 @@ class DecisionInputs(NamedTuple):
     figures know of; ``warming``: fewer than ``window`` ticks have passed since, so that rules abstain.
     ``lowest`` and ``highest`` are of the last ``plateau`` valid samples: a load that stays where it is keeps them
     close together, a spike begins and ends within samples and does not. None while the window holds fewer valid ones,
-    and where ``plateau`` is 0: they are then not kept.
+    and where ``plateau`` is 0: they are then not kept. ``ordered`` is False where ``[filter.inputs] order_statistics``
+    does not name the resource set: median, MAD and quartiles are then not kept.
     """
 
     window: int
@@ -44,6 +45,7 @@ class DecisionInputs(NamedTuple):
     plateau: int = 0
     lowest: float | None = None
     highest: float | None = None
+    ordered: bool = True
 
 
 class Recent(NamedTuple):

@@ -28,7 +28,6 @@ from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
 from acquisition.shards.readiness import PortTaken
 from acquisition.shards.redis_binary import RedisBinary, find
-from acquisition.wire import record_format
 from acquisition.wire.keys import DEFAULT_KEEP_TICKS, DEFAULT_PARTITIONS
 from acquisition.wire.layout import Layout
 
@@ -230,7 +229,7 @@ def running(directory: Path) -> Shards | None:
     try:
         document = json.loads(path.read_text())
         shards = [Shard(**shard) for shard in document["shards"]]
-        layout = Layout(**{"record_format": record_format.UNNAMED, **document["layout"]})
+        layout = Layout(**document["layout"])
         intent = document.get("intent")
         return Shards(
             RedisBinary(**document["redis"]),

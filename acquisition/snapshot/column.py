@@ -16,9 +16,9 @@ class Column(NamedTuple):
     """One metric of all hosts, arrays (N,): NaN where not ``known``.
 
     ``mean`` is the moving average, ``last`` the raw value where it is valid, ``stale_seconds`` as of a reading.
-    Of a metric that the filter does not derive, ``last`` is NaN, and hosts with any invalid sample are not known.
-    ``planes`` are those of ``acquisition.wire.inputs.PLANES``, and of how many ticks they are: ``window`` and
-    ``plateau``. ``warming``: whose window is not full.
+    Of a metric that the filter does not derive, hosts with any invalid sample are not known.
+    ``planes`` are the figures and counts of ``acquisition.wire.inputs``, and of how many ticks they are: ``window`` and
+    ``plateau``; NaN where they are not kept. ``warming``: whose window is not full.
     """
 
     known: Bools

@@ -32,11 +32,13 @@ from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
-from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable, read_inputs, read_recent, table_of
+from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.names import NOW, NamesCache
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.prefetch import Prefetch, Slotted
+from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.shard_reading import Member, Place, names_commands, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
@@ -137,17 +139,17 @@ class SnapshotReader:
         """Every row's own newest tick. Arguments and errors as of ``coherent``."""
         return self._read(LATEST, takes)
 
-    @collector.paused()
     def inputs(self, snapshot: Snapshot) -> dict[Owner, InputsTable]:
-        """The decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id).
+        """The decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id); nothing is
+        read, for they lie in the records that the blocks hold.
 
-        Absent are those that cannot be read, and those of which nothing is configured. Raises ShardError when
-        no shard answers at all.
+        Absent are those that are damaged, and those of which nothing is configured.
         """
-        return read_inputs(self.cluster, self._prepare()[0], snapshot.blocks)
+        return tables_of(snapshot.blocks)
 
     def recent(self, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
-        """The last 120 ticks of resource sets, by (host id, resource set id). Raises as ``inputs``."""
+        """The last 120 ticks of resource sets, by (host id, resource set id). Raises ShardError when no shard answers
+        at all."""
         return read_recent(self.cluster, self._prepare()[0], owners)
 
     @collector.paused()
@@ -181,17 +183,10 @@ class SnapshotReader:
             member.prefix: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at])
             for member, at in found
         }
-        inputs = {(member.host, member.resource_set): taken.inputs[at] for member, at in found}
         snapshot = self._judge(
             COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records, whole=False
         )
-        tables = {
-            (block.host_id, block.set_id): table
-            for block in snapshot.blocks
-            if (table := table_of(block, inputs.get((block.host_id, block.set_id)))) is not None
-        }
-        unanswered = [block for block in snapshot.blocks if (block.host_id, block.set_id) not in inputs]
-        return snapshot, {**tables, **(read_inputs(self.cluster, layout, unanswered) if unanswered else {})}
+        return snapshot, tables_of(snapshot.blocks)
 
     @collector.paused()
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:

@@ -26,6 +26,13 @@ def dtype_of(fields: Sequence[tuple[str, str]]) -> np.dtype[np.void]:
     return np.dtype([(name, _NUMPY_CODES.get(code, f"V{code[:-1]}")) for name, code in fields])
 
 
+def offset_of(dtype: np.dtype[np.void], name: str) -> int:
+    """Where a field lies, in bytes."""
+    assert dtype.fields is not None
+    offset: int = dtype.fields[name][1]
+    return offset
+
+
 #: A position record (acquisition.wire.position); ``counts`` is what this module does not look at.
 POSITION = np.dtype(
     [

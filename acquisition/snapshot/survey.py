@@ -1,6 +1,6 @@
 """A survey: one resource set of all hosts at the coherent tick, as arrays, for questions to very many hosts at once.
 
-Most hosts are as they should be: their record and their decision inputs are there, of the tick that is due, and
+Most hosts are as they should be: their record is there with its decision inputs, of the tick that is due, and
 sound. Of these ``column`` gives the figures of a metric without building an object per host; the others (late, down,
 damaged, without decision inputs, or merely unusual) are not ``known``. ``SnapshotReader.details`` gives chosen hosts in
 full, of the same moment, for nothing is read twice::
@@ -21,24 +21,29 @@ import numpy.typing as npt
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import codes
 from acquisition.snapshot.column import Bools, Column, Doubles
-from acquisition.snapshot.record_arrays import Group, dtype_of, groups_of
+from acquisition.snapshot.record_arrays import Group, dtype_of, groups_of, offset_of
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 
-_SMOOTHED = dtype_of(smoothed.HEADER_FIELDS)
-_INPUTS = dtype_of(wire.HEADER_FIELDS)
-#: Fields in which records of decision inputs must agree to be looked at together.
-_SHAPE = ("magic", "version", "columns", "derived", "entities", "window", "depth", "names_size", "counted", "plateau")
+_HEAD = dtype_of(smoothed.HEADER_FIELDS)
+#: Of the header of a section: what its shape depends on, from the first byte on.
+_SHAPE_BYTES = offset_of(dtype_of(wire.HEADER_FIELDS), "step")
 _MOST_SHAPES = 8  #: of one length; whoever has yet another is not known
 
 
 class _Part(NamedTuple):
-    """Decision inputs of one shape: ``head`` is that of one of them."""
+    """Sound records of one row and one shape: ``whole`` and ``head`` are the headers of one of them and of its
+    section, ``section`` is decoded; all have its ``names`` and ``sources``."""
 
     group: Group
-    head: wire.Head
-    names: tuple[str, ...]
+    whole: smoothed.Head
+    section: wire.Section
+
+    @property
+    def places(self) -> wire.Places:
+        """Where the parts of a section lie, from the start of the record."""
+        return wire.Places._make(smoothed.HEADER_SIZE + at for at in self.section.head.places(1))
 
 
 class Survey:
@@ -59,106 +64,110 @@ class Survey:
         known = np.zeros(count, np.bool_)
         warming = np.zeros(count, np.bool_)
         figures = {
-            name: np.full(count, np.nan) for name in ("last", "stale_seconds", "window", "plateau", *wire.PLANES)
+            name: np.full(count, np.nan)
+            for name in ("mean", "last", "stale_seconds", "window", "plateau", *wire.FIGURES, *wire.COUNTS)
         }
         for part in self._parts:
-            if metric not in part.names:
+            names, head, at, rows = part.section.names, part.section.head, part.places, part.group.rows
+            if metric not in names:
                 continue
-            rows, column = part.group.rows, part.names.index(metric)
-            at = wire.cells(part.head, column, 0)
-            for place, name in enumerate(wire.PLANES[: wire.plane_count(part.head.plateau)]):
-                figures[name][rows] = part.group.numbers("<f4", at.planes + 4 * at.stride * place)
-            figures["window"][rows], figures["plateau"][rows] = part.head.window, part.head.plateau
-            warming[rows] = part.group.numbers("<u2", at.seen) < part.head.window
-            known[rows] = _take_last(part, column, figures, self._flawless[rows])
+            column = names.index(metric)
+            for plane, name in enumerate(wire.figure_names(head.figures)):
+                figures[name][rows] = part.group.numbers("<f4", at.figures + 4 * (plane * head.columns + column))
+            for plane, name in enumerate(wire.COUNTS):
+                figures[name][rows] = part.group.data[:, at.counts + plane * head.columns + column]
+            figures["window"][rows], figures["plateau"][rows] = head.window, head.plateau
+            warming[rows] = part.group.data[:, at.seen] < head.window
+            known[rows] = _take_averages(part, column, figures, self._flawless[rows])
         known &= self._sound
         for each in figures.values():
             each[~known] = np.nan
         return Column(known, figures["mean"], figures["last"], figures["stale_seconds"], figures, warming & known)
 
     def _judge(self) -> tuple[Bools, Bools]:
-        """Who is as it should be (N,), just as ``judgement.judge_coherent`` and ``inputs.read_inputs`` see it, with
+        """Who is as it should be (N,), just as ``judgement.judge_coherent`` and ``inputs.table_of`` see it, with
         one row; and who of these has no invalid sample."""
         taken, count = self.taken, len(self.hosts)
-        heads, ids = np.zeros(count, _SMOOTHED), np.zeros(count, np.uint64)
-        for group in groups_of(taken.records, smoothed.HEADER_SIZE + 8):
-            heads[group.rows] = group.heads(_SMOOTHED)
-            ids[group.rows] = group.numbers("<u8", smoothed.HEADER_SIZE)
-            heads["entities"][group.rows[~_is_whole(group)]] = 0
-        beside, ids_beside = np.zeros(count, _INPUTS), np.zeros(count, np.uint64)
+        heads, good = np.zeros(count, _HEAD), np.zeros(count, np.bool_)
         for part in self._parts:
-            beside[part.group.rows] = part.group.heads(_INPUTS)
-            ids_beside[part.group.rows] = part.group.numbers("<u8", wire.HEADER.size)
+            heads[part.group.rows] = part.group.heads(_HEAD)
+            good[part.group.rows] = _exceptions_fit(part)
         positions = taken.table.records[taken.rows]
-        sets = np.full(count, taken.set_id)
-        good = (heads["entities"] == 1) & (beside["entities"] == 1) & (ids == ids_beside) & (taken.intervals > 0.0)
-        good &= heads["sequence"] == beside["sequence"]
+        good &= taken.intervals > 0.0
         for name, wanted in (
-            ("host", self.hosts), ("resource_set", sets), ("epoch", positions["epoch"]), ("tick", taken.ticks),
+            ("host", self.hosts), ("resource_set", taken.set_id), ("epoch", positions["epoch"]), ("tick", taken.ticks),
         ):  # fmt: skip
-            good &= (heads[name] == wanted) & (beside[name] == wanted)
+            good &= heads[name] == wanted
         good &= heads["filtered"] >= (taken.ticks - 1) * taken.intervals
         return good, good & (heads["exceptions"] == 0)
 
 
-def _is_whole(group: Group) -> Bools:
-    """Where ``smoothed.check`` finds a record of one row, (k,)."""
-    heads, length = group.heads(_SMOOTHED), group.data.shape[1]
-    planes, metrics, count = (heads[name].astype(np.int64) for name in ("plane_count", "metrics", "exceptions"))
-    whole = _words(heads["magic"]) == int.from_bytes(smoothed.MAGIC, "little")
-    whole &= (heads["version"] >= smoothed.VERSIONS[0]) & (heads["version"] <= smoothed.VERSIONS[-1])
-    whole &= (planes >= 1) & (planes <= smoothed.MAX_PLANES)
-    whole &= smoothed.HEADER_SIZE + 8 + 4 * metrics * planes + smoothed.EXCEPTION.itemsize * count == length
-    for number in np.unique(count[whole & (count > 0)]).tolist():
-        here = np.flatnonzero(whole & (count == number))
-        start = length - smoothed.EXCEPTION.itemsize * number
-        listed = np.ascontiguousarray(group.data[here, start:]).view(smoothed.EXCEPTION)
-        whole[here] &= (listed["index"] < metrics[here, None]).all(axis=1)
-    return np.asarray(whole)
-
-
 def _parts(taken: Taken) -> Iterator[_Part]:
-    """The decision inputs by shape; what is damaged is in none."""
-    for group in groups_of(taken.inputs, wire.HEADER.size + 8):
+    """The records of one row by shape; what is damaged, or has no decision inputs, is in none."""
+    for group in groups_of(taken.records, smoothed.HEADER_SIZE + wire.HEADER.size):
         left = group
         for _ in range(_MOST_SHAPES):
             if not len(left.rows):
                 break
-            alike = _alike(left)
-            part = left.pick(alike)
+            alike, part = _alike(left)
             left = left.pick(~alike)
-            try:
-                data = part.data[0].tobytes()
-                head = wire.check(data)
-            except FrameError:
-                continue
-            yield _Part(part, head, wire.names_of(head, data))
+            if part is not None:
+                yield part
 
 
-def _alike(group: Group) -> Bools:
-    """Who has the shape and the names of the first, (k,)."""
-    heads = group.heads(_INPUTS)
-    alike = np.ones(len(heads), np.bool_)
-    for name in _SHAPE:
-        values = _words(heads[name]) if name == "magic" else heads[name]
-        alike &= values == values[0]
-    tail = group.data.shape[1] - min(int(heads["names_size"][0]), group.data.shape[1])
-    return np.asarray(alike & (group.data[:, tail:] == group.data[0, tail:]).all(axis=1))
+def _alike(group: Group) -> tuple[Bools, _Part | None]:
+    """Who has the shape and the names of the first (k,), and these as a part if they are sound."""
+    data = group.data[0].tobytes()
+    try:
+        whole = smoothed.check(data)
+        section = wire.decode(smoothed.section(data, whole), whole.entities)
+        size = section.head.places(whole.entities)
+    except FrameError:
+        return np.arange(len(group.rows)) == 0, None
+    start = smoothed.HEADER_SIZE
+    alike = np.ones(len(group.rows), np.bool_)
+    for first, end in (
+        (0, offset_of(_HEAD, "host")),
+        (offset_of(_HEAD, "inputs_size"), offset_of(_HEAD, "epoch")),
+        (start, start + _SHAPE_BYTES),
+        (start + size.sources, start + size.seen),
+        (start + size.names, start + size.size),
+    ):
+        alike &= (group.data[:, first:end] == group.data[0, first:end]).all(axis=1)
+    return alike, _Part(group.pick(alike), whole, section) if whole.entities == 1 else None
 
 
-def _take_last(part: _Part, column: int, figures: Mapping[str, Doubles], flawless: Bools) -> Bools:
-    """Put in what the smoothed record would say, for derived metrics; who is known then, (k,)."""
-    rows, place = part.group.rows, column - (part.head.columns - part.head.derived)
+def _exceptions_fit(part: _Part) -> Bools:
+    """Where all exceptions lie within the matrix, (k,)."""
+    if not part.whole.exceptions:
+        return np.ones(len(part.group.rows), np.bool_)
+    listed = np.ascontiguousarray(part.group.data[:, part.whole.exceptions_at :]).view(smoothed.EXCEPTION)
+    return np.asarray((listed["index"] < part.whole.metrics).all(axis=1))
+
+
+def _take_averages(part: _Part, column: int, figures: Mapping[str, Doubles], flawless: Bools) -> Bools:
+    """Put in what a reading says beside decision inputs; who is known then, (k,)."""
+    rows, head, at = part.group.rows, part.section.head, part.places
+    place = column - (head.columns - head.derived)
     if place < 0:
+        for name in ("mean", "last"):
+            figures[name][rows] = _plane(part, name, int(part.section.sources[column]))
         figures["stale_seconds"][rows] = 0.0
         return flawless & np.isfinite(figures["mean"][rows])
-    at = wire.derived_cells(part.head, place, 0)
-    stale = wire.DERIVED_PLANES.index("age")
-    valid = (part.group.data[:, at.code] & codes.CODE_MASK) == codes.VALID
-    figures["last"][rows] = np.where(valid, part.group.numbers("<f4", at.planes), np.nan)
-    figures["stale_seconds"][rows] = part.group.numbers("<f4", at.planes + 4 * at.stride * stale)
+    valid = (part.group.data[:, at.codes + place] & codes.CODE_MASK) == codes.VALID
+    planes = {
+        name: part.group.numbers("<f4", at.derived + 4 * (plane * head.derived + place))
+        for plane, name in enumerate(wire.DERIVED_PLANES)
+    }
+    figures["mean"][rows], figures["stale_seconds"][rows] = planes["mean"], planes["age"]
+    figures["last"][rows] = np.where(valid, planes["last"], np.nan)
     return np.isfinite(figures["mean"][rows])
 
 
-def _words(values: npt.NDArray[np.void]) -> npt.NDArray[np.uint32]:
-    return np.ascontiguousarray(values).view("<u4")
+def _plane(part: _Part, name: str, column: int) -> Doubles:
+    """A smoothed plane of a column of the frame, (k,); NaN where there is none."""
+    names = [plane.name for plane in part.whole.planes]
+    if name not in names or column >= part.whole.metrics:
+        return np.full(len(part.group.rows), np.nan)
+    at = part.whole.planes_at + 4 * (names.index(name) * part.whole.metrics + column)
+    return part.group.numbers("<f4", at).astype(np.float64)

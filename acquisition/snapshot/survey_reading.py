@@ -1,4 +1,4 @@
-"""What a survey reads from the shards: the records and decision inputs of one resource set of all hosts."""
+"""What a survey reads from the shards: the records of one resource set of all hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.shard_reading import Command, Member
-from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 
 _MOST_COMMANDS = 8  #: lists of commands that are kept: one for each slot, and some for mixtures
@@ -27,7 +26,7 @@ class Taken(NamedTuple):
     lists (N,) are in their order.
 
     ``ticks`` are those that are due, ``intervals`` seconds; both 0 where a host's position says nothing of them.
-    ``records`` and ``inputs`` are None where there is nothing; ``answered`` is False where that is not certain.
+    ``records`` are None where there is nothing; ``answered`` is False where that is not certain.
     """
 
     due: Due
@@ -37,7 +36,6 @@ class Taken(NamedTuple):
     ticks: npt.NDArray[np.int64]
     intervals: npt.NDArray[np.float64]
     records: Sequence[bytes | None]
-    inputs: Sequence[bytes | None]
     answered: Bools
     without: npt.NDArray[np.uint64]  #: hosts of which the shards know other resource sets only
 
@@ -72,13 +70,11 @@ class SetReader:
         if not foreseen:
             replies = cluster.gather(commands)
         sizes = [len(command) - 1 for _, command in commands]
-        records, read = _flat(replies[::2], sizes[::2])
-        inputs, read_beside = _flat(replies[1::2], sizes[1::2])
-        answered, without = read & read_beside, self._without
-        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, inputs, answered, without)
+        records, answered = _flat(replies, sizes)
+        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, answered, self._without)
 
     def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> list[Command]:
-        """Two commands for each partition: its records, its decision inputs."""
+        """One command for each partition."""
         if self._members is not table.members:
             self._members = table.members
             self._commands.clear()
@@ -94,11 +90,9 @@ class SetReader:
 
 def _commands(members: Sequence[Member], slots: Sequence[int]) -> list[Command]:
     commands: list[Command] = []
-    for tag, pairs in groupby(zip(members, slots, strict=True), key=lambda pair: pair[0].tag):
-        part = list(pairs)
-        records = [f"{member.prefix}{slot}" for member, slot in part]
-        inputs = [keys.inputs(tag, member.host, member.resource_set, slot) for member, slot in part]
-        commands += [(records[0], ("MGET", *records)), (inputs[0], ("MGET", *inputs))]
+    for _, pairs in groupby(zip(members, slots, strict=True), key=lambda pair: pair[0].tag):
+        records = [f"{member.prefix}{slot}" for member, slot in pairs]
+        commands.append((records[0], ("MGET", *records)))
     return commands
 
 

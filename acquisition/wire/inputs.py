@@ -1,21 +1,22 @@
-"""The record of decision inputs: one per tick beside the smoothed one.
+"""The section of decision inputs: behind the header of a smoothed record, so that one GETRANGE reads both.
 
-Layout (``inputs:{tag}:HOST:SET:SLOT``), little-endian, for C columns and E entities::
+Layout (little-endian), for C columns (the last D of them derived: no frame carries them), E entities of the record::
 
-    header      128 bytes, see HEADER_FIELDS
-    ids         E x uint64
-    since       E x float64       wall clock of the first sample that an entity's figures know of
-    seen        E x uint16        ticks since then, at most the window
+    header      48 bytes, see HEADER_FIELDS
+    since       E x float64           wall clock of the first sample that an entity's figures know of
+    figures     F x C x E x float32   cusum, time_above, [lowest, highest], [median, mad, q1, q3]: see figure_names
+    derived     5 x D x E x float32   see DERIVED_PLANES: what the smoothed planes cannot say
     thresholds  C x float32
     slacks      C x float32
-    planes      P x C x E x float32, see PLANES; P is 12, without a plateau 10: the last two are left out
-    derived     4 x D x E x float32, see DERIVED_PLANES: of the last D columns, which no frame carries
-    codes       D x E x uint8     their validity
+    sources     (C - D) x uint16      the column of the frame that each carried column is
+    seen        E x uint8             ticks since ``since``, at most the window
+    counts      3 x C x E x uint8     see COUNTS
+    codes       D x E x uint8         validity of derived samples
     names       C names, each ended by a newline
+    padding     zeros to a multiple of 8
 
-Version 1 knew no plateau; where version 2 says its length, version 1 has zeros, so that both are read alike.
-Which of them is written, the record format says (``acquisition.wire.record_format``).
-``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
+It has no magic and no version: those of the record count (``acquisition.wire.smoothed``). ``encode`` is what every
+writer is held to; ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -29,103 +30,212 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
-from acquisition.wire import record_format
-from acquisition.wire.record_format import check_version
 
-MAGIC = b"SPIN"
-VERSIONS = record_format.known("inputs")  #: that are read
-VERSION = VERSIONS[-1]
-PLATEAU_VERSION = 2  #: the first that can hold a plateau
-
-#: Planes of every column. ``mean`` is the moving average after this tick, the baseline of the next CUSUM step.
-PLANES = (
-    "cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above", "lowest", "highest",
-)  # fmt: skip
-_WITHOUT_PLATEAU = PLANES.index("lowest")
+ORDER_STATISTICS = 1  #: bit of ``figures``: there are median, mad, q1, q3
+PLATEAU = 2  #: bit of ``figures``: there are lowest and highest of the last ``plateau`` valid samples
+ALWAYS_KEPT = ("cusum", "time_above")
+PLATEAU_FIGURES = ("lowest", "highest")
+ORDER_FIGURES = ("median", "mad", "q1", "q3")
+FIGURES = ALWAYS_KEPT + PLATEAU_FIGURES + ORDER_FIGURES
+#: Of the samples in the window the valid ones; of those that k of n looks at the valid ones, and those above.
+COUNTS = ("valid", "counted", "above")
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
-DERIVED_PLANES = ("last", "variance", "trend", "age")
+DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
+MOST_COLUMNS = 255
+MOST_TICKS = 255  #: of a window: counts are single bytes
 
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
-    ("magic", "4s"),
-    ("version", "B"),
     ("columns", "B"),
     ("derived", "B"),
+    ("figures", "B"),  # ORDER_STATISTICS, PLATEAU
     ("reserved", "B"),
-    ("entities", "I"),
     ("window", "H"),  # ticks
-    ("depth", "H"),  # of the recent values
-    ("names_size", "I"),
-    ("resource_set", "I"),
-    ("host", "Q"),
-    ("schema", "I"),
-    ("interval", "f"),
-    ("epoch", "Q"),
-    ("sequence", "Q"),
-    ("tick", "q"),
-    ("wall", "d"),
-    ("monotonic", "d"),
-    ("step", "Q"),  # of this tick
-    ("first", "Q"),  # the oldest step that windows know of
-    ("layout", "Q"),  # the step from which on the rows have been these
     ("counted", "H"),  # ticks, of which those above the threshold are counted
     ("plateau", "H"),  # valid samples whose lowest and highest are kept; 0: none
-    ("unused", "20s"),
+    ("depth", "H"),  # rows of the ring of recent values
+    ("names_size", "H"),
+    ("least", "H"),  # samples that a window needs to be judged
+    ("step", "Q"),  # of this tick: counts ticks of this resource set, those that never came included
+    ("first", "Q"),  # the oldest step that windows know of
+    ("window_seconds", "f"),
+    ("counted_seconds", "f"),
+    ("plateau_seconds", "f"),
+    ("unused", "4s"),
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
 
 
 class Head(NamedTuple):
-    """The header of a record, in wire order."""
+    """The header of a section, in wire order."""
 
-    magic: bytes
-    version: int
     columns: int
     derived: int
+    figures: int
     reserved: int
-    entities: int
     window: int
-    depth: int
-    names_size: int
-    resource_set: int
-    host: int
-    schema: int
-    interval: float
-    epoch: int
-    sequence: int
-    tick: int
-    wall: float
-    monotonic: float
-    step: int
-    first: int
-    layout: int
     counted: int
     plateau: int
-    unused: bytes
+    depth: int
+    names_size: int
+    least: int
+    step: int
+    first: int
+    window_seconds: float
+    counted_seconds: float
+    plateau_seconds: float
+    unused: bytes = b""
+
+    def places(self, entities: int) -> Places:
+        """Where the parts lie in a section of so many entities."""
+        return places(self.columns, self.derived, self.figures, self.names_size, entities)
 
 
-class InputsRecord(NamedTuple):
-    """A decoded record; arrays are read-only views: ``ids`` uint64 (E,), ``since`` float64 (E,), ``seen`` uint16 (E,),
-    ``thresholds`` and ``slacks`` float32 (C,), ``planes`` float32 (P, C, E), ``derived`` float32 (4, D, E),
-    ``codes`` uint8 (D, E)."""
+class Section(NamedTuple):
+    """A decoded section; arrays are read-only views, their shapes and types as the layout says: ``figures``
+    (F, C, E), ``derived`` (5, D, E), ``counts`` (3, C, E), ``codes`` (D, E)."""
 
     head: Head
-    ids: npt.NDArray[np.uint64]
     since: npt.NDArray[np.float64]
-    seen: npt.NDArray[np.uint16]
+    figures: Floats
+    derived: Floats
     thresholds: Floats
     slacks: Floats
-    planes: Floats
-    derived: Floats
-    codes: npt.NDArray[np.uint8]
+    sources: npt.NDArray[np.uint16]
+    seen: Bytes
+    counts: Bytes
+    codes: Bytes
     names: tuple[str, ...]
 
-    def plane(self, name: str) -> Floats:
-        """One of PLANES, float32 (C, E). Raises KeyError for one that the record has not."""
-        if name not in PLANES[: len(self.planes)]:
+    def figure(self, name: str) -> Floats:
+        """One of FIGURES, float32 (C, E). Raises KeyError for one that the section has not."""
+        names = figure_names(self.head.figures)
+        if name not in names:
             raise KeyError(name)
-        found: Floats = self.planes[PLANES.index(name)]
+        found: Floats = self.figures[names.index(name)]
         return found
+
+    def tally(self, name: str) -> Bytes:
+        """One of COUNTS, uint8 (C, E)."""
+        found: Bytes = self.counts[COUNTS.index(name)]
+        return found
+
+
+class Places(NamedTuple):
+    """Where each part of a section begins, in bytes from its start, and its whole size, padding included."""
+
+    since: int
+    figures: int
+    derived: int
+    thresholds: int
+    slacks: int
+    sources: int
+    seen: int
+    counts: int
+    codes: int
+    names: int
+    size: int
+
+
+@lru_cache(256)
+def figure_names(figures: int) -> tuple[str, ...]:
+    """Which of FIGURES there are, in their order, by the bits of a header."""
+    return (
+        ALWAYS_KEPT
+        + (PLATEAU_FIGURES if figures & PLATEAU else ())
+        + (ORDER_FIGURES if figures & ORDER_STATISTICS else ())
+    )
+
+
+@lru_cache(4096)
+def places(columns: int, derived: int, figures: int, names_size: int, entities: int) -> Places:
+    """The places of a section of that shape."""
+    c, d, e = columns, derived, entities
+    sizes = (
+        8 * e,
+        4 * len(figure_names(figures)) * c * e,
+        4 * len(DERIVED_PLANES) * d * e,
+        4 * c,
+        4 * c,
+        2 * (c - d),
+        e,
+        len(COUNTS) * c * e,
+        d * e,
+        names_size,
+    )
+    starts = [HEADER.size]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    return Places._make((*starts[:-1], padded(starts[-1])))
+
+
+def padded(size: int) -> int:
+    """The next multiple of 8."""
+    return size + -size % 8
+
+
+def check(data: bytes | memoryview, entities: int) -> Head:
+    """The header of a whole section of a record with so many entities, of which ``decode`` is then sure to succeed;
+    builds no arrays. Raises FrameError."""
+    head = unpack_head(data)
+    c, d = head.columns, head.derived
+    ordered = 1 <= head.counted <= head.window <= min(head.depth, MOST_TICKS) and head.plateau <= head.window
+    known = not head.figures & ~(ORDER_STATISTICS | PLATEAU) and bool(head.figures & PLATEAU) == bool(head.plateau)
+    if not c or d > c or not ordered or not known or head.places(entities).size != len(data):
+        raise FrameError("shape", f"decision inputs of {c} columns, {entities} entities do not fit {len(data)} bytes")
+    names_of(head, entities, data)
+    return head
+
+
+def unpack_head(data: bytes | memoryview) -> Head:
+    """The header at the start of ``data``. Raises FrameError when it is cut."""
+    if len(data) < HEADER.size:
+        raise FrameError("short", f"{len(data)} bytes are no decision inputs")
+    return Head._make(HEADER.unpack_from(data))
+
+
+def decode(data: bytes | memoryview, entities: int, head: Head | None = None) -> Section:
+    """The section in ``data``, of a record with so many entities; ``head`` is what ``check`` has answered, if it was
+    asked. Raises FrameError when it is none."""
+    if head is None:
+        head = check(data, entities)
+    c, d, e = head.columns, head.derived, entities
+    cut = Cutter(data, HEADER.size)
+    return Section(
+        head,
+        cut.take("<f8", e),
+        cut.take("<f4", len(figure_names(head.figures)), c, e),
+        cut.take("<f4", len(DERIVED_PLANES), d, e),
+        cut.take("<f4", c),
+        cut.take("<f4", c),
+        cut.take("<u2", c - d),
+        cut.take("u1", e),
+        cut.take("u1", len(COUNTS), c, e),
+        cut.take("u1", d, e),
+        names_of(head, e, data),
+    )
+
+
+def encode(section: Section) -> bytes:
+    """The bytes of a section; ``names_size`` of its head is made right."""
+    names = pack_names(section.names)
+    body = b"".join(
+        (
+            HEADER.pack(*section.head._replace(names_size=len(names))),
+            np.asarray(section.since, "<f8").tobytes(),
+            np.asarray(section.figures, "<f4").tobytes(),
+            np.asarray(section.derived, "<f4").tobytes(),
+            np.asarray(section.thresholds, "<f4").tobytes(),
+            np.asarray(section.slacks, "<f4").tobytes(),
+            np.asarray(section.sources, "<u2").tobytes(),
+            np.asarray(section.seen, "u1").tobytes(),
+            np.asarray(section.counts, "u1").tobytes(),
+            np.asarray(section.codes, "u1").tobytes(),
+            names,
+        )
+    )
+    return body.ljust(padded(len(body)), b"\0")
 
 
 def pack_names(names: Sequence[str]) -> bytes:
@@ -133,121 +243,10 @@ def pack_names(names: Sequence[str]) -> bytes:
     return "".join(f"{name}\n" for name in names).encode()
 
 
-def plane_count(plateau: int) -> int:
-    """How many of PLANES there are, of a plateau of so many valid samples."""
-    return len(PLANES) if plateau else _WITHOUT_PLATEAU
-
-
-def check(data: bytes) -> Head:
-    """The header of a whole record, of which ``decode`` is then sure to succeed; builds no arrays.
-
-    Raises FrameError.
-    """
-    if len(data) < HEADER.size:
-        raise FrameError("short", f"{len(data)} bytes are no decision inputs")
-    head = Head._make(HEADER.unpack_from(data))
-    check_magic(head.magic, MAGIC)
-    check_version("decision inputs", head.version, VERSIONS)
-    c, n, d = head.columns, head.entities, head.derived
-    size = record_size(c, n, d, head.plateau)
-    ordered = 1 <= head.counted <= head.window <= head.depth and head.plateau <= head.window
-    if not c or d > c or not ordered or size + head.names_size != len(data):
-        raise FrameError("shape", f"{c} columns of {n} entities do not fit {len(data)} bytes")
-    split_names(data[size:], c)
-    return head
-
-
-def record_size(columns: int, entities: int, derived: int, plateau: int) -> int:
-    """Bytes of a record without the names of its columns."""
-    series = 4 * plane_count(plateau) * columns + (4 * len(DERIVED_PLANES) + 1) * derived
-    return HEADER.size + 8 * columns + (18 + series) * entities
-
-
-def decode(data: bytes) -> InputsRecord:
-    """The record in ``data``. Raises FrameError when it is none."""
-    head = check(data)
-    c, n, d = head.columns, head.entities, head.derived
-    cut = Cutter(data, HEADER.size)
-    return InputsRecord(
-        head,
-        cut.take("<u8", n),
-        cut.take("<f8", n),
-        cut.take("<u2", n),
-        cut.take("<f4", c),
-        cut.take("<f4", c),
-        cut.take("<f4", plane_count(head.plateau), c, n),
-        cut.take("<f4", len(DERIVED_PLANES), d, n),
-        cut.take("u1", d, n),
-        split_names(data[-head.names_size :], c),
-    )
-
-
-class Cells(NamedTuple):
-    """Where the figures of one series lie in a record: what a reader of one row takes without decoding the rest.
-
-    Offsets in bytes; ``stride`` in elements, from plane to plane.
-    """
-
-    since: int
-    seen: int
-    threshold: int
-    planes: int
-    stride: int
-
-
-def cells(head: Head, column: int, row: int) -> Cells:
-    """The place of a column (0 to C - 1) and row (0 to E - 1) in a checked record."""
-    c, n = head.columns, head.entities
-    since = HEADER.size + 8 * n
-    seen = since + 8 * n
-    thresholds = seen + 2 * n
-    return Cells(
-        since + 8 * row, seen + 2 * row, thresholds + 4 * column, thresholds + 8 * c + 4 * (column * n + row), c * n
-    )
-
-
-class DerivedCells(NamedTuple):
-    """As Cells, of a derived column: its planes, ``stride`` elements from one to the next, and its code."""
-
-    planes: int
-    stride: int
-    code: int
-
-
-def derived_cells(head: Head, place: int, row: int) -> DerivedCells:
-    """The place of a derived column (0 to D - 1) and row in a checked record."""
-    n, d = head.entities, head.derived
-    planes = record_size(head.columns, n, 0, head.plateau)
-    codes = planes + 4 * len(DERIVED_PLANES) * d * n
-    return DerivedCells(planes + 4 * (place * n + row), d * n, codes + place * n + row)
-
-
-def names_of(head: Head, data: bytes) -> tuple[str, ...]:
-    """The names of the columns of a checked record."""
-    return split_names(data[-head.names_size :], head.columns)
-
-
-class Cutter:
-    """Cuts arrays off ``data`` one behind the other."""
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self.at = at
-
-    def take(self, dtype: str, *shape: int) -> npt.NDArray[Any]:
-        """The next array, a view."""
-        count = 1
-        for size in shape:
-            count *= size
-        array = np.frombuffer(self._data, dtype, count, self.at).reshape(shape)
-        self.at += array.nbytes
-        return array
-
-
-def check_magic(found: bytes, magic: bytes) -> None:
-    """Raise FrameError unless ``found`` is ``magic``."""
-    if found != magic:
-        raise FrameError("magic", f"starts with {found!r} instead of {magic!r}")
+def names_of(head: Head, entities: int, data: bytes | memoryview) -> tuple[str, ...]:
+    """The names of the columns of a section. Raises FrameError("names")."""
+    at = head.places(entities).names
+    return split_names(bytes(data[at : at + head.names_size]), head.columns)
 
 
 @lru_cache(1024)
@@ -260,3 +259,20 @@ def split_names(data: bytes, count: int) -> tuple[str, ...]:
     if len(names) != count + 1 or names[-1]:
         raise FrameError("names", f"{len(names) - 1} names of {count} columns")
     return tuple(names[:-1])
+
+
+class Cutter:
+    """Cuts arrays off ``data`` one behind the other."""
+
+    def __init__(self, data: bytes | memoryview, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def take(self, dtype: str, *shape: int) -> npt.NDArray[Any]:
+        """The next array, a view."""
+        count = 1
+        for size in shape:
+            count *= size
+        array = np.frombuffer(self._data, dtype, count, self.at).reshape(shape)
+        self.at += array.nbytes
+        return array

@@ -11,9 +11,8 @@ key                                             type    written by; holds
 ``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
-``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record of one tick, expires
-``inputs:{tag}:HOST:SET:SLOT``                  string  filter; decision inputs of one tick, expires
-``recent:{tag}:HOST:SET``                       hash    filter; recent values: field step % 120 -> row, expires
+``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires
+``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; what is no frame (``acquisition.wire.rejected``)
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
@@ -109,13 +108,8 @@ def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:
     return f"smoothed:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
 
 
-def inputs(tag: str, host: int, resource_set: int, slot: int) -> str:
-    """The decision inputs of one kept tick of a resource set."""
-    return f"inputs:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
-
-
 def recent(tag: str, host: int, resource_set: int) -> str:
-    """The recent raw values and moving averages of a resource set."""
+    """The recent raw values of a resource set."""
     return f"recent:{{{tag}}}:{host:016x}:{resource_set:08x}"
 
 

@@ -47,7 +47,7 @@ def decode(data: bytes) -> Layout:
         found = Layout(
             int(document["partitions"]),
             int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)),
-            int(document.get("record_format", record_format.UNNAMED)),
+            int(document["record_format"]),
         )
         keys.tags(found.partitions)
     except (ValueError, KeyError, TypeError) as error:

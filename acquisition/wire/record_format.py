@@ -1,7 +1,8 @@
 """The record format: in which versions filters write the records that readers and other filters read.
 
 The layout in the shards names one format (``acquisition.wire.layout``). Software knows two, the newest and the one
-before: it reads the records of both and writes those of the format that is named. So old and new filters and readers
+before (as yet there is none that anybody has: the first that is released will be the first of two): it reads the
+records of both and writes those of the format that is named. So old and new filters and readers
 work on the same shards, until ``shardpulse shards upgrade`` names the newest. Whoever changes the bytes of a record
 adds a format here, keeps golden bytes of every version, and drops the oldest format.
 """
@@ -16,16 +17,13 @@ from acquisition.errors import ConfigError, FrameError
 class Versions(NamedTuple):
     """The version of each record in one format."""
 
-    smoothed: int
-    inputs: int
+    smoothed: int  #: decision inputs included
     recent: int
 
 
-#: The formats that are known. Decision inputs of the first have no plateau.
-FORMATS = {1: Versions(smoothed=1, inputs=1, recent=1), 2: Versions(smoothed=1, inputs=2, recent=1)}
+#: The formats that are known.
+FORMATS = {3: Versions(smoothed=2, recent=2)}
 NEWEST = max(FORMATS)
-#: What was written while layouts did not name a format yet.
-UNNAMED = 2
 
 
 def versions(number: int) -> Versions:

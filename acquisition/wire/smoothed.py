@@ -3,6 +3,7 @@
 Layout (little-endian)::
 
     header      96 bytes, see HEADER_FIELDS
+    inputs      inputs_size bytes, a multiple of 8: the section of decision inputs (acquisition.wire.inputs), or none
     ids         entities x uint64
     planes      planes x entities x metrics x float32, in the order of ``plane_ids`` (acquisition.wire.planes)
     exceptions  count x (index uint32, code uint32, age float32): the samples that are
@@ -13,6 +14,7 @@ A record is both what readers get and all that the filter needs to go on after a
 restart. A mean of NaN is not primed yet: there has been no valid sample.
 
 Readers accept VERSIONS; which of them is written, the record format says (``acquisition.wire.record_format``).
+A damaged section of decision inputs damages no record: ``check`` leaves it to who reads it.
 ``tests/acquisition/wire/test_smoothed.py`` holds golden bytes of each.
 """
 
@@ -46,7 +48,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("resource_set", "I"),
     ("schema", "I"),
     ("interval", "f"),
-    ("reserved", "I"),
+    ("inputs_size", "I"),
     ("plane_ids", "8s"),  # one byte per plane, zero padded
     ("epoch", "Q"),
     ("sequence", "Q"),
@@ -113,7 +115,7 @@ class Head(NamedTuple):
     resource_set: int
     schema: int
     interval: float
-    reserved: int
+    inputs_size: int
     plane_ids: bytes
     epoch: int
     sequence: int
@@ -133,9 +135,14 @@ class Head(NamedTuple):
         return _extra_planes_of(self.plane_ids[: self.plane_count])
 
     @property
+    def ids_at(self) -> int:
+        """Where the ids begin: behind header and decision inputs."""
+        return HEADER_SIZE + self.inputs_size
+
+    @property
     def planes_at(self) -> int:
-        """Where the planes begin: behind header and ids."""
-        return HEADER_SIZE + 8 * self.entities
+        """Where the planes begin: behind the ids."""
+        return HEADER_SIZE + self.inputs_size + 8 * self.entities
 
     @property
     def exceptions_at(self) -> int:
@@ -166,12 +173,17 @@ def check(data: bytes) -> Head:
     """
     head = unpack_head(data)
     n, m, count, k = head.entities, head.metrics, head.plane_count, head.exceptions
-    exceptions_at = HEADER_SIZE + 8 * n + 4 * n * m * count
-    if not 1 <= count <= MAX_PLANES or exceptions_at + _EXCEPTION_SIZE * k != len(data):
+    exceptions_at = head.exceptions_at
+    if not 1 <= count <= MAX_PLANES or head.inputs_size % 8 or exceptions_at + _EXCEPTION_SIZE * k != len(data):
         raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not fit {len(data)} bytes")
     if k and int(np.frombuffer(data, EXCEPTION, k, exceptions_at)["index"].max()) >= n * m:
         raise FrameError("shape", "an exception lies outside the matrix")
     return head
+
+
+def section(data: bytes, head: Head) -> memoryview:
+    """The section of decision inputs of a checked record, as it is; empty where there is none."""
+    return memoryview(data)[HEADER_SIZE : head.ids_at]
 
 
 def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
@@ -192,7 +204,7 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         head.wall,
         head.monotonic,
         head.filtered,
-        np.frombuffer(data, "<u8", n, HEADER_SIZE),
+        np.frombuffer(data, "<u8", n, head.ids_at),
         dict(zip(_names_of(head.plane_ids[:count]), cube, strict=True)),
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )

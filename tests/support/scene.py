@@ -47,8 +47,11 @@ def record(
     filtered: float | None = None,
     exceptions: Exceptions = (),
     planes: Sequence[str] = ("last", "mean", "variance", "trend"),
+    section: bytes = b"",
 ) -> bytes:
-    """A record: last = mean + 1, variance = 4, trend = 0.5; sampled in the middle of its tick."""
+    """A record: last = mean + 1, variance = 4, trend = 0.5; sampled in the middle of its tick.
+
+    ``section`` are decision inputs (tests.support.sections)."""
     mean = np.asarray(mean, "<f4").reshape(len(ids), -1)
     wall = (tick + 0.5) * interval if wall is None else wall
     filtered = wall + 0.01 if filtered is None else filtered
@@ -57,10 +60,11 @@ def record(
     values = {"last": mean + 1, "mean": mean, "variance": np.full_like(mean, 4.0), "trend": np.full_like(mean, 0.5)}
     head = smoothed.HEADER.pack(
         smoothed.MAGIC, smoothed.VERSION, len(planes), mean.shape[1], len(ids), len(exceptions), host,
-        resource_set, schema, interval, 0, numbers.ljust(8, b"\0"), epoch, sequence or tick, tick, wall, wall, filtered,
+        resource_set, schema, interval, len(section), numbers.ljust(8, b"\0"), epoch, sequence or tick, tick, wall,
+        wall, filtered,
     )  # fmt: skip
     body = np.asarray(ids, "<u8").tobytes() + b"".join(np.asarray(values[name], "<f4").tobytes() for name in planes)
-    return head + body + b"".join(struct.pack("<IIf", *row) for row in exceptions)
+    return head + section + body + b"".join(struct.pack("<IIf", *row) for row in exceptions)
 
 
 class Scene:

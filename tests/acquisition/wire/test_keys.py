@@ -44,7 +44,6 @@ def test_every_key_of_a_partition_lies_in_one_slot(host: int, resource_set: int,
         keys.rejected(tag),
         keys.status(tag, host),
         keys.names(tag, host, resource_set),
-        keys.inputs(tag, host, resource_set, slot),
         keys.recent(tag, host, resource_set),
         keys.smoothed(tag, host, resource_set, slot),
     ]

@@ -1,0 +1,188 @@
+"""Recent values: the last ticks of a resource set, as the filter's ring has them (acquisition.wire.recent).
+
+The ring holds raw values, the monotonic time of each row, and moving averages now and then (seeds); the averages
+between are computed again as the filter computed them (``filters.kernels.mean``)::
+
+    mean = mean + alpha (raw - mean),   alpha = 1 - exp(-elapsed / tau)
+
+with ``elapsed`` since the entity's last valid row. Before the oldest seed the same goes backwards, as long as that
+does not magnify the rounding of the seed too much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from acquisition.errors import FrameError
+from acquisition.link.cluster import Cluster
+from acquisition.model import codes, ticks
+from acquisition.model.inputs import Recent
+from acquisition.snapshot.owner import Owner
+from acquisition.wire import keys, recent
+from acquisition.wire.layout import Layout
+from acquisition.wire.recent import GONE, Ring
+
+#: How many times the rounding of a seed may be magnified on the way back.
+_MOST_MAGNIFIED = 1e4
+
+
+class ValidValues(NamedTuple):
+    """Valid values, oldest first: ``steps`` number their ticks without a break, ``smoothed`` are the moving
+    averages at the same ticks, NaN where they are not known."""
+
+    steps: list[int]
+    raw: list[float]
+    smoothed: list[float]
+
+
+class _Series(NamedTuple):
+    """The rows of one entity and metric in which it was there, oldest first; ``mean`` NaN where it is not known."""
+
+    steps: list[int]
+    walls: list[float]
+    raw: list[float]
+    mean: list[float]
+    codes: list[int]
+
+
+class RecentTable:
+    """The recent ticks of one resource set, oldest first; ticks that never came are not among them."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._rows = ring.order()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that have recent values."""
+        return self._ring.names
+
+    def series(self, entity: int, metric: str) -> list[Recent]:
+        """What is known of one metric of an entity, which may have come and gone."""
+        rows, interval = self._series(entity, metric), self._ring.head.interval
+        return [
+            Recent(ticks.tick_of(wall, interval), wall, _number(raw), _number(mean), code)
+            for wall, raw, mean, code in zip(rows.walls, rows.raw, rows.mean, rows.codes, strict=True)
+            if math.isfinite(wall) and interval > 0.0
+        ]
+
+    def valid_values(self, entity: int, metric: str, first: int = 0, last: int | None = None) -> ValidValues:
+        """The valid ones of the steps from ``first`` to ``last`` (the newest that there is)."""
+        found = ValidValues([], [], [])
+        rows = self._series(entity, metric)
+        for step, raw, mean, code in zip(rows.steps, rows.raw, rows.mean, rows.codes, strict=True):
+            if step >= first and (last is None or step <= last) and _is_valid(code):
+                found.steps.append(step)
+                found.raw.append(raw)
+                found.smoothed.append(mean)
+        return found
+
+    def _series(self, entity: int, metric: str) -> _Series:
+        ring = self._ring
+        slots = np.flatnonzero(ring.slots["id"] == np.uint64(entity)) if entity else ()
+        if metric not in ring.names or not len(slots):
+            return _Series([], [], [], [], [])
+        column, slot = ring.names.index(metric), int(slots[-1])
+        first = int(ring.slots["first"][slot])
+        rows = ring.rows[self._rows[ring.rows["step"][self._rows] >= first]]
+        raw, outliers = rows["raw"][:, column], rows["outliers"][:, column]
+        found = recent.codes_of(raw, outliers)[:, slot].tolist()
+        seeds = {
+            step: float(mean)
+            for step, mean in zip(ring.seed_steps.tolist(), ring.seed_means[:, column, slot], strict=True)
+            if step >= first
+        }
+        life = _Life(rows["step"].tolist(), rows["monotonic"].tolist(), raw[:, slot].tolist(), found)
+        means = _means(life, seeds, float(ring.taus[column]), first)
+        whole = _Series(life.steps, rows["wall"].tolist(), life.raw, means, found)
+        there = [at for at, code in enumerate(found) if code != GONE]
+        return _Series._make([part[at] for at in there] for part in whole)
+
+
+class _Life(NamedTuple):
+    """All rows since an entity has its slot, oldest first."""
+
+    steps: list[int]
+    monotonic: list[float]
+    raw: list[float]
+    codes: list[int]
+
+
+def _means(life: _Life, seeds: dict[int, float], tau: float, first: int) -> list[float]:
+    """The moving average after each row; NaN where it is not known, or there was no valid value yet."""
+    found = [math.nan] * len(life.steps)
+    mean, last, known = math.nan, math.nan, False
+    for at, (step, monotonic, raw) in enumerate(zip(life.steps, life.monotonic, life.raw, strict=True)):
+        code = life.codes[at]
+        if code == GONE or step == first:  # whoever comes, or comes back, begins with the first valid value
+            mean, last, known = math.nan, math.nan, True
+        used = _is_valid(code)
+        if step in seeds:
+            mean, known = seeds[step], True
+        elif used and known:
+            alpha = _alpha(monotonic - last, tau)
+            mean = raw if math.isnan(mean) else float(np.float32(mean + alpha * (raw - mean)))
+        last = monotonic if used else last
+        if known:
+            found[at] = mean
+    return _backwards(life, found, tau)
+
+
+def _backwards(life: _Life, means: list[float], tau: float) -> list[float]:
+    """Fill in what lies before the oldest average that is known."""
+    at = next((at for at, mean in enumerate(means) if not math.isnan(mean)), 0)
+    mean, magnified = means[at] if means else math.nan, 1.0
+    while at > 0 and life.codes[at - 1] != GONE:
+        if _is_valid(life.codes[at]):
+            before = next((b for b in range(at - 1, -1, -1) if _is_valid(life.codes[b])), None)
+            alpha = _alpha(life.monotonic[at] - life.monotonic[before], tau) if before is not None else 1.0
+            magnified /= max(1.0 - alpha, 1e-9)
+            if magnified > _MOST_MAGNIFIED:
+                break
+            mean = (mean - alpha * life.raw[at]) / (1.0 - alpha)
+        at -= 1
+        means[at] = mean
+    return means
+
+
+def _is_valid(code: int) -> bool:
+    return code & codes.CODE_MASK == codes.VALID
+
+
+def _alpha(elapsed: float, tau: float) -> float:
+    """The weight of a new value; 1 where the time since the last one is not known, or makes no sense."""
+    usable = elapsed > 0.0 and tau > 0.0
+    return -math.expm1(-elapsed / tau) if usable else 1.0
+
+
+def read_recent(cluster: Cluster, layout: Layout, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
+    """The recent values of resource sets; those that cannot be read, are damaged, or have none, are absent.
+
+    Raises ShardError when no shard answers at all.
+    """
+    names = [keys.recent(layout.tag_of(host), host, resource_set) for host, resource_set in owners]
+    replies = cluster.gather([(name, ("GET", name)) for name in names])
+    tables = ((owner, recent_of(reply)) for owner, reply in zip(owners, replies, strict=True))
+    return {owner: table for owner, table in tables if table is not None}
+
+
+def recent_of(data: object) -> RecentTable | None:
+    """The table of a ring of recent values; None where there is none, or one that is damaged or empty."""
+    if not isinstance(data, bytes):
+        return None
+    try:
+        table = RecentTable(recent.decode(data))
+    except FrameError:
+        return None
+    return table if len(table) else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
