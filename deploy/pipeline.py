@@ -28,7 +28,7 @@ from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader, books
 from acquisition.snapshot.books import Books, Totals
 from filters import kernels
-from filters.kernels import native
+from filters.worker.step import native
 
 _SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
 _SETTLE_AT_MOST = 10.0  #: with progress

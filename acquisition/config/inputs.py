@@ -13,30 +13,46 @@ _METRICS = (
     "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
 )  # fmt: skip
 DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
-DEFAULT_COUNTED = 8
-DEFAULT_PLATEAU = 4
+DEFAULT_WINDOW_SECONDS, DEFAULT_WINDOW_LEAST = 30.0, 10
+DEFAULT_COUNTED_SECONDS, DEFAULT_COUNTED_LEAST = 8.0, 4
+DEFAULT_PLATEAU_SECONDS, DEFAULT_PLATEAU_LEAST = 4.0, 3
+DEFAULT_ORDER_STATISTICS = ("host",)
 DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
+_LONGEST = 86400.0
 
 Patterns = dict[str, float]
 
 
 class Inputs(Table, frozen=True):
     """Figures for decision rules, computed at every tick: k of n above a threshold, time above it, lowest and highest
-    of the last few values, CUSUM, median, MAD and quartiles over a window, and the recent values. Metrics are named
-    SET.METRIC; SET may be *, METRIC may hold * and ?; the first pattern that fits counts. Besides those of
-    docs/metrics.md there are the derived metrics host.cpu_busy_ratio, host.memory_used_ratio and
+    of the last few values, CUSUM, the recent values, and where configured median, MAD and quartiles over a window.
+    Windows are of seconds, with a least number of samples where ticks are far apart, and of at most 120 samples.
+    Metrics are named SET.METRIC; SET may be *, METRIC may hold * and ?; the first pattern that fits counts. Besides
+    those of docs/metrics.md there are the derived metrics host.cpu_busy_ratio, host.memory_used_ratio and
     host.network_used_ratio."""
 
     enabled: Annotated[bool, Meta(description="false switches it off")] = True
-    window: Annotated[
-        int, Meta(ge=2, le=RECENT_TICKS, description="ticks that median, MAD and quartiles look back on (n)")
-    ] = 30
-    counted: Annotated[
-        int, Meta(ge=1, le=RECENT_TICKS, description="ticks of which those above the threshold are counted (k of n)")
-    ] = DEFAULT_COUNTED
-    plateau: Annotated[
-        int, Meta(ge=0, le=RECENT_TICKS, description="valid values whose lowest and highest are kept; 0: none")
-    ] = DEFAULT_PLATEAU
+    window_seconds: Annotated[
+        float, Meta(gt=0, le=_LONGEST, description="how far median, MAD, quartiles and valid samples look back (n)")
+    ] = DEFAULT_WINDOW_SECONDS
+    window_least: Annotated[
+        int, Meta(ge=2, le=RECENT_TICKS, description="samples that the window holds however long the interval")
+    ] = DEFAULT_WINDOW_LEAST
+    counted_seconds: Annotated[
+        float, Meta(gt=0, le=_LONGEST, description="of which the samples above the threshold are counted (k of n)")
+    ] = DEFAULT_COUNTED_SECONDS
+    counted_least: Annotated[
+        int, Meta(ge=1, le=RECENT_TICKS, description="samples of k of n however long the interval")
+    ] = DEFAULT_COUNTED_LEAST
+    plateau_seconds: Annotated[
+        float, Meta(ge=0, le=_LONGEST, description="of valid values whose lowest and highest are kept; 0: none")
+    ] = DEFAULT_PLATEAU_SECONDS
+    plateau_least: Annotated[
+        int, Meta(ge=2, le=RECENT_TICKS, description="samples of the plateau however long the interval")
+    ] = DEFAULT_PLATEAU_LEAST
+    order_statistics: Annotated[
+        list[str], Meta(description="resource sets that have median, MAD and quartiles; *: all")
+    ] = field(default_factory=lambda: list(DEFAULT_ORDER_STATISTICS))
     thresholds: Annotated[
         Patterns, Meta(description="which metrics have these figures, and their thresholds in the metric's unit")
     ] = field(default_factory=lambda: dict(DEFAULT_THRESHOLDS))

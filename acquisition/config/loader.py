@@ -190,9 +190,12 @@ def _limits(settings: Settings) -> Iterator[tuple[KeyPath, dict[str, tuple[float
 
 
 def _too_long(inputs: Inputs) -> Iterator[tuple[KeyPath, str]]:
-    for key, length in (("counted", inputs.counted), ("plateau", inputs.plateau)):
-        if length > inputs.window:
-            yield ("filter", "inputs", key), f"{length} are more than the {inputs.window} ticks of the window"
+    seconds, least = inputs.window_seconds, inputs.window_least
+    for key in ("counted", "plateau"):
+        if (length := getattr(inputs, f"{key}_seconds")) > seconds:
+            yield ("filter", "inputs", f"{key}_seconds"), f"{length:g} are more than the {seconds:g} of the window"
+        if (samples := getattr(inputs, f"{key}_least")) > least:
+            yield ("filter", "inputs", f"{key}_least"), f"{samples} are more than the {least} samples of the window"
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:

@@ -26,10 +26,10 @@ from acquisition.wire.table import Entity, Table
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
-from filters.worker.batching import Item, Smoother, batches
+from filters.worker.batching import Item, batches
 from filters.worker.partition import Partition
-from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
+from filters.worker.smoothing import Smoother
 from probes.metrics import PROCESSES
 
 KIND = "frames"
@@ -117,7 +117,7 @@ def run(case: Session) -> Outcome:
 
 def _run(case: Session) -> Outcome:
     partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}))
-    smoother = Smoother(_KERNELS, RecordEncoder(_KERNELS, 600), 5.0)
+    smoother = Smoother(FilterSettings(), _KERNELS)
     decoded = applied = valid = number = 0
     epochs: dict[tuple[int, int], list[int]] = {}
     for read in case.reads:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filters.kernels import native
+from filters.worker.step import native
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("numpy", "hiredis", "redis", "msgspec")

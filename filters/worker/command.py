@@ -25,13 +25,13 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
-from filters.kernels import native
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import leasing_worker, say
 from filters.worker.format_watch import FormatWatch
-from filters.worker.inputs.plan import InputsSettings, misnamed
+from filters.worker.inputs.plan import ANY, InputsSettings, misnamed
 from filters.worker.leases.leases import Leases, new_holder
 from filters.worker.settings import FilterSettings
+from filters.worker.step import native
 from filters.worker.worker import Worker
 
 _DESCRIPTION = """\
@@ -101,8 +101,19 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
             raise ConfigError(f"filter.inputs.{key}: {wrong!r} fits no metric; write SET.METRIC, as vms.cpu_ratio")
     if not chosen.enabled:
         return None
+    for name in chosen.order_statistics:
+        if name != ANY and name not in known:
+            raise ConfigError(f"filter.inputs.order_statistics: there is no resource set {name!r}; * stands for all")
     return InputsSettings(
-        chosen.window, chosen.counted, chosen.plateau, thresholds=chosen.thresholds, slacks=chosen.slacks
+        chosen.window_seconds,
+        chosen.window_least,
+        chosen.counted_seconds,
+        chosen.counted_least,
+        chosen.plateau_seconds,
+        chosen.plateau_least,
+        order_statistics=tuple(chosen.order_statistics),
+        thresholds=chosen.thresholds,
+        slacks=chosen.slacks,
     )
 
 

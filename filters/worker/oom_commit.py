@@ -15,8 +15,10 @@ import hiredis
 
 from acquisition.link.resp import Argument, pack
 from acquisition.wire.commit import LUA_ID
+from filters.worker.inputs.growing import GROW
 
 _SCRIPT = f"""\
+{GROW}\
 local value = redis.call('GET', KEYS[1])
 if string.match(value or '', '{LUA_ID}') ~= ARGV[1] then return false end
 redis.call('HLEN', KEYS[3])
@@ -24,7 +26,8 @@ redis.call('XTRIM', KEYS[2], 'MINID', ARGV[2])
 local at = 3
 while ARGV[at] do
   local count = tonumber(ARGV[at])
-  redis.call(unpack(ARGV, at + 1, at + count))
+  if ARGV[at + 1] == 'EVAL' then grow_ring(unpack(ARGV, at + 4, at + count))
+  else redis.call(unpack(ARGV, at + 1, at + count)) end
   at = at + count + 1
 end
 return 1
@@ -35,12 +38,13 @@ _MOST_FIELDS = 1000  #: of one HSET: Lua's unpack takes some 8,000 values at mos
 def script(commit: str, raw: str, applied: str, held: bytes, until: bytes, commands: bytes) -> bytes:
     """UNWATCH and EVAL, packed: two replies, the second None when the commit id is not ``held``.
 
-    ``commands`` are the packed commands of the transaction, ``until`` is the first entry to stay.
+    ``commands`` are the packed commands of the transaction, whose only script is that of a growing ring; ``until`` is
+    the first entry to stay.
     """
     names: list[Argument] = [commit, raw, applied]
     arguments: list[Argument] = [held, until]
     for command in _unpacked(commands):
-        names.append(command[1])
+        names.append(command[3 if command[0] == b"EVAL" else 1])
         arguments += (len(command), *command)
     return pack(("UNWATCH",)) + pack(("EVAL", _SCRIPT, len(names), *names, *arguments))
 

@@ -23,7 +23,6 @@ from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.name_table import NameTable, learn
-from filters.worker.record import PLANES_PIECE, Piece
 from filters.worker.sequence import APPLY
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
@@ -64,8 +63,7 @@ class Partition:
         self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
         self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
-        self._records: dict[tuple[bytes, int], list[Piece]] = {}
-        self._unsettled: dict[bytes, list[Piece]] = {}  #: the newest of these of each state
+        self._records: dict[bytes, bytes] = {}
         self._extra: list[bytes] = []
         self._kept: deque[tuple[bytes, int]] = deque()
         self._kept_bytes = 0
@@ -154,19 +152,14 @@ class Partition:
         """A packed command of one of the partition's keys that the next commit runs as well."""
         self._extra.append(command)
 
-    def keep_record(self, state: State, slot: int, pieces: list[Piece]) -> None:
-        """A record to be written by the next commit; a newer one of the same slot replaces it."""
-        self._records[(state.member, slot)] = self._unsettled[state.member] = pieces
-
-    def settle(self, state: State) -> None:
-        """The state's planes are about to change: a record of it that is not committed yet must not."""
-        pieces = self._unsettled.pop(state.member, None)
-        if pieces is not None:
-            pieces[PLANES_PIECE] = bytes(pieces[PLANES_PIECE])
+    def keep_record(self, prefix: bytes, command: bytes) -> None:
+        """The packed SET of a record, to be run by the next commit; a newer one with the same ``prefix``, which names
+        its key, replaces it."""
+        self._records[prefix] = command
 
     # ---------------------------------------------------------------- committing
 
-    def commit(self, fair_share: float = 0.0, full: bool = False) -> tuple[list[Piece], int]:
+    def commit(self, fair_share: float = 0.0, full: bool = False) -> tuple[list[bytes], int]:
         """The pieces of the transaction and the number of replies that it will have; for a shard that
         is ``full``, a script that gives the entries of this commit up first.
 
@@ -175,10 +168,7 @@ class Partition:
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         if self.cursor == _LAST_ID:
             self._begin_stream_anew()
-        commands: list[Piece] = [b"*1\r\n$5\r\nMULTI\r\n"]
-        for pieces in self._records.values():
-            commands += pieces
-        commands += self._extra
+        commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
         if self._dirty:
             applied: list[Argument] = ["HSET", self.applied_key]
@@ -209,7 +199,7 @@ class Partition:
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
-        self._dirty, self._records, self._unsettled, self._extra = {}, {}, {}, []
+        self._dirty, self._records, self._extra = {}, {}, []
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""

@@ -1,8 +1,4 @@
-"""Encode smoothed records (layout in ``acquisition.wire.smoothed``) as pieces of a SET command.
-
-Pieces are joined once with everything else that a commit sends, so that planes are copied
-once from the arrays that computed them.
-"""
+"""Encode smoothed records (layout in ``acquisition.wire.smoothed``) as SET commands."""
 
 from __future__ import annotations
 
@@ -15,9 +11,6 @@ from acquisition.wire.frame import Frame
 from filters.kernels.numpy_step import Smoothed
 from filters.kernels.step import Kernel
 
-Piece = bytes | memoryview
-#: Which piece of a SET command holds the computed planes.
-PLANES_PIECE = -3
 _EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
@@ -26,26 +19,21 @@ def set_prefix(key: str) -> bytes:
     return f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode()
 
 
-def set_tail(expire: int) -> bytes:
-    """What comes behind the value."""
-    digits = str(expire).encode()
-    return b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
-
-
 class RecordEncoder:
     """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes; ``version`` of the
-    records."""
+    records. ``tail`` is what comes behind the value of a SET, ``raw`` how many planes are the frame's own values."""
 
     def __init__(self, kernels: tuple[Kernel, ...], expire: int, version: int = smoothed.VERSION) -> None:
         self._version = version
         self._planes = len(kernels)
-        self._raw = sum(kernel.raw for kernel in kernels)
+        self.raw = sum(kernel.raw for kernel in kernels)
         numbers = bytes(kernel.plane.number for kernel in kernels)
         self._plane_ids = numbers.ljust(smoothed.MAX_PLANES, b"\0")
-        self._tail = set_tail(expire)
+        digits = str(expire).encode()
+        self.tail = b"\r\n$2\r\nEX\r\n$%d\r\n%s\r\n" % (len(digits), digits)
 
-    def header(self, frame: Frame, exceptions: int, now: float) -> bytes:
-        """The 96 bytes before the ids."""
+    def header(self, frame: Frame, now: float, exceptions: int = 0, inputs_size: int = 0) -> bytes:
+        """The 96 bytes before the decision inputs."""
         _, schema, host, resource_set, entities, metrics, interval, epoch, sequence, _, _, tick, wall, monotonic = (
             frame[:14]
         )
@@ -60,7 +48,7 @@ class RecordEncoder:
             resource_set,
             schema,
             interval,
-            0,
+            inputs_size,
             self._plane_ids,
             epoch,
             sequence,
@@ -71,25 +59,23 @@ class RecordEncoder:
         )
 
     def set_command(
-        self, prefix: bytes, frame: Frame, planes: memoryview, exceptions: bytes, now: float
-    ) -> list[Piece]:
-        """The pieces of SET key record EX seconds; ``prefix`` is that of ``set_prefix``.
+        self,
+        prefix: bytes,
+        frame: Frame,
+        planes: memoryview,
+        exceptions: bytes,
+        now: float,
+        inputs: bytes | memoryview = b"",
+    ) -> bytes:
+        """SET key record EX seconds; ``prefix`` is that of ``set_prefix``.
 
-        ``planes`` are the computed planes of this frame alone, as bytes (``PLANES_PIECE``); raw ones
-        come before them.
+        ``planes`` are the computed planes of this frame alone, as bytes; raw ones come before them. ``inputs`` is the
+        section of decision inputs.
         """
-        head = self.header(frame, len(exceptions) // _EXCEPTION_SIZE, now)
-        size = smoothed.HEADER_SIZE + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
-        return [
-            prefix,
-            b"%d\r\n" % size,
-            head,
-            frame.ids,
-            *(frame.values,) * self._raw,
-            planes,
-            exceptions,
-            self._tail,
-        ]
+        head = self.header(frame, now, len(exceptions) // _EXCEPTION_SIZE, len(inputs))
+        size = len(head) + len(inputs) + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)
+        raw = frame.values * self.raw
+        return b"".join((prefix, b"%d\r\n" % size, head, inputs, frame.ids, raw, planes, exceptions, self.tail))
 
 
 def exceptions_of(result: Smoothed, starts: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[bytes]:

@@ -12,8 +12,9 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import commit, keys, position, smoothed
+from acquisition.wire.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
-from filters.worker.inputs.restoring import read_values, refuse_newer
+from filters.worker.inputs.restoring import Found, read_values, refuse_newer
 from filters.worker.inputs.restoring import restore as restore_inputs
 from filters.worker.name_table import learn
 from filters.worker.partition import Partition
@@ -100,10 +101,12 @@ def _restore_records(
     names = [_record_key(partition, state) for state in states]
     commands = [("GET", key) for state, name in zip(states, names, strict=True) for key in (name, state.names_key)]
     replies = read_values(connection, commands)
-    for state, name, record, table in zip(states, names, replies[::2], replies[1::2], strict=True):
+    found = []
+    for state, name, data, table in zip(states, names, replies[::2], replies[1::2], strict=True):
         try:
+            record = None if data is None else _restore_record(state, data, kernels)
             if record is not None:
-                _restore_record(state, record, kernels)
+                found.append(Found(state, record, data))
         except FrameError as error:
             refuse_newer(name, error)
             damage.append(f"{name} is damaged: {error}; its averages start anew")
@@ -114,7 +117,7 @@ def _restore_records(
             damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
         if state.names is None:
             state.ask_for_table()
-    restore_inputs(partition, states, connection, damage)
+    restore_inputs(partition, found, connection, damage)
 
 
 def _record_key(partition: Partition, state: State) -> str:
@@ -122,7 +125,10 @@ def _record_key(partition: Partition, state: State) -> str:
     return keys.smoothed(partition.tag, state.host, state.resource_set, slot)
 
 
-def _restore_record(state: State, data: bytes, kernels: tuple[Kernel, ...]) -> None:
+def _restore_record(state: State, data: bytes, kernels: tuple[Kernel, ...]) -> SmoothedRecord | None:
+    """The record that a state goes on from; None when it is of another tick than was applied last."""
     record, track = smoothed.decode(data), state.track
-    if record.epoch == track.epoch and record.tick == track.tick and record.sequence <= track.sequence:
-        state.restore(record, kernels)
+    if (record.epoch, record.tick) != (track.epoch, track.tick) or record.sequence > track.sequence:
+        return None
+    state.restore(record, kernels)
+    return record

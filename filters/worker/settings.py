@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.wire import record_format
-from acquisition.wire.inputs import PLATEAU_VERSION
 from acquisition.wire.record_format import Versions
-from filters.worker.inputs.plan import InputsSettings
+from filters.worker.inputs.plan import InputsSettings, Lengths, Plan, make_plan
+
+_MOST_PLANS = 4096
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,25 @@ class FilterSettings:
     expire_seconds: float = 600.0
     inputs: InputsSettings | None = None  #: None: no decision inputs
     versions: Versions = record_format.FORMATS[record_format.NEWEST]  #: of the records that are written
+    _plans: dict[tuple[int, tuple[str, ...], Lengths], Plan | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def written_as(self, number: int) -> FilterSettings:
         """What can be kept in records of this format. Raises ConfigError for one that is not known."""
-        versions, inputs = record_format.versions(number), self.inputs
-        if inputs is not None and versions.inputs < PLATEAU_VERSION:
-            inputs = replace(inputs, plateau=0, _plans={})
-        return replace(self, versions=versions, inputs=inputs)
+        return replace(self, versions=record_format.versions(number))
+
+    def plan(self, resource_set: int, metrics: tuple[str, ...], interval: float) -> Plan | None:
+        """The plan of the decision inputs of a resource set with these columns and seconds between two ticks, the same
+        object every time; None: nothing is configured."""
+        if self.inputs is None:
+            return None
+        key = (resource_set, metrics, self.inputs.lengths(interval))
+        if key not in self._plans:
+            if len(self._plans) >= _MOST_PLANS:  # somebody sends ever new tables; at worst windows begin anew
+                self._plans.clear()
+            self._plans[key] = make_plan(self.inputs, *key, lambda name: self.tau.get(name, self.tau_seconds))
+        return self._plans[key]
 
     def tau_row(self, metrics: tuple[str, ...]) -> npt.NDArray[np.float64] | None:
         """Time constants of the named columns, float64 (m,), or None when all have the default one."""

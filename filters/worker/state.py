@@ -27,8 +27,8 @@ class State:
     """
 
     __slots__ = (
-        "exceptions", "host", "ids", "inputs", "inputs_names", "member", "metrics", "monotonic", "names",
-        "names_key", "planes", "prefixes", "resource_set", "schema", "tau", "track",
+        "exceptions", "host", "ids", "inputs", "inputs_interval", "inputs_names", "member", "metrics", "monotonic",
+        "names", "names_key", "planes", "prefixes", "recent_key", "resource_set", "schema", "tau", "track",
     )  # fmt: skip
 
     def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
@@ -36,6 +36,7 @@ class State:
         self.resource_set = resource_set
         self.member = keys.member(host, resource_set).encode()
         self.names_key = keys.names(tag, host, resource_set)
+        self.recent_key = keys.recent(tag, host, resource_set)
         slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
         self.prefixes = [set_prefix(key) for key in slots]
         self.track = Track()
@@ -49,6 +50,7 @@ class State:
         self.exceptions = b""
         self.inputs: InputsState | None = None
         self.inputs_names: NameTable | None = None  #: the names that ``inputs`` were planned by
+        self.inputs_interval = 0.0  #: and the seconds between two ticks
 
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.
@@ -84,9 +86,9 @@ class State:
         self.monotonic = frame.monotonic
         return dt
 
-    def end(self, frame: Frame, planes: Floats, exceptions: bytes, unused: int) -> None:
-        """Take what became of the samples of a frame; ``unused`` of them were not valid."""
-        self.planes, self.exceptions = planes, exceptions
+    def end(self, frame: Frame, exceptions: bytes, unused: int) -> None:
+        """Take what became of the samples of a frame whose planes have moved; ``unused`` of them were not valid."""
+        self.exceptions = exceptions
         if unused:
             self.track.count_invalid(frame.epoch, unused)
 
@@ -114,9 +116,9 @@ class State:
         self.names, self.tau = names, tau
         self.track.want_table(False)
 
-    def plan_inputs(self, inputs: InputsState | None) -> None:
-        """Have these decision inputs, which the names of now ask for."""
-        self.inputs, self.inputs_names = inputs, self.names
+    def plan_inputs(self, inputs: InputsState | None, interval: float) -> None:
+        """Have these decision inputs, which the names of now and this interval ask for."""
+        self.inputs, self.inputs_names, self.inputs_interval = inputs, self.names, interval
 
     def ask_for_table(self) -> None:
         """Have the probe send its names again."""

@@ -18,17 +18,16 @@ from acquisition.wire import keys
 from filters.kernels import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.runtime.memory import Sweeper
-from filters.worker.batching import Item, Smoother, batches
+from filters.worker.batching import Item, batches
 from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.fair_share import FairShare
-from filters.worker.inputs.stage import InputsStage
 from filters.worker.loader import Loader
 from filters.worker.pace import Pace
 from filters.worker.partition import Partition
 from filters.worker.poller import Poller
-from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
+from filters.worker.smoothing import Smoother
 
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
@@ -55,9 +54,7 @@ class Worker:
         background: BackgroundJobs,
         log: TroubleLog,
     ) -> None:
-        encoder = RecordEncoder(kernels, int(settings.expire_seconds), settings.versions.smoothed)
-        self._smoother = Smoother(kernels, encoder, settings.tau_seconds)
-        self._inputs = InputsStage(settings, self._smoother.kernels)
+        self._smoother = Smoother(settings, kernels)
         self._loader = loader
         self._shard_map = shard_map
         self._poller = poller
@@ -246,7 +243,6 @@ class Worker:
     def _smooth(self, items: list[Item]) -> None:
         for batch in batches(items):
             self._smoother.smooth(batch)
-            self._inputs.advance(batch)
             self._counters["frames"] += len(batch)
             self._counters["samples"] += sum(item.frame.samples for item in batch)
 

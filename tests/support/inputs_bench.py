@@ -12,21 +12,20 @@ from acquisition.model import codes
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import PLANES
+from acquisition.wire.inputs import COUNTS, figure_names
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST
-from filters.worker.batching import Item, Smoother, batches
-from filters.worker.inputs.native import ADVANCE, Advance
+from filters.worker.batching import Item, batches
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.inputs.stage import InputsStage
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import learn
 from filters.worker.partition import Partition
-from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
+from filters.worker.smoothing import Smoother
 from filters.worker.state import State
+from filters.worker.step.native import ADVANCE, Advance
 from tests.support.scalar_inputs import Seen, figures
 
 METRICS = tuple(
@@ -46,8 +45,8 @@ STEPS: dict[str, Advance | None] = {"chosen": ADVANCE}
 
 
 class Bench:
-    """``window`` and ``counted`` in ticks, ``plateau`` in valid values; columns 1 and 3 have inputs with threshold 0.5
-    and 0.25, slack 0.1 and 0."""
+    """``window`` and ``counted`` in ticks of a second, ``plateau`` in valid values; columns 1 and 3 have inputs with
+    threshold 0.5 and 0.25, slack 0.1 and 0."""
 
     def __init__(
         self,
@@ -55,14 +54,18 @@ class Bench:
         counted: int = 3,
         plateau: int = 2,
         thresholds: Mapping[str, float] | None = None,
+        order_statistics: tuple[str, ...] = ("*",),
         **native: Advance | None,
     ) -> None:
         chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
-        self.inputs = InputsSettings(window, counted, plateau, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1})
+        self.inputs = InputsSettings(
+            window, window, counted, counted, plateau, plateau,
+            order_statistics=order_statistics, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1},
+        )  # fmt: skip
+        self.lengths = window, counted, plateau
         self.settings = FilterSettings(inputs=self.inputs)
         chosen = kernels.select(self.settings.kernels)
-        self.smoother = Smoother(chosen, RecordEncoder(chosen, 600), self.settings.tau_seconds)
-        self.stage = InputsStage(self.settings, self.smoother.kernels, native.get("native", STEPS["chosen"]))
+        self.smoother = Smoother(self.settings, chosen, native.get("native", STEPS["chosen"]))
         self.partition = Partition(0, "0", 1, self.settings)
         self.states: dict[int, State] = {}
         self.samples: dict[tuple[int, int, int], list[Observation]] = {}
@@ -114,18 +117,18 @@ class Bench:
     def feed(self, *items: Item) -> None:
         for batch in batches(list(items)):
             self.smoother.smooth(batch)
-            self.stage.advance(batch)
 
     def found(self, host: int, entity: int, column: int) -> dict[str, float]:
         inputs = self.states[host].inputs
         assert isinstance(inputs, InputsState)
-        row = np.frombuffer(inputs.ids, "<u8").tolist().index(entity)
-        kept = PLANES[: len(inputs.planes)]
-        got = {name: float(inputs.planes[i, {1: 0, 3: 1}[column], row]) for i, name in enumerate(kept)}
-        return got | {"seen": float(inputs.seen[row]), "since": float(inputs.since[row])}
+        row, place = np.frombuffer(inputs.ids, "<u8").tolist().index(entity), {1: 0, 3: 1}[column]
+        kept = inputs.arrays()
+        kinds = figure_names(inputs.plan.head.figures)
+        got = {name: float(kept.figures[i, place, row]) for i, name in enumerate(kinds)}
+        got |= {name: float(kept.counts[i, place, row]) for i, name in enumerate(COUNTS)}
+        return got | {"seen": float(kept.seen[row]), "since": float(kept.since[row])}
 
     def expected(self, host: int, entity: int, column: int) -> dict[str, float | None]:
         parameters = {1: (0.5, 0.1), 3: (0.25, 0.0)}[column]
-        lengths = self.inputs.window, self.inputs.counted, self.inputs.plateau
-        found = figures(self.histories[host, entity, column], *lengths, *parameters)
-        return {name: value for name, value in found.items() if self.inputs.plateau or name not in EXTREMES}
+        found = figures(self.histories[host, entity, column], *self.lengths, *parameters)
+        return {name: value for name, value in found.items() if self.lengths[2] or name not in EXTREMES}

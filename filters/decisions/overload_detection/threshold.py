@@ -30,7 +30,7 @@ from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Wi
 from filters.decisions.picture import CPU, Host, Reading, Vm
 from filters.decisions.verdict import HOT, Figure, Verdict, decide
 
-#: What the filter counts and keeps by default, so that the rule need not read the recent values.
+#: What the filter counts and keeps by default, at a tick per second, so that the rule need not read recent values.
 _KEPT = Inputs()
 
 
@@ -43,9 +43,9 @@ class Parameters(OneMetric, frozen=True):
     high: Share = _KEPT.thresholds[f"host.{CPU}"]
     low: Share = 0.8
     k: Annotated[int, Meta(ge=0, le=120)] = 6
-    n: Window = _KEPT.counted
+    n: Window = round(_KEPT.counted_seconds)
     enter: Share | None = 0.8
-    plateau: Annotated[int, Meta(ge=0, le=120)] | None = _KEPT.plateau
+    plateau: Annotated[int, Meta(ge=0, le=120)] | None = round(_KEPT.plateau_seconds)
     plateau_range: Share = 0.07
 
     def __post_init__(self) -> None:

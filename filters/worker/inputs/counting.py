@@ -10,6 +10,8 @@ import numpy.typing as npt
 from acquisition.wire.inputs import Floats
 from filters.worker.inputs.order import ABSENT
 
+Counts = npt.NDArray[np.int16]
+
 
 class Tick(NamedTuple):
     """New samples of R rows in C columns, float32.
@@ -31,14 +33,14 @@ class Tick(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """float32 (C, R): CUSUM statistic, seconds above the threshold, valid samples in the window,
-    valid samples in the last ticks that are counted, and those of them that are above."""
+    """(C, R): CUSUM statistic and seconds above the threshold, float32; valid samples in the window, valid samples in
+    the last ticks that are counted, and those of them that are above, integers."""
 
     cusum: Floats
     time_above: Floats
-    valid: Floats
-    counted: Floats
-    above: Floats
+    valid: Counts
+    counted: Counts
+    above: Counts
 
 
 def count(old: Counted, tick: Tick) -> Counted:

@@ -31,13 +31,13 @@ class Averages(NamedTuple):
     age: Floats
 
 
-def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes] | None) -> tuple[Floats, Codes]:
+def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tuple[Floats, Codes]:
     """Derived samples and their codes, (R,) each, from those of the parts; RANGE where the result is no number that
     can be smoothed."""
     with np.errstate(all="ignore"):
         result = np.asarray(how.formula(np.maximum, *values), np.float32)
     found = np.zeros(result.shape, np.uint8)
-    for code in codes or ():
+    for code in codes:
         found = np.where((found & validity.CODE_MASK) == validity.VALID, found & validity.OUTLIER_FLAG | code, found)
     unusable = (found & validity.CODE_MASK) != validity.VALID
     found[unusable] &= validity.CODE_MASK

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from acquisition.config.inputs import DEFAULT_COUNTED, DEFAULT_PLATEAU, DEFAULT_SLACKS, DEFAULT_THRESHOLDS
-from acquisition.model.derived import DERIVED, Derived
+from acquisition.config.inputs import (
+    DEFAULT_COUNTED_LEAST,
+    DEFAULT_COUNTED_SECONDS,
+    DEFAULT_ORDER_STATISTICS,
+    DEFAULT_PLATEAU_LEAST,
+    DEFAULT_PLATEAU_SECONDS,
+    DEFAULT_SLACKS,
+    DEFAULT_THRESHOLDS,
+    DEFAULT_WINDOW_LEAST,
+    DEFAULT_WINDOW_SECONDS,
+)
+from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, Derived
 from acquisition.model.inputs import RECENT_TICKS
 from acquisition.model.metric import resource_set_id
-from acquisition.wire.inputs import Floats
+from acquisition.wire.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
 
 ANY = "*"
+#: The derived metrics whose formula the native step knows, in the order of its numbers for them.
+FORMULAS = (CPU, MEMORY, NETWORK)
+_MOST_PARTS = 3
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
-MOST_PLANS = 4096
 
 
 @dataclass(frozen=True)
 class Plan:
     """The columns of one resource set: first those that frames carry (``sources`` are their positions), then derived
-    ones with the positions of their parts. ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units."""
+    ones with the positions of their parts. ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus``
+    float64 (C,), time constants in seconds. ``window``, ``counted`` and ``depth`` in ticks, ``plateau`` in valid
+    samples (0: none); ``order`` says whether order statistics are kept.
+
+    ``head`` is that of its sections, but for the steps. ``packed`` is the plan as the native step takes it, None where
+    that does not know a formula.
+    """
 
     names: tuple[str, ...]
     metrics: int
@@ -30,10 +52,14 @@ class Plan:
     counted: int
     plateau: int
     depth: int
+    order: bool
     sources: tuple[int, ...]
     derived: tuple[tuple[Derived, tuple[int, ...]], ...]
     thresholds: Floats
     slacks: Floats
+    taus: npt.NDArray[np.float64]
+    head: Head
+    packed: bytes | None
 
     @property
     def columns(self) -> int:
@@ -43,33 +69,56 @@ class Plan:
 
 @dataclass(frozen=True)
 class InputsSettings:
-    """``window`` is n in ticks, ``counted`` that of k of n, ``plateau`` the last valid values whose lowest and highest
-    are kept (0: none), ``depth`` how many recent values stay readable.
+    """Lengths in seconds with the least number of samples of each: of the window, of k of n, and of the plateau, whose
+    lowest and highest valid values are kept (0 seconds: none). ``depth``: how many recent values stay readable.
 
     ``thresholds`` and ``slacks`` by SET.METRIC, where SET is a name or ``*`` and METRIC may hold ``*`` and ``?``; the
     first pattern that fits a metric counts. A metric without threshold has no inputs, one without slack has K = 0.
+    ``order_statistics``: the resource sets that have median, MAD and quartiles; ``*``: all.
     """
 
-    window: int = 30
-    counted: int = DEFAULT_COUNTED
-    plateau: int = DEFAULT_PLATEAU
+    window_seconds: float = DEFAULT_WINDOW_SECONDS
+    window_least: int = DEFAULT_WINDOW_LEAST
+    counted_seconds: float = DEFAULT_COUNTED_SECONDS
+    counted_least: int = DEFAULT_COUNTED_LEAST
+    plateau_seconds: float = DEFAULT_PLATEAU_SECONDS
+    plateau_least: int = DEFAULT_PLATEAU_LEAST
     depth: int = RECENT_TICKS
+    order_statistics: tuple[str, ...] = DEFAULT_ORDER_STATISTICS
     thresholds: Mapping[str, float] = field(default_factory=lambda: DEFAULT_THRESHOLDS)
     slacks: Mapping[str, float] = field(default_factory=lambda: DEFAULT_SLACKS)
-    _plans: dict[tuple[int, tuple[str, ...]], Plan | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def plan(self, resource_set: int, metrics: tuple[str, ...]) -> Plan | None:
-        """The plan of a resource set with these columns, the same object every time; None: nothing is configured."""
-        key = (resource_set, metrics)
-        if key not in self._plans:
-            if len(self._plans) >= MOST_PLANS:  # somebody sends ever new tables; at worst windows begin anew
-                self._plans.clear()
-            self._plans[key] = make_plan(self, *key)
-        return self._plans[key]
+    def lengths(self, interval: float) -> Lengths:
+        """The lengths in ticks of so many seconds."""
+        window = _ticks(self.window_seconds, interval, self.window_least)
+        plateau = _ticks(self.plateau_seconds, interval, self.plateau_least) if self.plateau_seconds else 0
+        return Lengths(
+            window, min(window, _ticks(self.counted_seconds, interval, self.counted_least)), min(window, plateau)
+        )
 
 
-def make_plan(settings: InputsSettings, resource_set: int, metrics: tuple[str, ...]) -> Plan | None:
-    """The plan of a resource set with these columns; None when none of its metrics is configured."""
+class Lengths(NamedTuple):
+    """Window and k of n in ticks, the plateau in valid samples."""
+
+    window: int
+    counted: int
+    plateau: int
+
+
+def _ticks(seconds: float, interval: float, least: int) -> int:
+    """How many ticks last so long, rounded up, but for the rounding of an interval on the wire."""
+    return min(RECENT_TICKS, max(least, math.ceil(min(seconds / interval, RECENT_TICKS) - 1e-6)))
+
+
+def make_plan(
+    settings: InputsSettings,
+    resource_set: int,
+    metrics: tuple[str, ...],
+    lengths: Lengths,
+    tau_of: Callable[[str], float],
+) -> Plan | None:
+    """The plan of a resource set with these columns; None when none of its metrics is configured. ``tau_of`` says the
+    time constant of a metric, in seconds."""
     names: list[str] = []
     sources: list[int] = []
     for position, name in enumerate(metrics):
@@ -85,18 +134,52 @@ def make_plan(settings: InputsSettings, resource_set: int, metrics: tuple[str, .
             derived.append((how, tuple(metrics.index(part) for part in how.parts)))
     if not names:
         return None
+    taus = np.array([tau_of(name) for name in names])
+    order = any(each == ANY or resource_set_id(each) == resource_set for each in settings.order_statistics)
     return Plan(
         tuple(names),
         len(metrics),
-        settings.window,
-        settings.counted,
-        settings.plateau,
+        *lengths,
         settings.depth,
+        order,
         tuple(sources),
         tuple(derived),
         np.array([_value(settings.thresholds, resource_set, name) for name in names], np.float32),
         np.array([_value(settings.slacks, resource_set, name) or 0.0 for name in names], np.float32),
+        taus,
+        _head(settings, lengths, order, names, len(derived)),
+        _pack(lengths, settings.depth, order, len(metrics), names, sources, derived, taus[len(sources) :]),
     )
+
+
+def _head(settings: InputsSettings, lengths: Lengths, order: bool, names: Sequence[str], derived: int) -> Head:
+    figures = order * ORDER_STATISTICS + bool(lengths.plateau) * PLATEAU
+    size = len(pack_names(names))
+    seconds = settings.window_seconds, settings.counted_seconds, settings.plateau_seconds
+    head = Head(len(names), derived, figures, 0, *lengths, settings.depth, size, settings.window_least, 0, 0, *seconds)
+    return Head._make(HEADER.unpack(HEADER.pack(*head)))  # as it comes back: seconds are float32
+
+
+def _pack(
+    lengths: Lengths,
+    depth: int,
+    order: bool,
+    metrics: int,
+    names: Sequence[str],
+    sources: Sequence[int],
+    derived: Sequence[tuple[Derived, tuple[int, ...]]],
+    taus: npt.NDArray[np.float64],
+) -> bytes | None:
+    """A plan as the native step reads it (Shape and Plan of filters/worker/step/inputs.h)."""
+    formulas = names[len(sources) :]
+    if any(name not in FORMULAS for name in formulas):
+        return None
+    shape = len(sources), len(derived), metrics, *lengths, order, len(pack_names(names)), depth, 0
+    packed = [
+        struct.pack("=4i", FORMULAS.index(name), *parts, *(0,) * (_MOST_PARTS - len(parts)))
+        for name, (_, parts) in zip(formulas, derived, strict=True)
+    ]
+    return b"".join((struct.pack("=10i", *shape), taus.tobytes(), struct.pack(f"={len(sources)}i", *sources), *packed))
 
 
 def misnamed(patterns: Iterable[str], known: Mapping[str, Iterable[str]]) -> str | None:

@@ -23,7 +23,7 @@ def push(lately: Floats, x: Floats, usable: npt.NDArray[np.bool_]) -> Floats:
     return after
 
 
-def extremes(lately: Floats, valid: Floats) -> tuple[Floats, Floats]:
+def extremes(lately: Floats, valid: npt.NDArray[np.int16]) -> tuple[Floats, Floats]:
     """Lowest and highest (C, R) of ``lately``; NaN where a window of ``valid`` (C, R) samples has not so many."""
     lowest, highest = lately.min(axis=0), lately.max(axis=0)
     few = valid < len(lately)

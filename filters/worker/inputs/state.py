@@ -2,228 +2,237 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.wire import keys
+from acquisition.wire import inputs as wire
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import DERIVED_PLANES, PLANES, Floats, InputsRecord, pack_names, plane_count
+from acquisition.wire.inputs import Bytes, Floats
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
-from filters.worker.record import set_prefix
+from filters.worker.inputs.ring import Ring
 
-MEDIAN, MEAN, VALID, COUNTED, ABOVE, LOWEST = map(
-    PLANES.index, ("median", "mean", "valid", "counted", "above", "lowest")
-)
+VALID, COUNTED, ABOVE = map(wire.COUNTS.index, ("valid", "counted", "above"))
+MEAN, AGE = map(wire.DERIVED_PLANES.index, ("mean", "age"))
+CUSUM, TIME_ABOVE = map(wire.FIGURES.index, wire.ALWAYS_KEPT)
+_PADDING = 8  #: sorted windows of the native step have a multiple of so many places
 _LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
 _SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back, is a new beginning
+_UNKNOWN = np.float32(np.nan)
+
+Also = Callable[[bytes], None]  #: takes commands that the next commit runs
+#: (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at)
+NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool, bytes, int, int]
 
 
-class Prefixes:
-    """What does not change in the commands that keep the inputs of one (host, resource set)."""
+class Arrays(NamedTuple):
+    """Views of the memory of E entities in C columns, those of the section first (acquisition.wire.inputs): ``since``
+    float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``seen`` uint8 (E,), ``counts`` uint8
+    (3, C, E), ``codes`` uint8 (D, E).
 
-    __slots__ = ("names", "parameters", "recent", "row", "slots")
+    ``window`` float32 (C, n, E), whose place ``step % n`` holds the newest raw values, ABSENT where not valid;
+    ``lately`` float32 (m, C, E), the last m valid ones, the newest first, NaN where there were fewer; ``ordered``
+    float32 (C, E, places), the window in ascending order, which only the native step keeps so, and no places without
+    order statistics; ``slots`` uint32 (E,), the places in the ring.
+    """
 
-    def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int, plan: Plan) -> None:
-        records = (keys.inputs(tag, host, resource_set, slot) for slot in range(keep_ticks))
-        self.slots = [set_prefix(key) for key in records]
-        self.recent = keys.recent(tag, host, resource_set)
-        self.row = f"*4\r\n$4\r\nHSET\r\n${len(self.recent)}\r\n{self.recent}\r\n".encode()
-        self.names = pack_names(plan.names)
-        self.parameters = plan.thresholds.tobytes() + plan.slacks.tobytes()
+    since: npt.NDArray[np.float64]
+    figures: Floats
+    derived: Floats
+    seen: Bytes
+    counts: Bytes
+    codes: Bytes
+    window: Floats
+    lately: Floats
+    ordered: Floats
+    slots: npt.NDArray[np.uint32]
+
+
+class Begun(NamedTuple):
+    """What a frame is to the inputs: seconds since the frame before, seconds that each of its samples stands for, and
+    how many ticks before it never came."""
+
+    dt: float
+    seconds: float
+    missing: int
 
 
 class InputsState:
-    """For C columns and E entities: ``window`` float32 (C, n, E), whose place ``step % n`` holds the newest raw values,
-    ABSENT where not valid; ``sorted_window()`` (C, E, n) holds the same in ascending order; ``lately`` float32
-    (m, C, E), the last m valid ones, the newest first, NaN where there were fewer; ``planes`` float32 (P, C, E), see
-    acquisition.wire.inputs.PLANES; ``derived`` float32 (4, D, E); ``since`` float64 (E,) wall clock of an entity's
-    first tick; ``seen`` int64 (E,) ticks since.
+    """``memory`` is one block, which begins with the section as the next record has it: the native step takes it whole.
 
-    ``step`` counts ticks, those that never came included; ``first`` is the one since which windows know anything.
-    ``layouts`` are the steps from which on rows of recent values belonged to other entities.
+    ``step`` counts ticks from 1, those that never came included; ``first`` is the one since which windows know
+    anything; ``begins`` says that nothing was known before the newest one.
     """
 
-    __slots__ = (
-        "_ages", "_ordered", "_prefixes", "derived", "epoch", "first", "fresh", "ids", "lately", "layout_known",
-        "layouts", "lives_until", "monotonic", "plan", "planes", "seen", "settled", "since", "step", "window",
-    )  # fmt: skip
+    __slots__ = ("begins", "epoch", "first", "ids", "memory", "monotonic", "plan", "ring", "step")
 
-    def __init__(self, plan: Plan, step: int = 0) -> None:
+    def __init__(self, plan: Plan, ring: Ring, step: int = 0) -> None:
         self.plan = plan
+        self.ring = ring
         self.epoch = 0
         self.monotonic = 0.0
+        self.begins = False
         self.step = self.first = step
-        self.ids = b""
-        self.layouts: deque[int] = deque()
-        self.layout_known = False  #: whether the shard knows the newest layout
-        self.fresh = True  #: whether older rows may lie in the shard that are none of ours
-        self.lives_until = 0.0  #: monotonic time by which the recent values must be given time to live again
-        self._prefixes: Prefixes | None = None
-        self._lay_out(0)
+        self._lay_out(b"")
 
-    def _lay_out(self, entities: int) -> None:
-        plan = self.plan
-        self.window: Floats = np.full((plan.columns, plan.window, entities), ABSENT, np.float32)
-        self._ordered: Floats | None = None
-        self.lately: Floats = np.full((plan.plateau, plan.columns, entities), np.nan, np.float32)
-        self.planes: Floats = _unknown(plan, entities)
-        self.derived: Floats = np.full((len(DERIVED_PLANES), len(plan.derived), entities), np.nan, np.float32)
-        self.derived[-1] = 0.0
-        self.since: npt.NDArray[np.float64] = np.zeros(entities)
-        self.seen: npt.NDArray[np.int64] = np.zeros(entities, np.int64)
-        self.settled = False  #: whether every entity's window is full
-        self._ages: bytes | None = None
+    def arrays(self) -> Arrays:
+        """What is kept."""
+        plan, entities = self.plan, len(self.ids) // 8
+        at, c, d = plan.head.places(entities), plan.columns, len(plan.derived)
+        figures, places = len(wire.figure_names(plan.head.figures)), _places(plan)
+        window = at.size
+        lately = window + 4 * plan.window * c * entities
+        ordered = lately + 4 * plan.plateau * c * entities
+        slots = ordered + 4 * places * c * entities
+        return Arrays(
+            self._view("<f8", at.since, entities),
+            self._view("<f4", at.figures, figures, c, entities),
+            self._view("<f4", at.derived, len(wire.DERIVED_PLANES), d, entities),
+            self._view("u1", at.seen, entities),
+            self._view("u1", at.counts, len(wire.COUNTS), c, entities),
+            self._view("u1", at.codes, d, entities),
+            self._view("<f4", window, c, plan.window, entities),
+            self._view("<f4", lately, plan.plateau, c, entities),
+            self._view("<f4", ordered, c, entities, places),
+            self._view("<u4", slots, entities),
+        )
 
-    def begin(self, frame: Frame) -> tuple[float, float, int]:
-        """Make room for the samples of ``frame``: answers the seconds since the frame before, the seconds that each
-        of its samples stands for, and how many ticks before it never came, which the step has to ``skip``."""
+    def _view(self, dtype: str, start: int, *shape: int) -> npt.NDArray[Any]:
+        count = 1
+        for size in shape:
+            count *= size
+        return np.frombuffer(self.memory, dtype, count, start).reshape(shape)
+
+    def _lay_out(self, ids: bytes) -> None:
+        """Memory for these entities, of whom nothing is known."""
+        plan, entities = self.plan, len(ids) // 8
+        at, series = plan.head.places(entities), plan.columns * entities
+        floats = (plan.window + plan.plateau + _places(plan)) * series
+        self.ids = ids
+        self.memory = bytearray(at.size + 4 * (floats + entities))
+        self._put(0, wire.HEADER.pack(*plan.head))
+        self._put(at.thresholds, plan.thresholds.tobytes())
+        self._put(at.slacks, plan.slacks.tobytes())
+        self._put(at.sources, np.array(plan.sources, "<u2").tobytes())
+        self._put(at.names, wire.pack_names(plan.names))
+        self._forget()
+
+    def _put(self, at: int, data: bytes) -> None:
+        self.memory[at : at + len(data)] = data
+
+    def _forget(self) -> None:
+        """Nothing is known any more but who the rows are."""
+        kept = self.arrays()
+        for array in (kept.since, kept.figures[: TIME_ABOVE + 1], kept.seen, kept.counts, kept.codes):
+            array[...] = 0
+        for array in (kept.figures[TIME_ABOVE + 1 :], kept.derived, kept.lately):
+            array[...] = _UNKNOWN
+        kept.derived[AGE] = 0.0
+        for array in (kept.window, kept.ordered):
+            array[...] = ABSENT
+
+    def native(self, frame: Frame, also: Also) -> NativeInputs:
+        """``begin``, and what the native step takes then."""
+        dt, seconds, missing = self.begin(frame, also)
+        plan, ring = self.plan, self.ring
+        return (
+            self.memory,
+            plan.packed,
+            dt,
+            seconds,
+            self.step,
+            self.first,
+            missing,
+            self.begins,
+            ring.row_prefix,
+            ring.capacity,
+            ring.rows_at,
+        )
+
+    def begin(self, frame: Frame, also: Also) -> Begun:
+        """Make room for the samples of ``frame``, and for its row in the ring. The step has to skip the ticks that
+        never came."""
         dt = frame.monotonic - self.monotonic
+        interval = frame.interval
         self.monotonic = frame.monotonic
-        known = frame.epoch == self.epoch and dt >= _SHORTEST
+        self.begins = frame.epoch != self.epoch or not dt >= _SHORTEST
         missing = 0
-        if known and dt > 1.5 * frame.interval:
-            missing = round(min(dt / frame.interval, 1e9)) - 1
+        if not self.begins and dt > 1.5 * interval:
+            missing = round(min(dt / interval, 1e9)) - 1
         self.step += 1 + min(missing, self.plan.depth)
         if frame.ids != self.ids:
-            self.align(frame.ids)
-        if not known or missing >= self.plan.window:
-            self._restart(frame.epoch)
-            dt, seconds, missing = frame.interval, min(frame.interval, _LONGEST), 0
-        else:
-            seconds = min(dt / (1 + missing), _LONGEST)
-        if not self.settled:
-            self._grow_older(1 + missing, frame.wall)
-        return dt, seconds, missing
+            self._align(frame.ids)
+            self._take_slots(interval, also)
+        elif self.ring.interval != interval:
+            self._take_slots(interval, also)
+        if self.begins or missing >= self.plan.window:
+            self.begins = True
+            self.epoch, self.first = frame.epoch, self.step
+            self._forget()
+            return Begun(interval, min(interval, _LONGEST), 0)
+        return Begun(dt, min(dt / (1 + missing), _LONGEST), missing)
 
-    def _grow_older(self, ticks: int, wall: float) -> None:
-        new = self.seen == 0
-        self.since[new] = wall
-        self.seen = np.where(new, 1, np.minimum(self.seen + ticks, self.plan.window))
-        self._ages = None
-        self.settled = bool((self.seen == self.plan.window).all())
+    def _take_slots(self, interval: float, also: Also) -> None:
+        ids = np.frombuffer(self.ids, "<u8")
+        self.arrays().slots[...] = self.ring.place(ids, self.step, interval, also)
 
-    def sorted_window(self) -> Floats:
-        """The window in ascending order, float32 (C, E, n), C-contiguous; the native step keeps it so."""
-        if self._ordered is None:
-            self._ordered = np.ascontiguousarray(np.sort(self.window, axis=1).transpose(0, 2, 1))
-        return self._ordered
-
-    def disorder(self) -> None:
-        """The window has changed by other hands than the native step's."""
-        self._ordered = None
-
-    def ages(self) -> bytes:
-        """``since`` and ``seen`` as the record has them."""
-        if self._ages is None:
-            self._ages = self.since.tobytes() + self.seen.astype("<u2").tobytes()
-        return self._ages
-
-    def prefixes(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> Prefixes:
-        """Those of the commands that keep these inputs."""
-        if self._prefixes is None:
-            self._prefixes = Prefixes(tag, host, resource_set, keep_ticks, self.plan)
-        return self._prefixes
-
-    def take(self, planes: Floats, derived: Floats | None) -> None:
-        """Go on with what a step has computed; ``derived`` None: there are no derived columns."""
-        self.planes = planes
-        if derived is not None:
-            self.derived = derived
-
-    def take_plateau(self, lately: Floats) -> None:
-        """Go on with these last valid samples."""
-        self.lately = lately
-
-    def live_until(self, until: float) -> None:
-        """The recent values have time to live until then, CLOCK_MONOTONIC."""
-        self.lives_until = until
-
-    def rows_are_ours(self) -> None:
-        """What lies in the shard was written for these inputs."""
-        self.fresh = False
-
-    def layout_is_written(self) -> None:
-        """The next commit tells the shard the newest layout."""
-        self.fresh, self.layout_known = False, True
-
-    def restore(self, record: InputsRecord, layouts: Sequence[int] = ()) -> None:
-        """Take the figures of a record; windows stay empty, and so does a plateau that the record has not.
-
-        ``layouts`` are those that the shard knows, in order.
-        """
-        head = record.head
-        self.epoch, self.monotonic = head.epoch, head.monotonic
-        self.step, self.first = head.step, head.first
-        self.layouts = deque([*(layout for layout in layouts if layout < head.layout), head.layout])
-        self.layout_known = head.layout in layouts
-        self._lay_out(head.entities)
-        self.ids = record.ids.tobytes()
-        shared = min(len(self.planes), len(record.planes))
-        self.planes[:shared], self.derived = record.planes[:shared], record.derived.copy()
-        self.planes[:MEDIAN] = np.nan_to_num(self.planes[:MEDIAN])  # a figure that goes on must be able to
-        self.since, self.seen = record.since.copy(), np.minimum(record.seen.astype(np.int64), self.plan.window)
-        self.settled = bool((self.seen == self.plan.window).all())
-
-    def align(self, ids: bytes) -> None:
+    def _align(self, ids: bytes) -> None:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
-        old_ids, window = np.frombuffer(self.ids, "<u8"), self.window
-        old = window, self.lately, self.planes, self.derived
-        since, seen = self.since, self.seen
-        new_ids = np.frombuffer(ids, "<u8")
-        self._lay_out(new_ids.size)
-        _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
-        for new_array, old_array in zip((self.window, self.lately, self.planes, self.derived), old, strict=True):
-            new_array[:, :, here] = old_array[:, :, there]
-        self.since[here], self.seen[here] = since[there], seen[there]
-        self.ids = ids
-        self.layouts.append(self.step)
-        self.layout_known = False
+        old_ids, old = np.frombuffer(self.ids, "<u8"), self.arrays()
+        self._lay_out(ids)
+        new = self.arrays()
+        _, here, there = np.intersect1d(np.frombuffer(ids, "<u8"), old_ids, return_indices=True)
+        arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = list(zip(new[:-2], old[:-2], strict=True))
+        for array, before in arrays:
+            array[..., here] = before[..., there]
+        new.ordered[:, here] = old.ordered[:, there]
 
-    def _restart(self, epoch: int) -> None:
-        """Nothing is known any more but who the rows are."""
-        self.epoch, self.first = epoch, self.step
-        self._lay_out(len(self.ids) // 8)
+    def section(self) -> memoryview:
+        """The section of this tick's record."""
+        wire.HEADER.pack_into(self.memory, 0, *self.plan.head._replace(step=self.step, first=self.first))
+        return memoryview(self.memory)[: self.plan.head.places(len(self.ids) // 8).size]
+
+    def restore(self, epoch: int, monotonic: float, ids: bytes, section: bytes | memoryview) -> None:
+        """Take the figures of a record that fits the plan; windows stay empty."""
+        head = wire.unpack_head(section)
+        self.epoch, self.monotonic, self.step, self.first = epoch, monotonic, head.step, head.first
+        self._lay_out(ids)
+        self.memory[: len(section)] = section
+        kept = self.arrays()
+        kept.figures[: TIME_ABOVE + 1] = np.nan_to_num(kept.figures[: TIME_ABOVE + 1])  # they must be able to go on
+        np.minimum(kept.seen, self.plan.window, out=kept.seen)
 
     def skip(self, missing: int) -> None:
         """Ticks before this one that never came take their place in every window."""
         n = self.plan.window
-        self.window[:, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
+        self.arrays().window[:, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
         self.recount(self.step - 1)
 
     def recount(self, newest: int) -> None:
         """Count the valid samples, and those above the threshold, anew; ``newest`` is the last step in the windows."""
-        self.disorder()
-        planes = self.planes.copy()  # it may be a view of a batch that others share
-        there = self.window < ABSENT
-        planes[VALID] = np.count_nonzero(there, axis=1)
-        lately = [(newest - i) % self.plan.window for i in range(self.plan.counted)]
-        exceeds = self.window > self.plan.thresholds[:, None, None]
-        planes[COUNTED] = np.count_nonzero(there[:, lately], axis=1)
-        planes[ABOVE] = np.count_nonzero((there & exceeds)[:, lately], axis=1)
-        self.planes = planes
+        kept, plan = self.arrays(), self.plan
+        there = kept.window < ABSENT
+        lately = [(newest - i) % plan.window for i in range(plan.counted)]
+        exceeds = kept.window > plan.thresholds[:, None, None]
+        kept.counts[VALID] = np.count_nonzero(there, axis=1)
+        kept.counts[COUNTED] = np.count_nonzero(there[:, lately], axis=1)
+        kept.counts[ABOVE] = np.count_nonzero((there & exceeds)[:, lately], axis=1)
 
     def recall(self, newest: int) -> None:
-        """Take ``lately`` from the windows, whose last step is ``newest``."""
-        n = self.plan.window
-        values = self.window[:, [(newest - i) % n for i in range(n)]]
-        valid_first = np.argsort(values >= ABSENT, axis=1, kind="stable")[:, : self.plan.plateau]
+        """Take the last valid samples and the sorted windows from the windows, whose last step is ``newest``."""
+        kept, plan = self.arrays(), self.plan
+        n = plan.window
+        values = kept.window[:, [(newest - i) % n for i in range(n)]]
+        valid_first = np.argsort(values >= ABSENT, axis=1, kind="stable")[:, : plan.plateau]
         last = np.take_along_axis(values, valid_first, axis=1)
-        self.lately = np.ascontiguousarray(np.where(last < ABSENT, last, np.float32(np.nan)).transpose(1, 0, 2))
-
-    def forget_layouts(self) -> list[int]:
-        """The layouts that no row of the last ``depth`` steps has any more; they are forgotten."""
-        gone = []
-        while len(self.layouts) > 1 and self.layouts[1] <= self.step - self.plan.depth + 1:
-            gone.append(self.layouts.popleft())
-        return gone
+        kept.lately[...] = np.where(last < ABSENT, last, _UNKNOWN).transpose(1, 0, 2)
+        if plan.order:
+            kept.ordered[:, :, :n] = np.sort(kept.window, axis=1).transpose(0, 2, 1)
 
 
-def _unknown(plan: Plan, entities: int) -> Floats:
-    planes = np.zeros((plane_count(plan.plateau), plan.columns, entities), np.float32)
-    planes[MEDIAN : MEAN + 1] = np.nan
-    planes[LOWEST:] = np.nan
-    return planes
+def _places(plan: Plan) -> int:
+    """How many places a sorted window has."""
+    return -(-plan.window // _PADDING) * _PADDING if plan.order else 0

@@ -64,10 +64,13 @@ def test_a_named_file_wins_over_the_environment(tmp_path, monkeypatch):
         ),
         ("[probe.processes]\ncommands = ['[']", "key probe.processes.commands: '[' is no regular expression"),
         ("[probe.processes]\npids = [0]", "key probe.processes.pids: 0 is no process id"),
-        ("[filter.inputs]\nplateau = 31", "key filter.inputs.plateau: 31 are more than the 30 ticks of the window"),
         (
-            "[filter.inputs]\ncounted = 9\nwindow = 8",
-            "filter.inputs.counted: 9 are more than the 8 ticks of the window",
+            "[filter.inputs]\nplateau_seconds = 31",
+            "key filter.inputs.plateau_seconds: 31 are more than the 30 of the window",
+        ),
+        (
+            "[filter.inputs]\ncounted_least = 9\nwindow_least = 8",
+            "filter.inputs.counted_least: 9 are more than the 8 samples of the window",
         ),
         ("[shards]\naddresses = ['host']", "key shards.addresses: 'host' is no HOST:PORT"),
         ("[shards]\nbase_port = 60000", "key shards.base_port"),

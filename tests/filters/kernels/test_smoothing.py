@@ -17,13 +17,14 @@ from acquisition.wire.planes import Plane
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
-from filters.kernels import Kernel, native
-from filters.kernels.native import Advance
-from filters.worker.batching import Item, Smoother, batches
+from filters.kernels import Kernel
+from filters.worker.batching import Item, batches
 from filters.worker.partition import Partition
-from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
+from filters.worker.smoothing import Smoother
 from filters.worker.state import State
+from filters.worker.step import native
+from filters.worker.step.native import Advance
 from tests.support.scene import record
 from tests.support.untested import require_native
 
@@ -39,7 +40,7 @@ class Bench:
     def __init__(self, tau: float = 5.0, taus: dict[str, float] | None = None) -> None:
         self.settings = FilterSettings(tau_seconds=tau, tau=taus or {})
         self.partition = Partition(0, "0", 1, self.settings)
-        self.smoother = Smoother(ALL, RecordEncoder(ALL, 600), tau, self.engine)
+        self.smoother = Smoother(self.settings, ALL, self.engine)
         self.histories: dict[tuple[int, int, int], list[Observation]] = {}
         self.states: dict[int, State] = {}
 

@@ -17,7 +17,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.workers import read_workers
 from acquisition.wire import keys, position, smoothed
-from filters.kernels import native
+from filters.worker.step import native
 from tests.support.feeder import Feeder
 from tests.support.processes import catches
 from tests.support.waiting import eventually

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from filters import kernels
-from filters.worker.batching import Item, Smoother, batches
+from filters.worker.batching import Item, batches
 from filters.worker.partition import Partition
-from filters.worker.record import RecordEncoder
 from filters.worker.settings import FilterSettings
+from filters.worker.smoothing import Smoother
 
 ALL = kernels.select(tuple(kernels.REGISTRY))
 U64 = st.integers(0, 2**64 - 1)
@@ -49,7 +49,7 @@ def frames(draw: st.DrawFn) -> bytes:
 def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
     chosen = FilterSettings()
     partition = Partition(0, "0", 1, chosen)
-    smoother = Smoother(ALL, RecordEncoder(ALL, 600), 5.0)
+    smoother = Smoother(FilterSettings(), ALL)
     for number, data in enumerate(entries):
         taken = partition.take([(b"%d-0" % (number + 1), [b"f", data])])
         for batch in batches([Item(partition, state, found) for state, found in taken]):
@@ -64,7 +64,7 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
 
 def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> None:
     partition = Partition(0, "0", 1, FilterSettings())
-    smoother = Smoother(ALL, RecordEncoder(ALL, 600), 5.0)
+    smoother = Smoother(FilterSettings(), ALL)
     values = bytes(4 * 3)
     old = Frame(frame.KIND_SAMPLES, 1, 1, 1, 1, 3, 1.0, 7, 1, 1, 0, 1, 1.0, 1.0, bytes(8), values, b"\3\3\3")
     new = old._replace(epoch=8, codes=b"\0\3\0", tick=2, wall=2.0, monotonic=2.0)

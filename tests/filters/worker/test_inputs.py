@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,14 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, schema_hash
-from acquisition.wire.inputs import PLANES
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
-from filters.worker.inputs import native
 from filters.worker.inputs.derived import Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
-from filters.worker.inputs.plan import InputsSettings, make_plan, misnamed
+from filters.worker.inputs.plan import InputsSettings, Plan, misnamed
 from filters.worker.name_table import learn
+from filters.worker.settings import FilterSettings
+from filters.worker.step import native
 from tests.support.inputs_bench import STEPS, VMS, Bench, names
 from tests.support.untested import require_native
 
@@ -106,7 +107,18 @@ def test_without_a_plateau_nothing_is_kept_of_it() -> None:
     assert not {"lowest", "highest"} & set(bench.found(7, 1, 1))
     state = bench.states[7].inputs
     assert state is not None
-    assert state.lately.size == 0
+    assert state.arrays().lately.size == 0
+
+
+def test_without_order_statistics_nothing_is_kept_of_them() -> None:
+    bench = Bench(order_statistics=("host",))
+    column(bench, 0.9, 0.9, 0.9)
+    found = bench.found(7, 1, 1)
+    assert not {"median", "mad", "q1", "q3"} & set(found)
+    assert (found["valid"], found["above"], found["lowest"]) == (3, 3, pytest.approx(0.9))
+    state = bench.states[7].inputs
+    assert state is not None
+    assert state.arrays().ordered.size == 0
 
 
 def test_a_gap_is_no_end_of_a_plateau_and_a_long_one_is() -> None:
@@ -122,7 +134,7 @@ def test_nothing_valid_has_no_order_statistics() -> None:
     bench = Bench()
     column(bench, NAN, NAN, codes_of={0: codes.FIRST, 1: codes.MISSING})
     found = bench.found(7, 1, 1)
-    assert all(math.isnan(found[name]) for name in ("median", "mad", "q1", "q3", "mean"))
+    assert all(math.isnan(found[name]) for name in ("median", "mad", "q1", "q3"))
     assert (found["valid"], found["above"], found["cusum"], found["seen"]) == (0, 0, 0, 2)
 
 
@@ -230,11 +242,12 @@ def test_derived_metrics_by_hand() -> None:
     )
     assert value == pytest.approx(np.float32([0.3, 0.3, 0.3]))
     assert code.tolist() == [0, RANGE, codes.OUTLIER_FLAG]
-    value, code = derive(DERIVED["memory_used_ratio"], [np.float32([2.0, 0.0]), np.float32([8.0, 0.0])], None)
+    valid = np.zeros(2, np.uint8)
+    value, code = derive(DERIVED["memory_used_ratio"], [np.float32([2.0, 0.0]), np.float32([8.0, 0.0])], [valid])
     assert value[0] == 0.75
     assert code.tolist() == [0, RANGE]
     parts = [np.float32([25.0]), np.float32([50.0]), np.float32([100.0])]
-    assert derive(DERIVED["network_used_ratio"], parts, None)[0].tolist() == [0.5]
+    assert derive(DERIVED["network_used_ratio"], parts, [np.zeros(1, np.uint8)])[0].tolist() == [0.5]
 
 
 def test_derived_metrics_are_smoothed_as_others_are() -> None:
@@ -255,14 +268,44 @@ def test_derived_metrics_are_smoothed_as_others_are() -> None:
             )
 
 
+def planned(thresholds: dict[str, float], metrics: tuple[str, ...], **given: Any) -> Plan | None:
+    return FilterSettings(inputs=InputsSettings(thresholds=thresholds, **given)).plan(VMS, metrics, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("interval", "lengths"),
+    [
+        (1.0, (30, 8, 4)), (float(np.float32(0.1)), (120, 80, 40)), (0.001, (120, 120, 120)), (2.0, (15, 4, 3)),
+        (10.0, (10, 4, 3)), (300.0, (10, 4, 3)), (2.0**100, (10, 4, 3)), (2.0**-100, (120, 120, 120)),
+    ],
+)  # fmt: skip
+def test_windows_are_of_seconds_with_a_least_number_of_samples(interval: float, lengths: tuple[int, ...]) -> None:
+    assert InputsSettings().lengths(interval) == lengths
+
+
+def test_a_plan_is_the_same_object_for_as_long_as_its_lengths_are() -> None:
+    settings = FilterSettings(inputs=InputsSettings())
+    known = ("cpu_ratio",)
+    assert settings.plan(VMS, known, 1.0) is settings.plan(VMS, known, 1.0)
+    assert settings.plan(VMS, known, 300.0) is settings.plan(VMS, known, 10.0)
+    assert settings.plan(VMS, known, 300.0) is not settings.plan(VMS, known, 1.0)
+
+
+def test_order_statistics_are_of_the_resource_sets_that_are_configured() -> None:
+    for sets, kept in ((("host",), False), (("*",), True), (("host", "vms"), True), ((), False)):
+        plan = planned({"vms.cpu_ratio": 0.5}, ("cpu_ratio",), order_statistics=sets)
+        assert plan is not None
+        assert plan.order == kept
+
+
 def test_patterns_choose_metrics() -> None:
     known = ("cpu_ratio", "memory_resident_bytes", "cpu_idle_ratio", "cpu_iowait_ratio")
-    plan = make_plan(InputsSettings(thresholds={"vms.cpu_r*": 1.0, "*.memory_?esident*": 2.0}), VMS, known)
+    plan = planned({"vms.cpu_r*": 1.0, "*.memory_?esident*": 2.0}, known)
     assert plan is not None
     assert plan.names == ("cpu_ratio", "memory_resident_bytes")
     assert plan.thresholds.tolist() == [1.0, 2.0]
-    assert make_plan(InputsSettings(thresholds={"host.cpu_ratio": 1.0}), VMS, known) is None
-    plan = make_plan(InputsSettings(thresholds={"vms.cpu_busy_ratio": 0.5}), VMS, known)
+    assert planned({"host.cpu_ratio": 1.0}, known) is None
+    plan = planned({"vms.cpu_busy_ratio": 0.5}, known)
     assert plan is not None
     assert (plan.names, plan.sources, len(plan.derived)) == (("cpu_busy_ratio",), (), 1)
     sets = {"vms": known}
@@ -270,12 +313,6 @@ def test_patterns_choose_metrics() -> None:
     assert misnamed(["cpu_ratio"], sets) == "cpu_ratio"
     assert misnamed(["vm.cpu_ratio"], sets) == "vm.cpu_ratio"
     assert misnamed(["vms.cpu_ration"], sets) == "vms.cpu_ration"
-
-
-def test_every_plane_has_a_figure() -> None:
-    assert set(PLANES) == {
-        "cusum", "time_above", "median", "mad", "q1", "q3", "mean", "valid", "counted", "above", "lowest", "highest",
-    }  # fmt: skip
 
 
 def test_a_frame_that_lies_about_its_columns_has_no_inputs() -> None:
@@ -316,6 +353,5 @@ def test_nothing_that_a_frame_or_table_may_say_breaks_the_stage(
         bench.feed(made._replace(frame=made.frame._replace(interval=interval)))
         state = bench.state(1).inputs
         if state is not None:
-            finite = np.isfinite(state.planes[[PLANES.index(n) for n in ("cusum", "time_above", "valid", "above")]])
-            assert finite.all()
+            assert np.isfinite(state.arrays().figures[:2]).all()  # cusum, time_above
     b"".join(bench.partition.commit()[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -15,7 +14,7 @@ from acquisition.model import codes
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import inputs as wire
-from acquisition.wire import keys, position, recent
+from acquisition.wire import keys, position, recent, smoothed
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
@@ -79,24 +78,32 @@ class Plant:
         return 0 if data is None else position.decode(data).sequence
 
     def key(self, tick: int) -> str:
-        return keys.inputs(self.feeder.tag, self.feeder.host, VMS, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS)
+        return keys.smoothed(self.feeder.tag, self.feeder.host, VMS, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS)
 
     @property
     def recent(self) -> str:
         return keys.recent(self.feeder.tag, self.feeder.host, VMS)
 
-    def record(self, tick: int) -> wire.InputsRecord:
-        key = self.key(tick)
-        return wire.decode(self.cluster.call(key, "GET", key))
+    def record(self, tick: int) -> bytes:
+        return self.cluster.call(self.key(tick), "GET", self.key(tick))
+
+    def section(self, tick: int) -> wire.Section:
+        data = self.record(tick)
+        head = smoothed.check(data)
+        return wire.decode(smoothed.section(data, head), head.entities)
+
+    def ring(self) -> recent.Ring:
+        return recent.decode(self.cluster.call(self.recent, "GET", self.recent))
 
     def assert_equals_bench(self, tick: int) -> None:
-        found, state = self.record(tick), self.bench.states[self.feeder.host].inputs
+        record, found = smoothed.decode(self.record(tick)), self.section(tick)
+        state = self.bench.states[self.feeder.host].inputs
         assert state is not None
-        assert found.head.tick == 1_000_000 + tick
-        assert found.ids.tobytes() == state.ids
-        assert found.seen.tolist() == state.seen.tolist()
-        assert found.since.tolist() == state.since.tolist()
-        np.testing.assert_array_equal(found.planes, state.planes)
+        assert record.tick == 1_000_000 + tick
+        assert record.ids.tobytes() == state.ids
+        expected = state.arrays()
+        for name in ("seen", "since", "figures", "counts", "derived", "codes"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
 
 
 @pytest.fixture
@@ -172,8 +179,8 @@ def test_readers_get_the_figures_and_the_recent_values_of_a_tick(plant: Plant) -
     for one, tick in zip(series, present, strict=True):
         values, marks = samples(tick)
         at = members(tick).index(3)
-        assert one.raw == pytest.approx(float(values[at, 3]))
         assert one.code == marks[at, 3]
+        assert one.raw == (pytest.approx(float(values[at, 3])) if one.code == codes.VALID else None)
 
 
 def test_only_the_last_120_ticks_stay_readable(plant: Plant) -> None:
@@ -183,10 +190,76 @@ def test_only_the_last_120_ticks_stay_readable(plant: Plant) -> None:
     reader, owner = SnapshotReader(plant.cluster), (plant.feeder.host, VMS)
     table = reader.recent([owner])[owner]
     assert [one.tick - 1_000_000 for one in table.series(1, "cpu_ratio")] == list(range(11, 131))
-    fields = plant.cluster.call(plant.recent, "HKEYS", plant.recent)
-    assert sum(recent.layout_of(field) is not None for field in fields) <= 120 // 4 + 2
     assert 0 < plant.cluster.call(plant.recent, "TTL", plant.recent) <= 751
     assert 0 < plant.cluster.call(plant.key(130), "TTL", plant.key(130)) <= 600
+
+
+def test_slots_stay_whose_they_are_and_a_ring_grows_where_there_are_none(plant: Plant) -> None:
+    """Twelve entities, of which ten leave and others come: raw values of all who were there stay readable."""
+    values = np.zeros((12, len(METRICS)))
+    crowds = [list(range(1, 13)), [1, 2, *range(21, 36)], [*range(21, 36), 1, 2], [1, 2, 3]]
+    for at, crowd in enumerate(crowds, 1):
+        values = np.full((len(crowd), len(METRICS)), float(at))
+        values[:, 1] += np.array(crowd) / 100
+        plant.feeder.push(plant.feeder.make(values, float(at), ids=crowd, schema=SCHEMA))
+    plant.settle()
+    ring = plant.ring()
+    assert ring.head.capacity == 12 + 15
+    slots = {int(slot["id"]): place for place, slot in enumerate(ring.slots) if slot["id"]}
+    assert set(slots) == {*range(1, 13), *range(21, 36)}
+    assert [int(ring.slots["first"][slots[entity]]) for entity in (1, 12, 21, 35)] == [1, 1, 2, 2]
+    for at, place in enumerate(ring.order(), 1):
+        row = ring.rows[place]
+        marks = recent.codes_of(row["raw"], row["outliers"])
+        for entity, slot in slots.items():
+            if entity in crowds[at - 1]:
+                assert marks[0, slot] == codes.VALID
+                assert row["raw"][0, slot] == pytest.approx(at + entity / 100)
+            else:
+                assert marks[0, slot] == recent.GONE
+    plant.replace()
+    plant.feeder.push(plant.feeder.make(np.ones((1, len(METRICS))), 5.0, ids=[12], schema=SCHEMA))
+    plant.settle()
+    assert plant.ring().slots.tolist() == ring.slots.tolist()  # who comes back finds the slot again
+    assert plant.said == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_ring_that_grows_in_its_shard_holds_what_it_held(plant: Plant, full: bool) -> None:
+    plant.settle()
+    for at in range(1, 40):
+        values = np.random.default_rng(at).random((3, len(METRICS)))
+        plant.feeder.push(plant.feeder.make(values, float(at), ids=[1, 2, 3], schema=SCHEMA))
+    plant.settle()
+    before = plant.ring()
+    for channel in plant.worker._channels.values():
+        channel._full_until = float("inf") if full else 0.0
+    crowd = list(range(1, 20))
+    values = np.random.default_rng(0).random((len(crowd), len(METRICS)))
+    plant.feeder.push(plant.feeder.make(values, 40.0, ids=crowd, schema=SCHEMA))
+    plant.settle()
+    after = plant.ring()
+    assert (before.head.capacity, after.head.capacity) == (4, 19)
+    assert after.head._replace(capacity=4) == before.head
+    assert after.names == before.names
+    np.testing.assert_array_equal(after.taus, before.taus)
+    np.testing.assert_array_equal(after.slots[:3], before.slots[:3])
+    np.testing.assert_array_equal(after.seed_steps, before.seed_steps)
+    np.testing.assert_array_equal(after.seed_means[:, :, :4], before.seed_means)
+    assert np.isnan(after.seed_means[:, :, 4:][after.seed_steps > 0]).all()
+    for place in before.order():
+        old, new = before.rows[place], after.rows[place]
+        assert [new[name] for name in ("step", "life", "wall", "monotonic")] == [
+            old[name] for name in ("step", "life", "wall", "monotonic")
+        ]
+        assert new["raw"][:, :4].tobytes() == old["raw"].tobytes()
+        marks = recent.codes_of(new["raw"], new["outliers"])
+        np.testing.assert_array_equal(marks[:, :4], recent.codes_of(old["raw"], old["outliers"]))
+        assert (marks[:, 4:] == recent.GONE).all()
+    assert plant.cluster.call(plant.recent, "TTL", plant.recent) > 600
+    newest = after.rows[after.order()[-1]]
+    places = [after.slots["id"].tolist().index(entity) for entity in crowd]
+    np.testing.assert_array_equal(newest["raw"][0, places], values[:, 1].astype(np.float32))
 
 
 @pytest.mark.parametrize("loss", ["record", "garbage", "recent", "foreign"])
@@ -198,7 +271,7 @@ def test_what_is_lost_starts_anew_and_says_since_when(plant: Plant, loss: str) -
     if loss == "record":
         plant.cluster.call(plant.key(12), "DEL", plant.key(12))
     elif loss == "garbage":
-        plant.cluster.call(plant.key(12), "SET", plant.key(12), b"SPIN" + bytes(40))
+        plant.cluster.call(plant.key(12), "SET", plant.key(12), spoilt(plant.record(12), 96, 255))
     else:
         plant.cluster.call(plant.recent, "DEL", plant.recent)
     if loss == "foreign":
@@ -206,9 +279,9 @@ def test_what_is_lost_starts_anew_and_says_since_when(plant: Plant, loss: str) -
     plant.start()
     plant.tick(13)
     plant.settle()
-    found = plant.record(13)
+    found = plant.section(13)
     windows_lost = loss in ("recent", "foreign")
-    assert found.plane("valid").max() <= 1
+    assert found.tally("valid").max() <= 1
     assert (found.seen == 1).all() == (not windows_lost)  # of windows whose values were lost, the age is still known
     assert (found.since == 1_000_013.0).all() == (not windows_lost)
     assert (loss == "garbage") == any("damaged" in text for text in plant.said)
@@ -220,23 +293,19 @@ def test_what_is_lost_starts_anew_and_says_since_when(plant: Plant, loss: str) -
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2000), st.integers(0, 255), st.booleans())
-def test_whatever_lies_in_the_shard_the_worker_goes_on(plant: Plant, at: int, value: int, in_row: bool) -> None:
+def test_whatever_lies_in_the_shard_the_worker_goes_on(plant: Plant, at: int, value: int, in_ring: bool) -> None:
     first = int(plant.bench.states[7].inputs.monotonic) + 1 if plant.bench.states else 1
     for tick in (first, first + 1):
         plant.tick(tick)
     plant.settle()
     plant.worker.close()
-    if in_row:
-        field = plant.record(first + 1).head.step % 120
-        data = plant.cluster.call(plant.recent, "HGET", plant.recent, field)
-        plant.cluster.call(plant.recent, "HSET", plant.recent, field, spoilt(data, at, value))
-    else:
-        data = plant.cluster.call(plant.key(first + 1), "GET", plant.key(first + 1))
-        plant.cluster.call(plant.key(first + 1), "SET", plant.key(first + 1), spoilt(data, at, value))
+    key = plant.recent if in_ring else plant.key(first + 1)
+    data = plant.cluster.call(key, "GET", key)
+    plant.cluster.call(key, "SET", key, spoilt(data, at, value))
     plant.start()
     plant.tick(first + 2)
     plant.settle()
-    assert plant.record(first + 2).plane("valid").max() <= WINDOW
+    assert plant.section(first + 2).tally("valid").max() <= WINDOW
 
 
 def spoilt(data: bytes, at: int, value: int) -> bytes:
@@ -256,15 +325,16 @@ def test_other_columns_begin_with_their_table(plant: Plant) -> None:
     feeder.push(feeder.table(names(columns)))
     feeder.push(feeder.make(values, 6.0, ids=[1], schema=schema_hash(columns)))
     plant.settle()
-    assert plant.record(6).names == ("cpu_ratio",)
-    assert plant.record(6).seen.tolist() == [1]
-    assert plant.cluster.call(plant.key(5), "GET", plant.key(5)) is None or plant.record(5).head.tick != 1_000_005
+    assert plant.section(6).names == ("cpu_ratio",)
+    assert plant.section(6).seen.tolist() == [1]
+    assert smoothed.check(plant.record(5)).inputs_size == 0
+    assert plant.ring().names == ("cpu_ratio",)
 
 
 def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     columns = tuple(Metric(name, "ratio", "counter", 0.0, 1.0, "") for name in ("cpu_iowait_ratio", "cpu_idle_ratio"))
     feeder = Feeder(cluster, resource_set=resource_set_id("host"))
-    settings = FilterSettings(inputs=InputsSettings(counted=5))
+    settings = FilterSettings(inputs=InputsSettings(counted_seconds=5.0))
     worker = lone_worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
     feeder.push(feeder.table(names(columns, "host")))
     for tick in range(1, 7):
@@ -272,13 +342,11 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
         values = np.array([[0.0, 0.045 + tick / 100]])
         feeder.push(feeder.make(values, float(tick), ids=[1], codes=marks, schema=schema_hash(columns)))
     reader, owner = SnapshotReader(cluster), (feeder.host, feeder.resource_set)
-    deadline = time.monotonic() + 10.0
-    while True:
-        worker.turn(0.05)
-        table_of = reader.inputs(reader.latest()).get(owner)
-        if table_of is not None and table_of.record.head.tick == 1_000_006:
-            break
-        assert time.monotonic() < deadline
+    eventually(lambda: worker.counters["frames"] == 6, meanwhile=lambda: worker.turn(0.05))
+    eventually(
+        lambda: [block.tick for block in reader.latest().blocks] == [1_000_006], meanwhile=lambda: worker.turn(0.05)
+    )
+    table_of = reader.inputs(reader.latest())[owner]
     assert table_of.metrics == ("cpu_busy_ratio",)
     found, reading = table_of.inputs(0, "cpu_busy_ratio"), table_of.derived(0, "cpu_busy_ratio")
     assert found is not None

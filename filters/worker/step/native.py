@@ -1,7 +1,8 @@
 """The step of the filter in C, where it could be compiled: the same figures for a fraction of the CPU time.
 
-``ADVANCE`` is ``filters.kernels._advance.advance``, or None: then ``numpy_step`` computes with
-numpy, in batches of many frames. SHARDPULSE_PURE_PYTHON=1 in the environment chooses that as well.
+``ADVANCE`` is ``filters.worker.step._step.advance``, or None: then numpy computes, in batches of many frames
+(``filters.kernels.numpy_step``, ``filters.worker.inputs.stage``). SHARDPULSE_PURE_PYTHON=1 in the environment
+chooses that as well.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ import numpy.typing as npt
 
 from filters.kernels import mean, trend, variance
 from filters.kernels.step import Floats, Kernel
+from filters.worker.inputs.state import NativeInputs
 
 _DISABLED = "SHARDPULSE_PURE_PYTHON"
-#: (planes, numbers, values, codes, exceptions, dt, taus) -> (exceptions, unused); see filters/kernels/_advance.c
-Advance = Callable[[Floats, bytes, bytes, bytes, bytes, float, npt.NDArray[np.float64]], tuple[bytes, int]]
+#: (planes, numbers, values, codes, exceptions, dt, taus, head, ids, raw, prefix, tail, inputs) -> (exceptions, unused,
+#: record, row); see filters/worker/step/_step.c
+Advance = Callable[
+    [
+        Floats, bytes, bytes, bytes, bytes, float, npt.NDArray[np.float64], bytes, bytes, int, bytes, bytes,
+        NativeInputs | None,
+    ],
+    tuple[bytes, int, bytes, bytes | None],
+]  # fmt: skip
 
 #: The kernels that it computes; with any other in the configuration all are computed with numpy.
 NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
@@ -58,7 +67,7 @@ def _load() -> Advance | None:
     if os.environ.get(_DISABLED):
         return None
     try:
-        from filters.kernels._advance import advance
+        from filters.worker.step._step import advance
     except ImportError:
         return None
     return advance

@@ -1,21 +1,26 @@
-/* One step of the filter over one frame: what filters.kernels.numpy_step.advance computes, in one pass and in place.
+/* One step of the averages over one frame: what filters.kernels.numpy_step.advance computes, in one pass and in place.
 
    A frame of 100 entities x 15 metrics and its state are 24 kB that no cache holds when there are ten thousand
    hosts. The arrays of numpy are read and written some twenty times in a step, this loop reads and
    writes each once (docs/decisions/0018). filters.kernels.numpy_step stays the definition: the same
-   operations on float32 in the same order, tested equal (tests/filters/kernels/test_native.py). */
+   operations on float32 in the same order, tested equal (tests/filters/worker/test_step_native.py). */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.planes */
-enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f }; /* acquisition.model.codes */
+enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
 enum { BLOCK = 256, MOST_PLANES = 3 };
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
+
+/* Loops that are worth a second version for wider registers, chosen when the module is loaded; both round alike. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
 
 /* A sample that is not plainly valid: acquisition.wire.smoothed.EXCEPTION */
 typedef struct {
@@ -61,7 +66,7 @@ static Weights weigh(double elapsed, double tau)
 }
 
 /* filters.kernels: mean, variance, trend of at most BLOCK samples from i on. */
-static void step_block(const Planes *planes, const float *values, const float *alpha, const float *decay,
+WIDE static void step_block(const Planes *planes, const float *values, const float *alpha, const float *decay,
                        float elapsed, size_t i, size_t n)
 {
     float deviation[BLOCK], moved[BLOCK];
@@ -198,116 +203,4 @@ static size_t advance_frame(const Frame *frame, Exception *exceptions, size_t co
             put(planes, exceptions[k].index, held[k]);
     }
     return unused;
-}
-
-static int place_planes(Planes *planes, float *data, size_t samples, const Py_buffer *numbers)
-{
-    const uint8_t *number = numbers->buf;
-    memset(planes, 0, sizeof *planes);
-    for (Py_ssize_t row = 0; row < numbers->len; row++, data += samples) {
-        float **plane = number[row] == MEAN ? &planes->mean : number[row] == VARIANCE ? &planes->variance
-                        : number[row] == TREND ? &planes->trend : NULL;
-        if (!plane || *plane)
-            return 0;
-        *plane = data;
-    }
-    return planes->mean || !numbers->len;
-}
-
-static const char *fault(const Frame *frame, const Py_buffer *planes, const Py_buffer *numbers,
-                         const Py_buffer *values, const Py_buffer *codes, const Py_buffer *exceptions,
-                         const Py_buffer *taus)
-{
-    size_t n = frame->samples;
-    if (values->len % 4 || (codes->len && (size_t)codes->len != n))
-        return "values or codes have the wrong length";
-    if ((size_t)planes->len != (size_t)numbers->len * n * 4)
-        return "planes have the wrong length";
-    if (exceptions->len % sizeof(Exception))
-        return "exceptions have the wrong length";
-    if (taus->len % 8 || !frame->tau_count || n % frame->tau_count)
-        return "there must be one tau or one for each metric";
-    if (!(frame->dt > 0.0))
-        return "dt must be positive";
-    for (size_t k = 0; k < frame->before_count; k++)
-        if (frame->before[k].index >= n || (k && frame->before[k].index <= frame->before[k - 1].index))
-            return "exceptions must be in order and inside the frame";
-    return NULL;
-}
-
-static PyObject *run(Frame *frame)
-{
-    size_t n = frame->samples;
-    Exception *exceptions = PyMem_Malloc((n ? n : 1) * sizeof(Exception));
-    Sample *old = NULL;
-    float *alpha = PyMem_Malloc(2 * (frame->tau_count + BLOCK) * sizeof(float));
-    PyObject *answer = NULL;
-    size_t count = exceptions ? find_exceptions(frame->values, frame->codes, n, exceptions) : 0;
-    if (exceptions)
-        old = PyMem_Malloc((frame->before_count + count + 1) * sizeof(Sample));
-    if (!old || !alpha) {
-        PyErr_NoMemory();
-    } else {
-        size_t unused = advance_frame(frame, exceptions, count, old, alpha);
-        answer = Py_BuildValue("y#n", (const char *)exceptions, (Py_ssize_t)(count * sizeof(Exception)),
-                               (Py_ssize_t)unused);
-    }
-    PyMem_Free(alpha);
-    PyMem_Free(old);
-    PyMem_Free(exceptions);
-    return answer;
-}
-
-PyDoc_STRVAR(advance_doc,
-"advance(planes, numbers, values, codes, exceptions, dt, taus) -> (exceptions, unused)\n\n"
-"Move ``planes`` (float32, len(numbers) x N, changed in place; ``numbers`` are their plane ids) by one frame:\n"
-"``values`` float32 (N,), ``codes`` uint8 (N,) or empty, ``dt`` seconds since the frame before it, ``taus`` float64\n"
-"seconds, one or one for each metric. ``exceptions``: the samples that were not plainly valid in the frame before,\n"
-"as acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them were not used.\n"
-"Raises ValueError.");
-
-static PyObject *advance(PyObject *module, PyObject *arguments)
-{
-    Py_buffer planes, numbers, values, codes, exceptions, taus;
-    Frame frame;
-    PyObject *answer = NULL;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*y*y*dy*", &planes, &numbers, &values, &codes, &exceptions, &frame.dt,
-                          &taus))
-        return NULL;
-    frame.samples = (size_t)values.len / 4;
-    frame.values = values.buf;
-    frame.codes = codes.len ? codes.buf : NULL;
-    frame.before = exceptions.buf;
-    frame.before_count = (size_t)exceptions.len / sizeof(Exception);
-    frame.taus = taus.buf;
-    frame.tau_count = (size_t)taus.len / 8;
-    const char *wrong = fault(&frame, &planes, &numbers, &values, &codes, &exceptions, &taus);
-    if (!wrong && !place_planes(&frame.planes, planes.buf, frame.samples, &numbers))
-        wrong = "numbers must be of different known planes, the mean among them";
-    if (wrong)
-        PyErr_SetString(PyExc_ValueError, wrong);
-    else
-        answer = run(&frame);
-    PyBuffer_Release(&planes);
-    PyBuffer_Release(&numbers);
-    PyBuffer_Release(&values);
-    PyBuffer_Release(&codes);
-    PyBuffer_Release(&exceptions);
-    PyBuffer_Release(&taus);
-    return answer;
-}
-
-static PyMethodDef methods[] = {{"advance", advance, METH_VARARGS, advance_doc}, {NULL, NULL, 0, NULL}};
-
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_advance", "The step of the filter in C; see filters.kernels.numpy_step.", 0, methods, slots,
-    NULL, NULL, NULL,
-};
-
-PyMODINIT_FUNC PyInit__advance(void)
-{
-    return PyModuleDef_Init(&definition);
 }

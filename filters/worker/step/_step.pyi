@@ -2,6 +2,7 @@ import numpy as np
 import numpy.typing as npt
 
 from filters.kernels.step import Floats
+from filters.worker.inputs.state import NativeInputs
 
 def advance(
     planes: Floats,
@@ -11,4 +12,11 @@ def advance(
     exceptions: bytes,
     dt: float,
     taus: npt.NDArray[np.float64],
-) -> tuple[bytes, int]: ...
+    head: bytes,
+    ids: bytes,
+    raw: int,
+    prefix: bytes,
+    tail: bytes,
+    inputs: NativeInputs | None,
+    /,
+) -> tuple[bytes, int, bytes, bytes | None]: ...

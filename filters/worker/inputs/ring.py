@@ -1,0 +1,155 @@
+"""The ring of recent values of one (host, resource set): whose slots are whose, and what changes it in the shard
+(layout in ``acquisition.wire.recent``)."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.link.resp import pack
+from acquisition.wire import recent as wire
+from acquisition.wire.inputs import Floats
+from acquisition.wire.recent import SLOT_DTYPE, Head
+from filters.worker.inputs import growing
+from filters.worker.inputs.plan import Plan
+
+Ids = npt.NDArray[np.uint64]
+Slots = npt.NDArray[np.uint32]
+
+_LONGER = 1.25  #: recent values live longer than records, as their time to live is set anew more rarely
+_FREE, _TAKEN = -2, -1  #: instead of the step since which an entity has been gone
+_ROUNDED = 4  #: the capacity at the start is a multiple of it
+_LEAST_GROWTH = 8
+
+
+class Ring:
+    """``capacity`` slots; ``rows_at`` is where the rows begin, ``row_prefix`` what SETRANGE of this ring begins with,
+    up to where its place comes. ``interval`` is in seconds, and 0.0 while nothing in the shard is ours: what lies
+    there is then written over. ``lives_until`` is the CLOCK_MONOTONIC by which its time to live must be set anew,
+    ``unseeded`` says that no averages lie in it yet."""
+
+    __slots__ = (
+        "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "capacity", "interval",
+        "lives_until", "row_prefix", "rows_at", "unseeded",
+    )  # fmt: skip
+
+    def __init__(self, key: str, host: int, resource_set: int, plan: Plan) -> None:
+        self._key = key
+        self._host = host
+        self._resource_set = resource_set
+        self._plan = plan
+        self.lives_until = 0.0
+        self.unseeded = True
+        self.row_prefix = f"*4\r\n$8\r\nSETRANGE\r\n${len(key)}\r\n{key}\r\n".encode()
+        self._begin(0, 0.0)
+
+    def _begin(self, capacity: int, interval: float) -> None:
+        self.interval = interval
+        self._slots = np.zeros(capacity, SLOT_DTYPE)
+        self._gone = np.full(capacity, _FREE, np.int64)
+        self._resize(capacity)
+
+    def _resize(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.rows_at = self.head.places.rows
+
+    @property
+    def head(self) -> Head:
+        """The header of the ring."""
+        plan = self._plan
+        return wire.make_head(
+            self._host, self._resource_set, self.interval, plan.names, len(plan.derived), self.capacity, plan.depth
+        )
+
+    def restore(self, head: Head, slots: npt.NDArray[np.void], ids: Ids, step: int) -> Slots | None:
+        """Go on with the ring that lies in the shard, whose newest tick was of ``ids``: answers their slots, None when
+        one has none. Of who is gone, nobody knows since when: it counts from ``step``."""
+        self._begin(head.capacity, head.interval)
+        self._slots[...] = slots
+        self._gone[slots["id"] != 0] = step
+        places = self._find(ids)
+        if (places < 0).any():
+            self._begin(0, 0.0)
+            return None
+        self._gone[places] = _TAKEN
+        self.unseeded = False
+        return places.astype(np.uint32)
+
+    def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
+        """The slots of the entities of the tick ``step``; what the shard must be told goes to ``also``."""
+        fresh = self.interval != interval
+        if fresh:
+            size = np.unique(ids).size
+            self._begin(size if size == 1 else -(-size // _ROUNDED) * _ROUNDED, interval)
+        places = self._find(ids)
+        here = np.zeros(self.capacity, bool)
+        here[places[places >= 0]] = True
+        left = (self._gone == _TAKEN) & ~here
+        self._gone[left] = step
+        self._gone[here] = _TAKEN
+        added = self._add(np.unique(ids[places < 0]), step, also)
+        if fresh:
+            self._create(also)
+        elif added.size:
+            first, end = int(added.min()), int(added.max()) + 1
+            data = self._slots[first:end].tobytes()
+            also(pack(("SETRANGE", self._key, self.head.slot_at(first), data)))
+        return self._find(ids).astype(np.uint32)
+
+    def _find(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """The slots that entities have, -1 where they have none."""
+        known = np.flatnonzero(self._gone != _FREE)
+        known = known[np.argsort(self._slots["id"][known], kind="stable")]
+        if not known.size:
+            return np.full(ids.size, -1)
+        sorted_ids = self._slots["id"][known]
+        at = np.minimum(np.searchsorted(sorted_ids, ids), known.size - 1)
+        return np.where(sorted_ids[at] == ids, known[at], -1)
+
+    def _add(self, ids: Ids, step: int, also: growing.Also) -> npt.NDArray[np.intp]:
+        """Give newcomers free slots; answers which."""
+        self._gone[(self._gone >= 0) & (step - self._gone >= self._plan.depth)] = _FREE
+        free = np.flatnonzero(self._gone == _FREE)
+        if free.size < ids.size:
+            self._grow(ids.size - free.size, also)
+            free = np.flatnonzero(self._gone == _FREE)
+        chosen = free[: ids.size]
+        self._slots["id"][chosen], self._slots["first"][chosen] = ids, step
+        self._gone[chosen] = _TAKEN
+        return chosen
+
+    def _grow(self, missing: int, also: growing.Also) -> None:
+        old = self.head
+        more = max(missing, _LEAST_GROWTH, self.capacity // 4)
+        self._slots = np.concatenate((self._slots, np.zeros(more, SLOT_DTYPE)))
+        self._gone = np.concatenate((self._gone, np.full(more, _FREE, np.int64)))
+        self._resize(self.capacity + more)
+        also(growing.command(self._key, old, self.head, self._front()))
+
+    def _front(self) -> bytes:
+        return wire.encode_front(self.head, self._plan.taus, self._plan.names)
+
+    def _create(self, also: growing.Also) -> None:
+        """A new ring, of just the bytes that it needs."""
+        self.lives_until = 0.0
+        self.unseeded = True
+        also(pack(("DEL", self._key)))
+        also(pack(("SETRANGE", self._key, self.head.places.size - 1, b"\0")))
+        also(pack(("SETRANGE", self._key, 0, self._front() + self._slots.tobytes())))
+
+    def row(self, step: int, data: bytes) -> bytes:
+        """The command that writes the row of a step."""
+        return pack(("SETRANGE", self._key, self.head.row_at(step), data))
+
+    def keep(self, step: int, means: Floats | None, slots: Slots, expire: float, also: growing.Also) -> None:
+        """Behind a row: the seed of averages ``means`` (C, E), if there is one, and time to live where it runs out."""
+        if means is not None:
+            self.unseeded = False
+            seed = np.full((self._plan.columns, self.capacity), np.nan, np.float32)
+            seed[:, slots] = means
+            also(pack(("SETRANGE", self._key, self.head.seed_at(step), wire.encode_seed(step, seed))))
+        if self.lives_until <= (now := time.monotonic()):
+            self.lives_until = now + (_LONGER - 1.0) * expire
+            also(pack(("EXPIRE", self._key, int(_LONGER * expire) + 1)))

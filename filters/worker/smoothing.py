@@ -1,0 +1,204 @@
+"""Advances states by frames, and leaves their records to their partitions' next commits.
+
+With the native step (filters.worker.step) frame by frame: one call smooths, keeps the decision inputs and encodes.
+With numpy, which is its definition, by batches.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import codes as validity
+from acquisition.wire.planes import MEAN
+from acquisition.wire.recent import SEED_EVERY
+from acquisition.wire.smoothed import EXCEPTION, Floats
+from filters.kernels import Kernel, computed
+from filters.kernels.numpy_step import Batch, Positions, Smoothed, advance
+from filters.worker.batching import Item, join_codes
+from filters.worker.inputs import stage
+from filters.worker.inputs.ring import Ring
+from filters.worker.inputs.stage import Member
+from filters.worker.inputs.state import MEAN as DERIVED_MEAN
+from filters.worker.inputs.state import InputsState
+from filters.worker.record import RecordEncoder, exceptions_of
+from filters.worker.settings import FilterSettings
+from filters.worker.step.native import ADVANCE, NATIVE_KERNELS, Advance
+
+_MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
+
+
+class Smoother:
+    """``kernels`` of the records; without the kernel ``mean`` there are no decision inputs: they have no baseline."""
+
+    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...], native: Advance | None = ADVANCE) -> None:
+        self.kernels = computed(kernels)
+        self._settings = settings
+        self._expire = max(1, int(settings.expire_seconds))
+        self._encoder = RecordEncoder(kernels, self._expire, settings.versions.smoothed)
+        self._tau = np.array([settings.tau_seconds])
+        self._numbers = bytes(kernel.plane.number for kernel in self.kernels)
+        self._mean = next((row for row, kernel in enumerate(self.kernels) if kernel.plane == MEAN), None)
+        self._native = native if all(kernel in NATIVE_KERNELS for kernel in self.kernels) else None
+
+    def smooth(self, items: list[Item]) -> None:
+        """Apply one batch; every state at most once."""
+        others = items if self._native is None else self._smooth_singly(items, self._native)
+        if others:
+            self._smooth_together(others)
+
+    # ---------------------------------------------------------------- decision inputs
+
+    def _inputs_of(self, item: Item) -> InputsState | None:
+        """The inputs that a frame moves: of columns that are known by its table."""
+        _, state, frame = item
+        names = state.names
+        if names is not state.inputs_names or frame.interval != state.inputs_interval:
+            state.plan_inputs(self._planned(item), frame.interval)
+        if state.inputs is None or names is None:
+            return None
+        known = names.schema == frame.schema and len(names.metrics) == frame.metrics
+        return state.inputs if known and 0 < frame.entities <= _MOST_ENTITIES else None
+
+    def _planned(self, item: Item) -> InputsState | None:
+        """The inputs of a resource set whose names or interval are new: those that it has, where their plan stays."""
+        _, state, frame = item
+        if state.names is None or self._mean is None:
+            return None
+        plan = self._settings.plan(state.resource_set, state.names.metrics, frame.interval)
+        if plan is None:
+            return None
+        inputs = state.inputs
+        if inputs is not None and inputs.plan is plan:
+            return inputs
+        ring = Ring(state.recent_key, state.host, state.resource_set, plan)
+        return InputsState(plan, ring, 0 if inputs is None else inputs.step)
+
+    def _keep_ring(self, item: Item, inputs: InputsState) -> None:
+        """What is now and then to be written behind a row: the averages that others are computed from, time to live."""
+        kept, means = inputs.arrays(), None
+        if inputs.begins or inputs.ring.unseeded or inputs.step % SEED_EVERY == 0:
+            means = np.concatenate((self._means(item, inputs), kept.derived[DERIVED_MEAN]))
+        inputs.ring.keep(inputs.step, means, kept.slots, self._expire, item.partition.also)
+
+    def _means(self, item: Item, inputs: InputsState) -> Floats:
+        """The averages of the columns that frames carry, float32 (S, E), a view."""
+        _, state, frame = item
+        means: Floats = state.planes[self._mean].reshape(frame.entities, frame.metrics).T[list(inputs.plan.sources)]
+        return means
+
+    # ---------------------------------------------------------------- the native step
+
+    def _smooth_singly(self, items: list[Item], advance_one: Advance) -> list[Item]:
+        """Answers the items that are left to numpy: a formula of theirs is not known."""
+        others: list[Item] = []
+        now, moment = time.time(), time.monotonic()
+        kernels, numbers, header = self.kernels, self._numbers, self._encoder.header
+        raw, tail, with_inputs = self._encoder.raw, self._encoder.tail, self._settings.inputs is not None
+        for item in items:
+            partition, state, frame = item
+            inputs = self._inputs_of(item) if with_inputs else None
+            if inputs is not None and inputs.plan.packed is None:
+                others.append(item)
+                continue
+            dt = state.begin(frame, kernels)
+            tau = state.tau
+            prefix = state.prefixes[frame.tick % len(state.prefixes)]
+            exceptions, unused, record, row = advance_one(
+                state.planes,
+                numbers,
+                frame.values,
+                frame.codes,
+                state.exceptions,
+                dt,
+                self._tau if tau is None or tau.size != frame.metrics else tau,
+                header(frame, now),
+                frame.ids,
+                raw,
+                prefix,
+                tail,
+                None if inputs is None else inputs.native(frame, partition.also),
+            )
+            state.end(frame, exceptions, unused)
+            partition.keep_record(prefix, record)
+            if inputs is not None and row is not None:
+                partition.also(row)
+                ring = inputs.ring
+                if inputs.begins or ring.unseeded or not inputs.step % SEED_EVERY or ring.lives_until <= moment:
+                    self._keep_ring(item, inputs)
+        return others
+
+    # ---------------------------------------------------------------- numpy
+
+    def _smooth_together(self, items: list[Item]) -> None:
+        dt = np.array([item.state.begin(item.frame, self.kernels) for item in items])
+        members = [None if (inputs := self._inputs_of(item)) is None else self._member(item, inputs) for item in items]
+        counts = np.array([item.frame.samples for item in items], np.intp)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        exceptions, ages = _join_exceptions(items, starts)
+        result = advance(
+            self.kernels,
+            Batch(
+                counts,
+                np.frombuffer(b"".join([item.frame.values for item in items]), "<f4"),
+                join_codes(items),
+                dt,
+                self._taus(items),
+                np.concatenate([item.state.planes for item in items], axis=1),
+                exceptions,
+                ages,
+            ),
+        )
+        _distribute(items, starts, result)
+        rows = stage.advance([member for member in members if member is not None])
+        now = time.time()
+        for item, member in zip(items, members, strict=True):
+            self._keep(item, None if member is None else member.inputs, now)
+            if member is not None:
+                item.partition.also(rows[id(member.inputs)])
+                self._keep_ring(item, member.inputs)
+
+    def _member(self, item: Item, inputs: InputsState) -> Member:
+        begun = inputs.begin(item.frame, item.partition.also)
+        if begun.missing:
+            inputs.skip(begun.missing)
+        means = np.full_like(self._means(item, inputs), np.nan) if inputs.begins else self._means(item, inputs).copy()
+        return Member(item, inputs, begun, means)
+
+    def _keep(self, item: Item, inputs: InputsState | None, now: float) -> None:
+        partition, state, frame = item
+        prefix = state.prefixes[frame.tick % len(state.prefixes)]
+        section = b"" if inputs is None else inputs.section()
+        record = self._encoder.set_command(prefix, frame, state.planes.data, state.exceptions, now, section)
+        partition.keep_record(prefix, record)
+
+    def _taus(self, items: list[Item]) -> npt.NDArray[np.float64]:
+        if all(item.state.tau is None for item in items):
+            return self._tau
+        rows = []
+        for _, state, frame in items:
+            tau = state.tau
+            fits = tau is not None and tau.size == frame.metrics
+            rows.append(
+                np.tile(tau, frame.entities) if tau is not None and fits else np.repeat(self._tau, frame.samples)
+            )
+        return np.concatenate(rows)
+
+
+def _distribute(items: list[Item], starts: Positions, result: Smoothed) -> None:
+    """Give every state what became of its samples."""
+    unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
+    unused = np.diff(unusable[np.searchsorted(result.exceptions, starts)]).tolist()
+    exceptions = exceptions_of(result, starts)
+    edges = starts.tolist()
+    for i, item in enumerate(items):
+        item.state.planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
+        item.state.end(item.frame, exceptions[i], unused[i])
+
+
+def _join_exceptions(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:
+    sizes = [len(item.state.exceptions) // EXCEPTION.itemsize for item in items]
+    table = np.frombuffer(b"".join([item.state.exceptions for item in items]), EXCEPTION)
+    return table["index"] + np.repeat(starts[:-1], sizes), table["age"]
