@@ -116,19 +116,19 @@ def _inputs(block: Block, rng: np.random.Generator) -> InputsTable:
     """Decision inputs of the metrics that have them by default: three derived ones of a host, CPU of VMs."""
     host = block.resource_set == HOST.name
     metrics, derived = (tuple(DERIVED), len(DERIVED)) if host else (("cpu_ratio",), 0)
-    columns, rows, names = len(metrics), len(block.ids), wire.pack_names(metrics)
-    head: dict[str, Any] = dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
-    head |= {
-        "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
-        "window": 30, "depth": 120, "counted": 5, "plateau": 4, "names_size": len(names), "unused": b"",
-    }  # fmt: skip
-    planes = (len(wire.PLANES) * columns + len(wire.DERIVED_PLANES) * derived) * rows
-    data = b"".join((
-        wire.HEADER.pack(*head.values()), block.raw_ids, np.zeros(rows, "<f8").tobytes(),
-        np.full(rows, 30, "<u2").tobytes(), np.full(2 * columns, 0.85, "<f4").tobytes(),
-        rng.random(planes, np.float32).tobytes(), bytes(derived * rows), names,
-    ))  # fmt: skip
-    return InputsTable(wire.check(data), data)
+    columns, rows = len(metrics), len(block.ids)
+    figures = wire.PLATEAU | (wire.ORDER_STATISTICS if host else 0)
+    head = wire.Head(columns, derived, figures, 0, 30, 8, 4, 120, 0, 10, 1, 1, 30.0, 8.0, 4.0)
+    section = wire.Section(
+        head, np.zeros(rows), rng.random((len(wire.figure_names(figures)), columns, rows), np.float32),
+        rng.random((len(wire.DERIVED_PLANES), derived, rows), np.float32), np.full(columns, 0.85, np.float32),
+        np.zeros(columns, np.float32), np.arange(columns - derived, dtype=np.uint16), np.full(rows, 30, np.uint8),
+        np.ones((len(wire.COUNTS), columns, rows), np.uint8), np.zeros((derived, rows), np.uint8), metrics,
+    )  # fmt: skip
+    beside, whole = wire.encode(section), smoothed.unpack_head(block.data)
+    data = smoothed.HEADER.pack(*whole._replace(inputs_size=len(beside))) + beside + block.data[whole.ids_at :]
+    whole = smoothed.check(data)
+    return InputsTable(wire.check(beside, rows), whole, data)
 
 
 def _parser() -> argparse.ArgumentParser:

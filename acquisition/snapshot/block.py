@@ -68,7 +68,7 @@ class Block:
         """Make a checked record the values of this block."""
         self.head, self.data, self.has_values = head, data, True
         self.tick, self.wall, self.filtered = head.tick, head.wall, head.filtered
-        self._ids = data[smoothed.HEADER_SIZE : head.planes_at]
+        self._ids = data[head.ids_at : head.planes_at]
 
     def take_rows(self, head: smoothed.Head, ids: bytes) -> None:
         """Take from an older record only who its rows are and when it was made."""

@@ -86,10 +86,10 @@ class RecentTable:
 
     def _series(self, entity: int, metric: str) -> _Series:
         ring = self._ring
-        slots = np.flatnonzero(ring.slots["id"] == np.uint64(entity)) if entity else ()
-        if metric not in ring.names or not len(slots):
+        slots = np.flatnonzero(ring.slots["id"] == np.uint64(entity)).tolist()
+        if metric not in ring.names or not slots or not entity:
             return _Series([], [], [], [], [])
-        column, slot = ring.names.index(metric), int(slots[-1])
+        column, slot = ring.names.index(metric), slots[-1]
         first = int(ring.slots["first"][slot])
         rows = ring.rows[self._rows[ring.rows["step"][self._rows] >= first]]
         raw, outliers = rows["raw"][:, column], rows["outliers"][:, column]

@@ -19,7 +19,7 @@ from acquisition.wire.position import Position
 Command = tuple[str, tuple[str, ...]]
 #: Record, absence, or why neither is known.
 Value = bytes | None | ShardpulseError
-#: Enough of a record for its header and the ids of 1,024 entities.
+#: Enough of a record for its header, the decision inputs of a host and its id, or the ids of 1,024 entities.
 _HEAD_BYTES = smoothed.HEADER_SIZE + 8 * 1024
 
 
@@ -72,7 +72,7 @@ def read_heads(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[t
                 rest = value_of(cluster.gather([(name, ("GETRANGE", name, 0, head.planes_at - 1))])[0])
                 data = rest if isinstance(rest, bytes) else data
                 head = smoothed.unpack_head(data)
-            ids = data[smoothed.HEADER_SIZE : head.planes_at]
+            ids = data[head.ids_at : head.planes_at]
             heads.append((head, ids) if len(ids) == 8 * head.entities else None)
         except FrameError:
             heads.append(None)

@@ -64,8 +64,7 @@ class Survey:
         known = np.zeros(count, np.bool_)
         warming = np.zeros(count, np.bool_)
         figures = {
-            name: np.full(count, np.nan)
-            for name in ("mean", "last", "stale_seconds", "window", "plateau", *wire.FIGURES, *wire.COUNTS)
+            name: np.full(count, np.nan) for name in ("mean", "last", "stale_seconds", "window", "plateau", *wire.KEPT)
         }
         for part in self._parts:
             names, head, at, rows = part.section.names, part.section.head, part.places, part.group.rows

@@ -39,6 +39,7 @@ ORDER_FIGURES = ("median", "mad", "q1", "q3")
 FIGURES = ALWAYS_KEPT + PLATEAU_FIGURES + ORDER_FIGURES
 #: Of the samples in the window the valid ones; of those that k of n looks at the valid ones, and those above.
 COUNTS = ("valid", "counted", "above")
+KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
 DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
 MOST_COLUMNS = 255

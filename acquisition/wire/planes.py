@@ -70,9 +70,7 @@ OWN = (MEAN, VARIANCE, TREND, LAST)
 _OWN_BY_NUMBER = {plane.number: plane for plane in OWN}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 #: What else stands beside figures by its name.
-_TAKEN = frozenset(
-    (*inputs.FIGURES, *inputs.COUNTS, "threshold", "validity", "stale_seconds", "age_seconds", "unit", "inputs")
-)
+_TAKEN = frozenset((*inputs.KEPT, "threshold", "validity", "stale_seconds", "age_seconds", "unit", "inputs"))
 
 
 @lru_cache(1)

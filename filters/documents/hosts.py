@@ -12,7 +12,8 @@ from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable, Owner
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions import picture
 from filters.decisions.picture import Host

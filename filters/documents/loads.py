@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable, Owner
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
 from filters.decisions import ratios

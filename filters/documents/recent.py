@@ -10,7 +10,7 @@ from acquisition.model import codes
 from acquisition.model.inputs import RECENT_TICKS
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import RecentTable
+from acquisition.snapshot.recent import RecentTable
 from filters.text.quantities import digits
 
 

@@ -17,8 +17,9 @@ from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
-from acquisition.snapshot.inputs import InputsTable, Owner
-from acquisition.wire.inputs import PLANES, Floats, InputsRecord, plane_count
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.owner import Owner
+from acquisition.wire.inputs import COUNTS, KEPT, Floats, Section, figure_names
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, families, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
@@ -53,11 +54,9 @@ _KNOWN = {
     "lowest": Figure("lowest", None, "lowest of the last valid samples (shardpulse_inputs_plateau_samples)"),
     "highest": Figure("highest", None, "highest of the last valid samples (shardpulse_inputs_plateau_samples)"),
 }
-#: By plane of the record; one that is not known here stands by its own name.
+#: By what is kept of every column; one that is not known here stands by its own name.
 FIGURES = {
-    plane: _KNOWN.get(plane) or Figure(plane, None, f"{plane.replace('_', ' ')} of the valid samples")
-    for plane in PLANES
-    if plane != MEAN
+    plane: _KNOWN.get(plane) or Figure(plane, None, f"{plane.replace('_', ' ')} of the valid samples") for plane in KEPT
 }
 _NONE = np.float32(np.nan)
 LIMIT = Figure(THRESHOLD, None, "the threshold of the decision inputs")
@@ -92,7 +91,7 @@ class Source(NamedTuple):
     def layout(self) -> Hashable:
         """What is the same for sources of the same columns."""
         sheet, head = self.sheet, self.table.head
-        columns = (self.table.metrics, head.derived, plane_count(head.plateau))
+        columns = (self.table.metrics, head.derived, head.figures)
         return sheet.resource_set, sheet.block.schema, sheet.rows.single, columns
 
 
@@ -106,9 +105,9 @@ class Group(NamedTuple):
     members: Sequence[Source]
 
     @property
-    def records(self) -> list[InputsRecord]:
+    def sections(self) -> list[Section]:
         """What the members have."""
-        return [source.table.record for source in self.members]
+        return [source.table.section for source in self.members]
 
     @property
     def rows(self) -> list[Rows]:
@@ -150,7 +149,7 @@ def thresholds(found: Sequence[Group]) -> list[Filled]:
     by_name: dict[str, tuple[Family, dict[str, float]]] = {}
     for group in found:
         texts = [syntax.labels(HOST, (rows.host,)) for rows in group.rows]
-        values = np.array([record.thresholds for record in group.records]).T.tolist()
+        values = np.array([section.thresholds for section in group.sections]).T.tolist()
         for metric, column in zip(group.metrics, values, strict=True):
             family = family_of(group.resource_set, metric, THRESHOLD, HOST)
             by_name.setdefault(family.name, (family, {}))[1].update(zip(texts, column, strict=True))
@@ -182,10 +181,10 @@ def invalid_of_derived(found: Iterable[Group]) -> Iterator[Invalid]:
     """Derived samples that are not valid, as ``samples.invalid`` has them of all others."""
     for group in found:
         for sheet, table in group.members:
-            if not table.record.codes.any():
+            if not table.section.codes.any():
                 continue
             for place, metric in group.derived.items():
-                for row in np.flatnonzero(table.record.codes[place] & codes.CODE_MASK != codes.VALID).tolist():
+                for row in np.flatnonzero(table.section.codes[place] & codes.CODE_MASK != codes.VALID).tolist():
                     reading = table.derived(row, metric)
                     if reading is not None and not sheet.rows.hides(row):
                         yield invalid_sample(sheet, row, metric, reading.code, reading.stale_seconds)
@@ -201,18 +200,19 @@ def _group(members: Sequence[Source]) -> Group:
 
 
 def _batch(group: Group) -> Batch:
-    stacked = np.concatenate([record.planes for record in group.records], axis=2)
-    hidden = _repeated(group.rows)
-    planes = {name: _shown(plane.T, hidden) for name, plane in zip(PLANES, stacked, strict=False) if name in FIGURES}
+    sections, hidden = group.sections, _repeated(group.rows)
+    kept = np.concatenate([section.figures for section in sections], axis=2)
+    counts = np.concatenate([section.counts for section in sections], axis=2).astype(np.float32)
+    names = (*figure_names(sections[0].head.figures), *COUNTS)
+    planes = {name: _shown(plane.T, hidden) for name, plane in zip(names, (*kept, *counts), strict=True)}
     return batch_of(group.resource_set, group.metrics, group.rows, planes)
 
 
 def _derived_planes(group: Group, options: Options) -> dict[str, Floats]:
-    chosen, records = list(group.derived), group.records
-    last, variance, trend, age = np.concatenate([record.derived for record in records], axis=2)[:, chosen]
-    means = [record.plane(MEAN)[record.head.columns - record.head.derived :] for record in records]
-    mean = np.concatenate(means, axis=1)[chosen]
-    marks = np.concatenate([record.codes for record in records], axis=1)[chosen] & codes.CODE_MASK
+    chosen, sections = list(group.derived), group.sections
+    derived = np.concatenate([section.derived for section in sections], axis=2)[:, chosen]
+    last, mean, variance, trend, age = derived
+    marks = np.concatenate([section.codes for section in sections], axis=1)[chosen] & codes.CODE_MASK
     gone = ~(age <= options.stale_after) | np.isnan(mean)
     with np.errstate(invalid="ignore"):
         known = {MEAN: mean, DEVIATION: np.sqrt(variance), TREND: trend, LAST: last}

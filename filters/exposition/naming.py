@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from acquisition.wire import planes
-from acquisition.wire.inputs import PLANES
+from acquisition.wire.inputs import KEPT
 from filters.exposition.syntax import encodable
 
 PREFIX = "shardpulse_"
@@ -20,7 +20,7 @@ MEAN, DEVIATION, TREND, LAST = (plane.figure for plane in planes.OWN)
 FIGURES = {plane.figure: plane for plane in planes.known()}
 ABOVE, THRESHOLD = "above", "threshold"
 #: Words that stand for figures in names: a metric whose own name holds one of them is encoded.
-_FIGURE_WORDS = "|".join(word for word in (*FIGURES, ABOVE, THRESHOLD, *PLANES) if word != MEAN)
+_FIGURE_WORDS = "|".join(word for word in (*FIGURES, ABOVE, THRESHOLD, *KEPT) if word != MEAN)
 
 #: Units that the end of a name tells, the longest first.
 _UNITS = ("bytes_per_second", "bytes", "seconds", "ratio")

@@ -8,7 +8,8 @@ from itertools import chain
 
 from acquisition import __version__
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.inputs import InputsTable, Owner
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.owner import Owner
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
 from filters.exposition.batches import families

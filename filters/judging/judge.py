@@ -8,7 +8,9 @@ from typing import NamedTuple
 from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.inputs import InputsTable, Owner, RecentTable
+from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.recent import RecentTable
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log

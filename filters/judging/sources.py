@@ -9,7 +9,9 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import DerivedReading, InputsTable, Owner, RecentTable
+from acquisition.snapshot.inputs import DerivedReading, InputsTable
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.recent import RecentTable
 from acquisition.snapshot.rows import finite
 from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import Reading
@@ -42,7 +44,7 @@ class TickInputs:
         if recent is None or reading.inputs is None:
             return reading
         # what the filter's windows know at this very tick: nothing newer, nothing of before a restart
-        known = recent.valid_values(int(table.record.ids[row]), metric, table.head.first, table.head.step)
+        known = recent.valid_values(int(table.ids[row]), metric, table.head.first, table.head.step)
         return reading._replace(
             recent=tuple(known.raw), recent_means=tuple(known.smoothed), recent_steps=tuple(known.steps)
         )

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import Owner, RecentTable
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.recent import RecentTable
 from acquisition.status.health import Health
 from acquisition.status.shards import ShardHealth
 from filters.text.quantities import printable

@@ -17,7 +17,8 @@ from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.inputs import Owner, RecentTable
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.recent import RecentTable
 from acquisition.status import health, shards
 from acquisition.status.shards import ShardHealth
 from filters.top.contents import Observation, Place

@@ -10,7 +10,8 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import Owner, RecentTable
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.recent import RecentTable
 from filters.top import history
 from filters.top.entities import CPU
 from filters.top.history import LENGTH, History

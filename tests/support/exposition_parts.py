@@ -16,7 +16,9 @@ from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.workers import Workers
 from acquisition.status.health import Health
 from acquisition.wire import inputs as wire
+from acquisition.wire import smoothed
 from tests.support.exposition_blocks import NOW
+from tests.support.sections import section, with_section
 
 SET = resource_set_id("host")
 
@@ -24,24 +26,20 @@ SET = resource_set_id("host")
 def table(
     of: Block, names: Sequence[str], derived: int = 0, *, seen: int = 30, code: int = codes.VALID, age: float = 0.0
 ) -> InputsTable:
-    """Decision inputs of a block's rows: figure p of metric c and row r is 100 p + 10 c + r; thresholds c + 0.5."""
-    rows, columns, head = len(of.ids), len(names), dict.fromkeys((name for name, _ in wire.HEADER_FIELDS), 0)
-    known = {
-        "magic": wire.MAGIC, "version": wire.VERSION, "columns": columns, "derived": derived, "entities": rows,
-        "window": 30, "depth": 120, "counted": 5,
-        "names_size": len(wire.pack_names(names)), "plateau": 4, "unused": b"",
-    }  # fmt: skip
-    p, c, r = np.meshgrid(np.arange(len(wire.PLANES)), np.arange(columns), np.arange(rows), indexing="ij")
-    planes = (100 * p + 10 * c + r).astype("<f4")
-    planes[wire.PLANES.index("median"), 0, 0] = np.nan
-    averages = np.array([[[0.5]], [[4.0]], [[0.25]], [[age]]], "<f4") * np.ones((4, derived, rows), "<f4")
-    data = b"".join((
-        wire.HEADER.pack(*(head | known).values()), of.raw_ids, np.full(rows, 1e9).tobytes(),
-        np.full(rows, seen, "<u2").tobytes(), (np.arange(columns) + 0.5).astype("<f4").tobytes(),
-        np.zeros(columns, "<f4").tobytes(), planes.tobytes(), averages.tobytes(),
-        np.full(derived * rows, code, "u1").tobytes(), wire.pack_names(names),
-    ))  # fmt: skip
-    return InputsTable(wire.check(data), data)
+    """Decision inputs of a block's rows: figure p of metric c and row r is 20 p + 5 c + r; thresholds c + 0.5."""
+    rows, columns = len(of.ids), len(names)
+    p, c, r = np.meshgrid(np.arange(len(wire.KEPT)), np.arange(columns), np.arange(rows), indexing="ij")
+    kept, count = (20 * p + 5 * c + r).astype("<f4"), len(wire.FIGURES)
+    kept[wire.KEPT.index("median"), 0, 0] = np.nan
+    averages = np.array([[[0.5]], [[0.375]], [[4.0]], [[0.25]], [[age]]], "<f4") * np.ones((5, derived, rows), "<f4")
+    made = section(names, rows, derived, code=code)._replace(
+        figures=kept[:count], counts=kept[count:], derived=averages, seen=np.full(rows, seen),
+        thresholds=np.arange(columns) + 0.5,
+    )  # fmt: skip
+    data = with_section(of.data, made)
+    head = smoothed.check(data)
+    of.take(head, data)
+    return InputsTable(wire.check(smoothed.section(data, head), rows), head, data)
 
 
 def account(host: str, name: str | None = None, **changes) -> Account:

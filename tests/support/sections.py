@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes as validity
-from acquisition.wire import inputs, recent
+from acquisition.wire import inputs, recent, smoothed
 from acquisition.wire.inputs import Section
 
 
@@ -47,6 +47,12 @@ def section(
         plane = found.figure(name) if name in known else found.tally(name)
         plane[...] = value
     return found
+
+
+def with_section(record: bytes, section: Section) -> bytes:
+    """A smoothed record with these decision inputs instead of its own."""
+    head, data = smoothed.unpack_head(record), inputs.encode(section)
+    return smoothed.HEADER.pack(*head._replace(inputs_size=len(data))) + data + record[head.ids_at :]
 
 
 Samples = Sequence[tuple[int, npt.ArrayLike, npt.ArrayLike]]
