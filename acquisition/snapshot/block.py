@@ -150,9 +150,16 @@ class Block:
         return self.head.extra_planes if self.head is not None else ()
 
     def codes(self) -> npt.NDArray[np.uint8]:
-        """Validity codes, uint8 (n, m); MISSING throughout where the block has no values."""
+        """Validity codes, uint8 (n, m); ``absence`` throughout where the block has no values."""
         record = self.record()
-        return record.codes() if record is not None else np.full(self.shape, codes.MISSING, np.uint8)
+        return record.codes() if record is not None else np.full(self.shape, self.absence, np.uint8)
+
+    @property
+    def absence(self) -> int:
+        """The code of a value that the block has not: LATE where only one of an older tick is there, MISSING where
+        nothing is known, where the host is down, and for what no frame of it carries."""
+        late = self.state == LATE and not self.has_values and self.position is not None and self.wall
+        return codes.LATE if late else codes.MISSING
 
     def stale_seconds(self) -> Floats:
         """Seconds from each sample's last valid value to the block's tick, float32 (n, m).

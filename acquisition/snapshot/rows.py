@@ -103,7 +103,7 @@ def _by_name(tables: Mapping[str, Numbers]) -> Iterator[list[dict[str, float | N
 def _placeholder(block: Block) -> Row:
     return Row(
         block.host, block.resource_set, "?", "", "", "", "", "?", "", None, None, None, None,
-        codes.name_of(codes.MISSING), finite(block.age_seconds), None, block.tick, block.interval,
+        codes.name_of(block.absence), finite(block.age_seconds), None, block.tick, block.interval,
         block.state, block.reason, block.quality.lost_seconds, block.quality.sheds,
     )  # fmt: skip
 

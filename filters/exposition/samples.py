@@ -22,7 +22,7 @@ from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
-from filters.exposition.labels import ENTITY, Prepared, Rows
+from filters.exposition.labels import ENTITY, Prepared, Rows, is_host
 from filters.exposition.naming import FIGURES
 from filters.exposition.options import Options
 
@@ -107,10 +107,22 @@ def described(metric: Metric, name: naming.Name) -> str:
     )
 
 
-def invalid(found: Iterable[Sheet], derived: Iterable[Invalid] = ()) -> list[Filled]:
+def invalid(found: Iterable[Sheet], more: Iterable[Invalid] = ()) -> list[Filled]:
     """The families that tell which samples are not valid, why, and since when. Their absence means VALID."""
-    all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *derived]
+    all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *more]
     return [(INVALID, [row.reason for row in all_of_them]), (STALE, [row.age for row in all_of_them])]
+
+
+def late(
+    blocks: Iterable[Block], hosts: Mapping[int, str], sets: Mapping[int, str], prepared: Prepared
+) -> Iterator[Invalid]:
+    """The metrics of hosts themselves whose values are late: of entities the state of their set says as much."""
+    for block in blocks:
+        if block.has_values or block.absence != codes.LATE or block.names is None or not is_host(block):
+            continue
+        sheet = Sheet(block, sets[block.set_id], prepared.rows(block, hosts[block.host_id]), {})
+        for column in first_of_each_name(block.metrics):
+            yield invalid_sample(sheet, 0, block.metrics[column].name, codes.LATE, None)
 
 
 def invalid_sample(sheet: Sheet, row: int, metric: str, code: int, age: float | None) -> Invalid:

@@ -16,9 +16,10 @@ from acquisition.wire.smoothed import EXCEPTION, Floats, Head
 
 class Columns(NamedTuple):
     """k blocks, m metrics. ``planes`` name (those of acquisition.wire.planes.OWN) -> float32 (k, m), NaN where there is
-    no value; ``codes`` uint8 (k, m), MISSING where a block has no value or no such metric; ``stale`` float32 (k, m),
-    seconds from the last valid value to the tick, infinite where there never was one; ``invalid`` and ``missing``
-    int64 (k,), the samples of the whole record whose check failed, or that have no value."""
+    no value; ``codes`` uint8 (k, m), MISSING where a block has no such metric, LATE where its values are late;
+    ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite where there never was one;
+    ``invalid`` and ``missing`` int64 (k,), the samples of the whole record whose check failed, or that have no
+    value."""
 
     planes: dict[str, Floats]
     codes: npt.NDArray[np.uint8]
@@ -37,11 +38,12 @@ def gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Columns:
         np.zeros(len(blocks), np.int64),
         np.zeros(len(blocks), np.int64),
     )
-    alike: dict[tuple[int, int, int, bytes], list[tuple[int, Head]]] = {}
+    alike: dict[tuple[int, int, int, int, bytes], list[tuple[int, Head]]] = {}
     for place, block in enumerate(blocks):
+        found.codes[place] = block.absence
         if block.has_values and block.head is not None and block.head.entities:
             head = block.head
-            key = (head.schema, head.entities, head.metrics, head.plane_ids[: head.plane_count])
+            key = (head.schema, head.entities, head.metrics, head.inputs_size, head.plane_ids[: head.plane_count])
             alike.setdefault(key, []).append((place, head))
     for members in alike.values():
         _take(found, blocks, members, metrics)

@@ -64,13 +64,13 @@ def list_entities(block: Block, now: float, contested: Mapping[str, Placement] |
         block.ids,
         ["cores"] * n,
         {plane: _column(block, plane, cpu) for plane in _planes(block)},
-        validity[:, cpu] if cpu is not None else np.full(n, codes.MISSING, np.uint8),
+        validity[:, cpu] if cpu is not None else np.full(n, block.absence, np.uint8),
         block.stale_seconds()[:, cpu] if cpu is not None else np.full(n, np.inf, np.float32),
     )._replace(
         memory=_column(block, MEAN, index.get(MEMORY)),
         memory_unit="bytes",
-        invalid=((validity != codes.VALID) & (validity != codes.MISSING)).sum(1) * block.has_values,
-        missing=(validity == codes.MISSING).sum(1),
+        invalid=((validity != codes.VALID) & ~absent(validity)).sum(1) * block.has_values,
+        missing=absent(validity).sum(1),
     )
     return _placed(listing, block, contested) if contested else listing
 
@@ -142,8 +142,8 @@ def _listing(
         last=figures[LAST],
         codes=code,
         memory=np.full(n, np.nan),
-        invalid=((code != codes.VALID) & (code != codes.MISSING)).astype(np.int64),
-        missing=(code == codes.MISSING).astype(np.int64),
+        invalid=((code != codes.VALID) & ~absent(code)).astype(np.int64),
+        missing=absent(code).astype(np.int64),
         age=np.where(np.isfinite(age), age, np.nan),
         state=np.full(n, STATES.index(block.state), np.uint8),
         tick=np.full(n, block.tick, np.int64),
@@ -189,6 +189,11 @@ def _codes(block: Block) -> npt.NDArray[np.uint8]:
     """Codes without the outlier flag."""
     plain: npt.NDArray[np.uint8] = block.codes() & np.uint8(codes.CODE_MASK)
     return plain
+
+
+def absent(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Where there is no value: none is provided, or it is late."""
+    return np.isin(code, (codes.MISSING, codes.LATE))
 
 
 def _planes(block: Block) -> Iterable[Plane]:

@@ -16,7 +16,7 @@ _COLUMNS = (
     ("RAW", "the newest raw value, or why it is not valid (a validity code)"),
     ("RAW SMOOTHED", "the last ticks, newest at the right, both to the same scale; ? is a tick without a valid value"),
     ("MEM", "of a host memory used: 1 - available / total; of a VM or process its resident memory"),
-    ("INV", "samples of this tick that failed a check (not those that are MISSING); of a host its own metrics"),
+    ("INV", "samples of this tick that failed a check (not those that are MISSING or LATE); of a host its own metrics"),
     ("AGE", "seconds since the newest valid value was sampled"),
     ("late, down", "the host has not this tick; down: it has not been heard of for long. It has no figures then"),
 )  # fmt: skip

@@ -113,13 +113,13 @@ def test_coherent_is_one_tick_and_late_hosts_have_no_values(scene: Scene, reader
     assert [row.entity for row in rows] == ["init", "init", "web server", "web server"]
     for row in rows:
         assert (row.mean, row.last, row.deviation, row.trend, row.stale_seconds) == (None,) * 5
-        assert (row.state, row.validity, row.tick) == (LATE, "MISSING", TICK - 1)
+        assert (row.state, row.validity, row.tick) == (LATE, "LATE", TICK - 1)
         assert row.age_seconds == pytest.approx(2.25 - 0.0)
     table = snapshot.matrix("processes", "cpu_ratio")
     missing = np.array([host == "slow" for host in table.hosts])
     assert np.isnan(table.mean[missing]).all()
     assert not np.isnan(table.mean[~missing]).any()
-    assert (table.codes[missing] == codes.MISSING).all()
+    assert (table.codes[missing] == codes.LATE).all()
     assert [STATES[i] for i in table.state[missing]] == [LATE, LATE]
 
 
