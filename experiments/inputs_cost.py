@@ -1,12 +1,16 @@
-"""``python -m experiments.inputs_cost``: the filter's CPU time per sample with and without decision inputs, in one run.
+"""``python -m experiments.inputs_cost``: what decision inputs cost the filter's CPU and the shards' memory, in one run.
 
     python -m experiments.inputs_cost                        # 100 hosts x 101 entities x 15 metrics
-    python -m experiments.inputs_cost --together 10          # frames arrive in tens, as they do from many hosts
+    python -m experiments.inputs_cost --together 10          # only with frames that come in tens
 
-Two filter workers, each with a shard of its own, take the same frames in turn, tick by tick, so that whatever else
-the machine does falls on both. CPU time is that of this process inside the workers' turns: receiving,
-decoding, smoothing, encoding and sending, the shards' own not included. Beside it stands the CPU time of the smoothing
-step and of the inputs step alone. 1% of the samples are invalid, so that windows have holes.
+Three filter workers, each with a shard of its own, take the same frames in turn, tick by tick, so that whatever else
+the machine does falls on all: one as shipped, one that keeps order statistics of everything (full), and one without
+decision inputs (off). Frames come in hundreds, in tens and one by one, as they do from many hosts. CPU time is that of
+this process inside the workers' turns: receiving, decoding, smoothing, encoding and sending, the shards' own not
+included. 1% of the samples are invalid, so that windows have holes.
+
+Memory is what the filter's keys take in the shards (MEMORY USAGE) over that of off, per series with decision inputs: of
+VMs (one column of every entity), and of hosts alone, which have three columns, once every ring has been filled.
 """
 
 from __future__ import annotations
@@ -16,15 +20,16 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes as validity
-from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.launch import start_shards
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
@@ -35,9 +40,18 @@ from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
+from probes.metrics import RESOURCE_SETS
 
 _POOL = 16
 _INVALID = 0.01
+_WARM_UP = 35  #: ticks until windows are full
+_RING = 125  #: ticks until rings are
+_RETENTION = 5.0  #: seconds that raw frames stay: there is little time between two ticks here
+SIDES = {
+    "shipped": InputsSettings(),
+    "full": InputsSettings(order_statistics=("*",)),
+    "off": None,
+}
 
 
 class Sent(NamedTuple):
@@ -48,13 +62,14 @@ class Sent(NamedTuple):
 
 
 class Frames:
-    """Makes the frames of every tick; all values change from tick to tick."""
+    """Makes the frames of every tick of one resource set per host; all values change from tick to tick."""
 
-    def __init__(self, workload: Workload, tags: tuple[str, ...]) -> None:
+    def __init__(self, workload: Workload, tags: tuple[str, ...], name: str, metrics: Sequence[Metric]) -> None:
         self._workload = workload
         self._tags = tags
-        self._metrics = resource_set(workload.metrics).metrics
-        self._schema, self._set = schema_hash(self._metrics), resource_set_id("vms")
+        self._name = name
+        self._metrics = tuple(metrics)
+        self._schema, self._set = schema_hash(self._metrics), resource_set_id(name)
         self._ids = np.arange(1, workload.entities + 1, dtype="<u8").tobytes()
         rng = np.random.default_rng(workload.seed)
         shape = (workload.entities, workload.metrics)
@@ -72,7 +87,9 @@ class Frames:
         at = 1000.0 + number
         if number == 0:
             entities = tuple(table.Entity(i + 1, "vm", str(i), "1", f"vm{i}") for i in range(workload.entities))
-            payload = table.encode(table.Table(f"host{index}", "vms", 1.0, "procfs", True, self._metrics, entities))
+            payload = table.encode(
+                table.Table(f"host{index}", self._name, 1.0, "procfs", True, self._metrics, entities)
+            )
             made = Frame(wire.KIND_TABLE, 0, host, self._set, 0, 0, 1.0, 1, 1, 1, 0, 0, 0.0, 0.0, payload=payload)
         else:
             values, marks = self._pool[(index + number * 7) % _POOL]
@@ -84,31 +101,26 @@ class Frames:
         return Sent(keys.raw(self._tags[keys.partition_of(host, len(self._tags))]), wire.encode(made))
 
 
+def frames_of(name: str, hosts: int, entities: int) -> Frames:
+    """Frames with the metrics that a probe sends of a resource set."""
+    metrics = RESOURCE_SETS[name].metrics
+    workload = Workload(hosts, entities, len(metrics), invalid=_INVALID)
+    return Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS), name, metrics)
+
+
 class Side:
     """A worker with a shard of its own, and the CPU seconds that it has taken."""
 
-    def __init__(self, cluster: Cluster, settings: FilterSettings) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, inputs: InputsSettings | None) -> None:
+        self.cluster = cluster
+        settings = FilterSettings(linger_seconds=0.0, retention_seconds=_RETENTION, inputs=inputs)
         self.worker = lone_worker(cluster, read_layout(cluster), settings)
-        self.steps = {"smooth": 0.0, "inputs": 0.0}
         self.cpu = 0.0
         self._frames = 0
-        self._watch(self.worker._smoother, "smooth", "smooth")
-        self._watch(self.worker._inputs, "advance", "inputs")
-
-    def _watch(self, part: object, method: str, name: str) -> None:
-        inner = getattr(part, method)
-
-        def timed(batch: object) -> None:
-            began = time.process_time()
-            inner(batch)
-            self.steps[name] += time.process_time() - began
-
-        setattr(part, method, timed)
 
     def take(self, sent: list[Sent]) -> None:
         """Push entries, and turn the worker until it has smoothed them."""
-        self._cluster.gather([(key, ("XADD", key, "*", keys.ENTRY_FIELD, data)) for key, data in sent])
+        self.cluster.gather([(key, ("XADD", key, "*", keys.ENTRY_FIELD, data)) for key, data in sent])
         self._frames += sum(1 for _, data in sent if data[9] == wire.KIND_SAMPLES)
         deadline = time.monotonic() + 30.0
         began = time.process_time()
@@ -118,52 +130,73 @@ class Side:
                 raise TimeoutError("the filter does not keep up")
         self.cpu += time.process_time() - began
 
-    def forget(self) -> None:
-        """Begin to measure."""
-        self.cpu = 0.0
-        self.steps = dict.fromkeys(self.steps, 0.0)
+    def records_memory(self) -> int:
+        """Bytes of what the filter has written in the shard, by MEMORY USAGE."""
+        found = 0
+        for address in self.cluster.masters():
+            with self.cluster.connect(address) as connection:
+                for pattern in ("smoothed:*", "recent:*"):
+                    names = connection.call("KEYS", pattern)
+                    found += sum(connection.pipeline([("MEMORY", "USAGE", name) for name in names]))
+        return found
 
 
-def measure(workload: Workload, ticks: int, warm_up: int, together: int) -> dict[str, object]:
-    """Nanoseconds of CPU per sample of both sides, and their ratio; windows are full before it is measured."""
+class Bench:
+    """All sides, each fed alike."""
+
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        self.sides: dict[str, Side] = {}
+        for name, inputs in SIDES.items():
+            shards = stack.enter_context(start_shards(1, directory / name, maxmemory_bytes=2 << 30))
+            self.sides[name] = Side(shards.connect(), inputs)
+            stack.callback(self.sides[name].worker.close)
+
+    def run(self, frames: Frames, ticks: range, together: int) -> dict[str, float]:
+        """CPU seconds of each side."""
+        before = {name: side.cpu for name, side in self.sides.items()}
+        for number in ticks:
+            sent = frames.tick(number)
+            for first in range(0, len(sent), together):
+                for side in self.sides.values():
+                    side.take(sent[first : first + together])
+        return {name: side.cpu - before[name] for name, side in self.sides.items()}
+
+    def memory_over_off(self) -> dict[str, int]:
+        """Bytes that each side's shard holds more than that of off."""
+        held = {name: side.records_memory() for name, side in self.sides.items()}
+        return {name: held[name] - held["off"] for name in held if name != "off"}
+
+
+def measure_cpu(workload: Workload, ticks: int, together: Sequence[int]) -> dict[str, Any]:
+    """Nanoseconds of CPU per sample of all sides, and their ratio to off, by how many frames come at once."""
+    found: dict[str, Any] = {}
+    frames = Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS), "vms", resource_set(workload.metrics).metrics)
     with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory, ExitStack() as stack:
-        sides = {"ema": FilterSettings(linger_seconds=0.0)}
-        sides["inputs"] = FilterSettings(linger_seconds=0.0, inputs=InputsSettings())
-        made = {}
-        for name, settings in sides.items():
-            shards = stack.enter_context(start_shards(1, Path(directory) / name, maxmemory_bytes=1 << 30))
-            made[name] = Side(shards.connect(), settings)
-        frames = Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS))
-        _run(made, frames, range(warm_up), together)
-        for side in made.values():
-            side.forget()
-        _run(made, frames, range(warm_up, warm_up + ticks), together)
-        for side in made.values():
-            side.worker.close()
-    samples = ticks * workload.hosts * workload.samples_per_frame
-    return _report(made, samples) | {"together": together, "ticks": ticks, **workload._asdict()}
+        bench = Bench(stack, Path(directory))
+        bench.run(frames, range(_WARM_UP), workload.hosts)
+        at = _WARM_UP
+        for size in together:
+            cpu = bench.run(frames, range(at, at + ticks), size)
+            at += ticks
+            samples = ticks * workload.hosts * workload.samples_per_frame
+            found[f"in turns of {size}"] = {
+                "ns_per_sample": {name: round(seconds / samples * 1e9, 2) for name, seconds in cpu.items()},
+                "to_off": {name: round(cpu[name] / cpu["off"], 3) for name in cpu if name != "off"},
+            }
+    return found
 
 
-def _run(sides: dict[str, Side], frames: Frames, ticks: range, together: int) -> None:
-    for number in ticks:
-        sent = frames.tick(number)
-        for first in range(0, len(sent), together):
-            for side in sides.values():
-                side.take(sent[first : first + together])
+def measure_memory(name: str, hosts: int, entities: int, columns: int) -> dict[str, float]:
+    """Kilobytes of the shards over off, per series, of the metrics that a probe sends."""
+    with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory, ExitStack() as stack:
+        bench = Bench(stack, Path(directory))
+        bench.run(frames_of(name, hosts, entities), range(_RING), hosts)
+        series = hosts * entities * columns
+        return {side: round(more / series / 1000, 3) for side, more in bench.memory_over_off().items()}
 
 
-def _report(sides: dict[str, Side], samples: int) -> dict[str, object]:
-    def each(seconds: float) -> float:
-        return round(seconds / samples * 1e9, 2)
-
-    ema, inputs = sides["ema"], sides["inputs"]
-    return {
-        "filter_ns_per_sample": {name: each(side.cpu) for name, side in sides.items()},
-        "ratio": round(inputs.cpu / ema.cpu, 3),
-        "smoothing_step_ns_per_sample": {name: each(side.steps["smooth"]) for name, side in sides.items()},
-        "inputs_step_ns_per_sample": each(inputs.steps["inputs"]),
-        "step_ratio": round((inputs.steps["smooth"] + inputs.steps["inputs"]) / inputs.steps["smooth"], 3),
-    }
+def _text(found: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name:32} {value}" for name, value in found.items())
 
 
 @program("inputs_cost")
@@ -174,13 +207,18 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--entities", type=int, default=101)
     parser.add_argument("--metrics", type=int, default=15)
     parser.add_argument("--ticks", type=int, default=60, help="measured, after windows have filled")
-    parser.add_argument("--together", type=int, default=100, help="frames that arrive at once")
+    parser.add_argument("--together", type=int, nargs="+", default=[100, 10, 1], help="frames that arrive at once")
+    parser.add_argument("--no-memory", action="store_true", help="only the CPU")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     keep_freed_memory()
     workload = Workload(options.hosts, options.entities, options.metrics, invalid=_INVALID)
-    found = measure(workload, options.ticks, 35, options.together)
-    print(json.dumps(found) if options.json else "\n".join(f"{name:32} {value}" for name, value in found.items()))
+    found = measure_cpu(workload, options.ticks, options.together)
+    if not options.no_memory:
+        found["kB_per_series_over_off, vms of 101"] = measure_memory("vms", 10, 101, 1)
+        found["kB_per_series_over_off, a host alone"] = measure_memory("host", 100, 1, 3)
+    found |= {"ticks": options.ticks, **workload._asdict()}
+    print(json.dumps(found) if options.json else _text(found))
     return 0
 
 

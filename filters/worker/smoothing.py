@@ -73,7 +73,7 @@ class Smoother:
         inputs = state.inputs
         if inputs is not None and inputs.plan is plan:
             return inputs
-        ring = Ring(state.recent_key, state.host, state.resource_set, plan)
+        ring = Ring(state.recent_key, state.host, state.resource_set, plan, self._settings.versions.recent)
         return InputsState(plan, ring, 0 if inputs is None else inputs.step)
 
     def _keep_ring(self, item: Item, inputs: InputsState) -> None:

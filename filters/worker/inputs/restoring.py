@@ -19,6 +19,7 @@ from acquisition.wire import recent, smoothed
 from acquisition.wire.recent import Head
 from acquisition.wire.smoothed import SmoothedRecord
 from filters.kernels.numpy_step import LARGEST
+from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
@@ -59,7 +60,7 @@ def restore(partition: Partition, found: Sequence[Found], connection: Connection
     replies = iter(read_values(connection, commands))
     for each in begun:
         slots, *pieces = [next(replies) for _ in _commands(each)]
-        _fill(each, slots, pieces)
+        _fill(each, slots, pieces, partition.also)
     for (state, record, _), inputs in wanted:
         inputs.recount(inputs.step)
         inputs.recall(inputs.step)
@@ -82,7 +83,8 @@ def _figures(partition: Partition, found: Found, damage: list[str]) -> InputsSta
         return None
     if not _fits(decoded, plan):
         return None
-    inputs = InputsState(plan, Ring(state.recent_key, state.host, state.resource_set, plan))
+    version = partition.settings.versions.recent
+    inputs = InputsState(plan, Ring(state.recent_key, state.host, state.resource_set, plan, version))
     inputs.restore(record.epoch, record.monotonic, record.ids.tobytes(), section)
     return inputs
 
@@ -119,7 +121,7 @@ def _begin_rings(
         made = recent.make_head(
             state.host, state.resource_set, record.interval, plan.names, len(plan.derived), head.capacity, plan.depth
         )
-        if data == recent.HEADER.pack(*made) and head.capacity <= _MOST_SLOTS:
+        if data == recent.HEADER.pack(*made._replace(version=head.version)) and head.capacity <= _MOST_SLOTS:
             begun.append(_Begun(inputs, record, state.recent_key, head))
     return begun
 
@@ -139,7 +141,7 @@ def _commands(each: _Begun) -> list[tuple[Any, ...]]:
     return [("GETRANGE", each.key, *span) for span in ((at.slots, at.seeds - 1), *rows)]
 
 
-def _fill(each: _Begun, slots_data: bytes | None, pieces: Sequence[bytes | None]) -> None:
+def _fill(each: _Begun, slots_data: bytes | None, pieces: Sequence[bytes | None], also: Also) -> None:
     """Take the slots, and put the values of rows into the windows of those who were there without a break since."""
     inputs, record, head = each.inputs, each.record, each.head
     row_dtype = recent.row_dtype(head.columns, head.capacity)
@@ -148,7 +150,7 @@ def _fill(each: _Begun, slots_data: bytes | None, pieces: Sequence[bytes | None]
     if slots_data is None or len(slots_data) != head.capacity * recent.SLOT.size or not all(whole):
         return
     table = np.frombuffer(slots_data, recent.SLOT_DTYPE)
-    slots = inputs.ring.restore(head, table, record.ids, inputs.step)
+    slots = inputs.ring.restore(head, table, record.ids, inputs.step, also)
     if slots is None:
         return
     kept, since = inputs.arrays(), table["first"][slots]

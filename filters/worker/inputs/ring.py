@@ -31,15 +31,16 @@ class Ring:
     ``unseeded`` says that no averages lie in it yet."""
 
     __slots__ = (
-        "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "capacity", "interval",
+        "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "_version", "capacity", "interval",
         "lives_until", "row_prefix", "rows_at", "unseeded",
     )  # fmt: skip
 
-    def __init__(self, key: str, host: int, resource_set: int, plan: Plan) -> None:
+    def __init__(self, key: str, host: int, resource_set: int, plan: Plan, version: int) -> None:
         self._key = key
         self._host = host
         self._resource_set = resource_set
         self._plan = plan
+        self._version = version
         self.lives_until = 0.0
         self.unseeded = True
         self.row_prefix = f"*4\r\n$8\r\nSETRANGE\r\n${len(key)}\r\n{key}\r\n".encode()
@@ -59,11 +60,12 @@ class Ring:
     def head(self) -> Head:
         """The header of the ring."""
         plan = self._plan
-        return wire.make_head(
+        made = wire.make_head(
             self._host, self._resource_set, self.interval, plan.names, len(plan.derived), self.capacity, plan.depth
         )
+        return made._replace(version=self._version)
 
-    def restore(self, head: Head, slots: npt.NDArray[np.void], ids: Ids, step: int) -> Slots | None:
+    def restore(self, head: Head, slots: npt.NDArray[np.void], ids: Ids, step: int, also: growing.Also) -> Slots | None:
         """Go on with the ring that lies in the shard, whose newest tick was of ``ids``: answers their slots, None when
         one has none. Of who is gone, nobody knows since when: it counts from ``step``."""
         self._begin(head.capacity, head.interval)
@@ -75,6 +77,8 @@ class Ring:
             return None
         self._gone[places] = _TAKEN
         self.unseeded = False
+        if head.version != self._version:
+            also(pack(("SETRANGE", self._key, 0, wire.HEADER.pack(*self.head))))
         return places.astype(np.uint32)
 
     def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:

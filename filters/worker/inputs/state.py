@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from acquisition.wire import inputs as wire
 from acquisition.wire.frame import Frame
 from acquisition.wire.inputs import Bytes, Floats
+from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
@@ -23,7 +23,6 @@ _LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
 _SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back, is a new beginning
 _UNKNOWN = np.float32(np.nan)
 
-Also = Callable[[bytes], None]  #: takes commands that the next commit runs
 #: (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at)
 NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool, bytes, int, int]
 

@@ -18,7 +18,7 @@ import pytest
 from acquisition.errors import EXIT_CONFIG
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot.workers import read_workers
-from acquisition.wire import inputs, keys, layout, position, recent, record_format, smoothed
+from acquisition.wire import keys, layout, position, recent, record_format, smoothed
 from acquisition.wire.layout import Layout
 from acquisition.wire.record_format import NEWEST, Versions
 from filters.worker.assembly import lone_worker
@@ -36,8 +36,10 @@ CONFIG = """
 [filter]
 lease_seconds = 1.0
 [filter.inputs]
-window = 6
-counted = 3
+window_seconds = 6
+window_least = 6
+counted_seconds = 3
+counted_least = 3
 thresholds = {"vms.cpu_ratio" = 0.5}
 slacks = {"vms.cpu_ratio" = 0.1}
 """
@@ -108,28 +110,23 @@ class Site:
         data = self.cluster.call(key, "HGET", key, keys.member(host, VMS))
         return 0 if data is None else position.decode(data).sequence
 
-    def records(self, host: int, tick: int) -> tuple[bytes, bytes, dict[bytes, bytes]]:
-        """What lies in the shards of one tick: smoothed, inputs, and the whole hash of recent values."""
+    def records(self, host: int, tick: int) -> tuple[bytes, bytes]:
+        """What lies in the shards of one tick: the smoothed record, and the ring of recent values."""
         tag, slot = self.feeders[host].tag, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS
-        key = keys.smoothed(tag, host, VMS, slot)
-        other = keys.inputs(tag, host, VMS, slot)
-        hashed = keys.recent(tag, host, VMS)
-        first, second, fields = self.cluster.gather(
-            [(key, ("GET", key)), (other, ("GET", other)), (hashed, ("HGETALL", hashed))]
-        )
-        return first, second, dict(zip(fields[::2], fields[1::2], strict=True))
+        key, ring = keys.smoothed(tag, host, VMS, slot), keys.recent(tag, host, VMS)
+        first, second = self.cluster.gather([(key, ("GET", key)), (ring, ("GET", ring))])
+        return first, second
 
     def versions(self, host: int, tick: int) -> Versions:
         """Those of the newest records of a host."""
-        first, second, fields = self.records(host, tick)
-        return Versions(first[4], second[4], fields[b"%d" % newest_step(second)][4])
+        first, second = self.records(host, tick)
+        return Versions(first[4], second[4])
 
-    def figures(self, host: int, tick: int) -> tuple[bytes, bytes, bytes]:
-        """Everything that is known of a host's samples: planes, decision inputs, recent values."""
-        first, second, fields = self.records(host, tick)
-        row = fields[b"%d" % newest_step(second)]
-        since = inputs.HEADER.size + 8 * 3  # the ids lie before it
-        return first[smoothed.HEADER_SIZE :], second[since:], row[recent.ROW_HEADER.size :]
+    def figures(self, host: int, tick: int) -> tuple[bytes, list[bytes]]:
+        """Everything that is known of a host's samples: decision inputs and planes, recent values."""
+        first, second = self.records(host, tick)
+        ring = recent.decode(second[:4] + bytes((NOW.recent,)) + second[5:])
+        return first[smoothed.HEADER_SIZE :], [ring.rows[place]["raw"].tobytes() for place in ring.order()]
 
     def read(self, program: str) -> dict[str, int]:
         """What a reader finds: how many blocks with values, decision inputs, recent values, and how many damaged."""
@@ -138,11 +135,6 @@ class Site:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
         found: dict[str, int] = json.loads(done.stdout)
         return found
-
-
-def newest_step(record: bytes) -> int:
-    step: int = inputs.Head._make(inputs.HEADER.unpack_from(record)).step
-    return step % 120
 
 
 @pytest.fixture
@@ -226,31 +218,10 @@ def test_an_old_filter_leaves_records_alone_that_a_newer_one_wrote(site: Site) -
     assert site.versions(1, 5) == NEXT
 
 
-@pytest.mark.parametrize("written", [None, 1, NEWEST])
-def test_a_layout_says_what_is_written(site: Site, written: int | None) -> None:
-    document = json.loads(layout.encode(Layout(record_format=written or NEWEST)))
-    if written is None:
-        del document["record_format"]
-    site.cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, json.dumps(document))
-    site.filter(OLD)
-    site.feed([1], 1, 8)
-    assert site.versions(1, 8) == record_format.versions(written or record_format.UNNAMED)
-    assert site.read(OLD) == everything([1])
-
-
-def test_a_plateau_comes_with_the_format_that_can_hold_it_and_figures_go_on(site: Site) -> None:
-    site.filter(OLD)
-    site.feed([1], 1, 8)
-    site.kill(*site.processes)
-    site.cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, layout.encode(Layout(record_format=1)))
-    first = site.filter(OLD)
-    site.feed([2], 1, 5)
-    assert inputs.decode(site.records(2, 5)[1]).head.plateau == 0
-    done = subprocess.run(
-        [sys.executable, "-m", OLD, "shards", "upgrade", "--shards", site.shards], capture_output=True, check=True
-    )
-    assert f"format {NEWEST}".encode() in done.stdout
-    assert first.stderr is not None
-    assert any(f"format {NEWEST}" in line for line in first.stderr)
-    site.feed([2], 6, 8)
-    assert site.figures(2, 8) == site.figures(1, 8)
+def test_a_layout_says_what_is_written(site: Site) -> None:
+    for written, program in ((NEWEST, NEW), (NEWEST + 1, NEW)):
+        site.cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, layout.encode(Layout(record_format=written)))
+        worker = site.filter(program)
+        site.feed([written], 1, 8)
+        assert site.versions(written, 8) == (NOW if written == NEWEST else NEXT)
+        site.kill(worker)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.wire import smoothed
+from acquisition.wire import recent, smoothed
 from acquisition.wire.inputs import figure_names
 from acquisition.wire.smoothed import EXCEPTION
 from filters import kernels
@@ -264,7 +264,7 @@ def plan(**given: Any) -> Plan:
 def inputs_step(entities: int = 3, **changes: Any) -> dict[str, Any]:
     """A step with inputs, with some things of these other than they should be."""
     found = plan()
-    state = InputsState(found, Ring("key", 1, VMS, found))
+    state = InputsState(found, Ring("key", 1, VMS, found, recent.VERSION))
     state._lay_out(bytes(8 * entities))
     given = {
         "memory": state.memory, "packed": found.packed, "dt": 1.0, "seconds": 1.0, "step": 7, "first": 1,
