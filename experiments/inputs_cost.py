@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,7 +134,7 @@ class Side:
         """Bytes of what the filter has written in the shard, by MEMORY USAGE."""
         found = 0
         for address in self.cluster.masters():
-            with self.cluster.connect(address) as connection:
+            with closing(self.cluster.connect(address)) as connection:
                 for pattern in ("smoothed:*", "recent:*"):
                     names = connection.call("KEYS", pattern)
                     found += sum(connection.pipeline([("MEMORY", "USAGE", name) for name in names]))
