@@ -58,7 +58,9 @@ class FleetHost(Protocol):
 
 
 class Acknowledged(FleetHost, Protocol):
-    """A host that knows what the filter has applied."""
+    """A host that knows what the filter has applied; ``made`` frames of samples so far."""
+
+    made: int
 
     def offer_table(self, tick: int, wall: float, monotonic: float) -> None:
         """Offer the names of all rows."""

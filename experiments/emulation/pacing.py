@@ -14,6 +14,7 @@ _LONGEST_SLEEP = 0.05
 _IDLE_SLEEP = 0.001
 _FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
 _SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
+_SHORTEST_LOOP = 0.001  #: between two frames of a host in the closed loop
 _TURN = 64  #: frames made between two looks at the sockets in the closed loop
 
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
@@ -92,8 +93,9 @@ class Paced(Generic[HostT]):
 class ClosedLoop(Generic[AcknowledgedT]):
     """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
 
-    So no more is offered than the pipeline takes, and its limit is what is measured. Sampling
-    times are real; ticks are those of the workload's interval, which is short here.
+    So no more is offered than the pipeline takes, and its limit is what is measured. The wall clock in frames is real,
+    freshness is measured by it; ticks and the monotonic clock move by one interval of the workload per frame, so that
+    every frame is the tick after the one before it, as those of real hosts are.
     """
 
     def __init__(self, fleet: Fleet[AcknowledgedT], interval: float, outstanding: int) -> None:
@@ -101,6 +103,8 @@ class ClosedLoop(Generic[AcknowledgedT]):
         self._interval = interval
         self._outstanding = outstanding
         self._next: dict[AcknowledgedT, float] = dict.fromkeys(fleet.hosts, 0.0)
+        self._began = time.monotonic()
+        self._first = tick_of(time.time(), interval)
 
     def run(self, stopped: Stopped) -> None:
         """Sample until stopped."""
@@ -120,7 +124,7 @@ class ClosedLoop(Generic[AcknowledgedT]):
             if now >= host.due:
                 self._fleet.serve(host, now)
             return False
-        self._next[host] = now + self._interval
-        wall = time.time()
-        self._fleet.sample(host, int(wall / self._interval), wall, now, now)
+        self._next[host] = now + _SHORTEST_LOOP
+        monotonic = self._began + host.made * self._interval
+        self._fleet.sample(host, self._first + host.made, time.time(), monotonic, now)
         return True

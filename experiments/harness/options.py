@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from acquisition.outbox.catch_up import OLD
 from experiments.emulation.workload import Workload
 
-_MAX_RATE_INTERVAL = 0.001  #: in the closed loop a host samples at most once in it
+#: What hosts of the closed loop say that lies between two frames: what real ones say, so that windows and counts are of
+#: as many ticks as theirs.
+_CLOSED_LOOP_INTERVAL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class Options:
     @property
     def workload(self) -> Workload:
         """What is emulated."""
-        interval = _MAX_RATE_INTERVAL if self.closed_loop else 1.0 / self.rate
+        interval = _CLOSED_LOOP_INTERVAL if self.closed_loop else 1.0 / self.rate
         return Workload(self.hosts, self.entities, self.metrics, interval, self.seed, self.invalid, self.churn)
 
     @property

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
 from acquisition.errors import UsageError
+from experiments.emulation.pacing import ClosedLoop
 from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.ingest import main, parse
@@ -93,3 +95,32 @@ def test_options_of_the_two_kinds_of_load():
     closed, _ = parse(["--rate", "max", "--hosts", "1000"])
     assert closed.closed_loop
     assert closed.outstanding == 6
+
+
+def test_a_host_of_the_closed_loop_counts_its_frames_as_a_real_one_counts_seconds():
+    class Host:
+        index, number, due, made = 0, 7, float("inf"), 0
+
+        def waiting(self):
+            return 0
+
+    class Fleet:
+        hosts = (Host(),)
+
+        def __init__(self):
+            self.seen = []
+
+        def sample(self, host, tick, wall, monotonic, now):
+            host.made += 1
+            self.seen.append((tick, wall, monotonic))
+
+        def attend(self, seconds):
+            return False
+
+    began = time.time()
+    fleet = Fleet()
+    ClosedLoop(fleet, 1.0, 4).run(lambda orders: len(fleet.seen) == 3)
+    ticks, walls, clocks = zip(*fleet.seen, strict=True)
+    assert [tick - ticks[0] for tick in ticks] == [0, 1, 2]
+    assert [clock - clocks[0] for clock in clocks] == [0.0, 1.0, 2.0]
+    assert began <= walls[0] <= walls[2] <= time.time()  # freshness is measured by it
