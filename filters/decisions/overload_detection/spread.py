@@ -18,7 +18,7 @@ from acquisition.snapshot.column import Bools, Column, Doubles
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import NotNegative, OneMetric, Window
 from filters.decisions.picture import Host, Reading, Vm
-from filters.decisions.verdict import Figure, Verdict, decide
+from filters.decisions.verdict import Figure, Verdict, abstain, decide
 
 
 class Parameters(OneMetric, frozen=True):
@@ -73,5 +73,10 @@ def _spread(
     inputs = reading.inputs
     if inputs is None or inputs.window != window:
         return values
+    if not inputs.ordered:
+        return abstain(
+            f"MISSING: the filter keeps no order statistics of {reading.metric}: [filter.inputs] order_statistics "
+            "must name its resource set"
+        )
     spread = of_inputs(reading) if rule_inputs.enough(inputs) else None
     return rule_inputs.warming(reading, inputs.valid, window) if spread is None else spread

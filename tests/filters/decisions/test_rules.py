@@ -281,6 +281,14 @@ def test_mad_and_iqr_are_their_formulas(values: list[float], mean: float) -> Non
         assert ask(rule, from_filter, window=window).outcome == verdict.outcome
 
 
+def test_a_spread_that_the_filter_does_not_keep_names_the_key_of_the_configuration() -> None:
+    found = reading(CPU, [0.5] * 5)._replace(inputs=inputs(mad=0.1)._replace(ordered=False, mad=None))
+    for rule in (neat_mad.RULE, neat_iqr.RULE):
+        verdict = ask(rule, found)
+        assert verdict.outcome == Outcome.ABSTAINED
+        assert "[filter.inputs] order_statistics" in verdict.reason
+
+
 def test_spread_of_the_filter_needs_a_full_and_mostly_valid_window() -> None:
     found = reading(CPU, mean=0.9, last=0.9, inputs=inputs(valid=14, mad=0.1))
     assert ask(neat_mad.RULE, found).reason == "WARMING: 14 of 30 valid values of cpu_busy_ratio"
