@@ -24,7 +24,7 @@ from probes.sources import Request, Source, create
 from probes.sources.pidstat_child import PidstatSource
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_processes import ProcessSource
-from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
+from probes.sources.tool_child import PATIENCE, START_SECONDS, ToolChild, find_tool
 from probes.sources.vmstat_child import VmstatSource
 from tests.support import ROOT
 from tests.support.waiting import eventually
@@ -115,6 +115,29 @@ def test_a_stopped_tool_can_be_restarted() -> None:
     eventually(lambda: gone(pid))
     assert child.wake_at() == 6.0
     assert child.start(6.0)
+    child.close()
+
+
+def test_a_silent_tool_is_replaced_but_not_while_it_starts() -> None:
+    reports: list[str] = []
+    child = shell("exec sleep 60", reports)
+    child.start(0.0)
+    for quarter in range(1, 4 * int(START_SECONDS)):
+        child.missed(quarter / 4)
+    assert child.pid
+    child.works()
+    for _ in range(PATIENCE):
+        assert child.pid
+        child.missed(START_SECONDS - 0.1)
+    assert reports == ["sh does not answer; starting it again in 1 s"]
+    for _ in range(PATIENCE):
+        child.missed(START_SECONDS)  # while none runs
+    assert child.start(START_SECONDS + 1.0)
+    child.missed(START_SECONDS + 1.1)
+    assert child.pid, "silence counts from its start"
+    for _ in range(PATIENCE):
+        child.missed(2 * START_SECONDS + 1.0)
+    assert not child.pid, "one that never answers is replaced as well"
     child.close()
 
 
