@@ -27,6 +27,7 @@ from acquisition.shards.launch import running, start_shards
 from acquisition.wire import keys, layout
 from acquisition.wire.record_format import NEWEST, UNNAMED
 from tests.support.ports import base_port
+from tests.support.processes import started
 
 
 def binaries() -> list[str]:
@@ -204,11 +205,10 @@ def test_shards_die_with_a_parent_that_is_killed(tmp_path):
         "import sys, time; from acquisition.shards.launch import start_shards\n"
         f"print(*start_shards(2, {str(tmp_path / 's')!r}).pids, flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+    with started([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         pids = [int(word) for word in parent.stdout.readline().split()]
         assert len(pids) == 2
         assert all(machine.start_time(pid) for pid in pids)
-        parent.kill()
     assert gone(pids)
 
 
@@ -220,11 +220,8 @@ def test_a_tied_child_gets_the_signal_it_asked_for(tmp_path):
         f"child = subprocess.Popen(lifeline.tied({child!r}, 15), stdout=subprocess.PIPE)\n"
         "print(child.pid, child.stdout.readline(), flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
+    with started([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline().split()[0])
-        parent.kill()
     assert gone([pid])
     assert marker.read_text() == "done\n"
 

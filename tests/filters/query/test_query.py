@@ -28,6 +28,7 @@ from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.query.output import tables
 from filters.query.request import Request, Section, sections
+from tests.support.processes import started
 from tests.support.scene import METRICS, Scene, record
 
 Capture = pytest.CaptureFixture[str]
@@ -130,8 +131,8 @@ def test_selection(scene: Scene, addresses: str, capsys: Capture) -> None:
 
 def test_a_vm_that_migrates_is_marked(cluster: Cluster, addresses: str, capsys: Capture) -> None:
     scene, now = Scene(cluster), int(time.time())
-    for host, started, cpu in (("source", "1", 0.9), ("target", str(now), 0.0)):
-        process = Entity(entity_id("vm", "u-1", host), "vm", "u-1", host, "guest", {"started": started})
+    for host, born, cpu in (("source", "1", 0.9), ("target", str(now), 0.0)):
+        process = Entity(entity_id("vm", "u-1", host), "vm", "u-1", host, "guest", {"started": born})
         data = record(host_id(host), resource_set_id("vms"), [process.id], np.full((1, 2), cpu), now)
         scene.record(host, "vms", data, now)
         scene.position(host, "vms", Position(5, now, now, now + 0.5, 1.0))
@@ -285,7 +286,7 @@ def in_terminal(arguments: list[str], width: int, **environment: str) -> str:
     parent, child = pty.openpty()
     env = {**os.environ, "COLUMNS": str(width), "TERM": "xterm-256color", **environment}
     command = [sys.executable, "-m", "acquisition", *arguments]
-    with subprocess.Popen(command, stdout=child, stderr=subprocess.PIPE, env=env) as process:
+    with started(command, stdout=child, stderr=subprocess.PIPE, env=env) as process:
         os.close(child)
         output = b""
         deadline = time.monotonic() + 20

@@ -27,6 +27,7 @@ from probes.sources.procfs_processes import ProcessSource
 from probes.sources.tool_child import PATIENCE, START_SECONDS, ToolChild, find_tool
 from probes.sources.vmstat_child import VmstatSource
 from tests.support import ROOT
+from tests.support.processes import started
 from tests.support.waiting import eventually
 
 PATIENT = 10.0
@@ -155,7 +156,7 @@ time.sleep(60)
 @pytest.mark.parametrize("tool", [["vmstat", "-n", "1"], ["pidstat", "-h", "-u", "-p", "ALL", "1"]])
 def test_a_killed_probe_leaves_no_tool_behind(tool: list[str]) -> None:
     command = [str(find_tool(tool[0])), *tool[1:]]
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", PARENT, *command],
         stdout=subprocess.PIPE,
         cwd=ROOT,
@@ -288,9 +289,9 @@ def test_new_processes_are_taken_over_without_a_lost_tick() -> None:
     made, _ = request("processes", selection=Selection(commands=(f"sleep {LONG}",)))
     source = create("pidstat", made)
     assert isinstance(source, PidstatSource)
-    with subprocess.Popen(["sleep", LONG]) as first:
+    with started(["sleep", LONG]) as first:
         assert len(run(source, PATIENT, 1)[0].entities) == 1
-        with subprocess.Popen(["sleep", LONG]) as second:
+        with started(["sleep", LONG]) as second:
             readings = run(source, 4.5)
             first.kill()
             first.wait()
