@@ -10,6 +10,7 @@ import pytest
 from acquisition.errors import UsageError
 from experiments.fuzz import __main__ as fuzz
 from experiments.fuzz import frames, lines
+from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
@@ -78,6 +79,13 @@ def test_what_takes_too_long_is_a_hang_and_memory_that_grows_is_seen():
         sum(iter(lambda: 1, 0))
     assert growth([(done, 10**8) for done in range(0, 1000, 10)], 1000)["flat"]
     assert not growth([(done, 10**8 + 10**5 * done) for done in range(0, 1000, 10)], 1000)["flat"]
+
+
+def test_the_filter_is_judged_once_every_partition_has_had_a_huge_entry():
+    flat = [(done, 10**8) for done in range(0, 10_001, 250)]
+    assert judged_growth(flat, 10_000, 64)["flat"]
+    assert not judged_growth([(done, 10**8 + 10**4 * done) for done, _ in flat], 10_000, 64)["flat"]
+    assert judged_growth(flat, 1_500, 64) is None
 
 
 def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):
