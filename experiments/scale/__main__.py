@@ -51,11 +51,10 @@ exit codes: 0 all targets met and all runs valid, 1 not so (--quick: 1 only when
 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
-@program("scale")
+@program("scale", needs.plots(lambda argv: needs.saving(argv) and "cost" in parse(argv)[1]))
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, plan = parse(argv)
-    needs.require(needs.matplotlib() if given.save and "cost" in names else "")
     rows = {name: ROWS[name](plan) for name in names}
     document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
     if given.save and "cost" in rows:

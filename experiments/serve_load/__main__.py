@@ -47,11 +47,10 @@ REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-@program("serve_load")
+@program("serve_load", needs.tool("wrk", "wrk"))
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the targets are met."""
     given = _parse(argv)
-    needs.require(needs.tool("wrk", "wrk"))
     figures = measure(given)
     failures = _failures(figures)
     document = outcome.document("serve_load", argv, failures, figures)
