@@ -19,20 +19,30 @@ from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
 
 
-@pytest.mark.alone
-def test_lines_frames_and_foreign_entries_find_nothing(tmp_path):
-    command = f"-m experiments.fuzz --lines 20000 --frames 4000 --entries 1500 --seed 11 --json --failures {tmp_path}"
-    done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False, timeout=120)
+def found(tmp_path, *arguments):
+    """The document of a run that finds nothing."""
+    command = [sys.executable, "-m", "experiments.fuzz", "--seed", "11", "--json", "--failures", str(tmp_path)]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["passed"]
+    assert not os.listdir(tmp_path)
+    return document
+
+
+def test_lines_and_frames_find_nothing(tmp_path):
+    document = found(tmp_path, "--lines", "20000", "--frames", "4000", "--entries", "0")
     assert document["lines"]["mutated"] >= 20_000
     assert document["lines"]["valid"] > 10_000
     assert document["frames"]["mutated"] >= 4_000
     assert document["frames"]["valid"] > 4_000
-    assert document["entries"]["put_aside"] >= document["entries"]["no_frames"] > 1_000
-    assert document["entries"]["samples_lost"] == 0
-    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.alone
+def test_foreign_entries_find_nothing(tmp_path):
+    entries = found(tmp_path, "--lines", "0", "--frames", "0", "--entries", "1500")["entries"]
+    assert entries["put_aside"] >= entries["no_frames"] > 1_000
+    assert entries["samples_lost"] == 0
 
 
 @pytest.mark.parametrize("kind", [lines, frames])
