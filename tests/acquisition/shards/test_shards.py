@@ -253,6 +253,9 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, cap
     older = layout.encode(read_layout(cluster)._replace(record_format=NEWEST - 1))
     cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, older)
     told = []
+    command = ["--dir", str(shards.directory)]
+    assert shards_command.main(["status", *command]) == 0
+    assert f"records of format {NEWEST - 1}, not {NEWEST}: `shardpulse shards upgrade`" in capsys.readouterr().out
     for options in ([], ["--json"]):
         assert shards_command.main(["upgrade", "--dir", str(shards.directory), *options]) == 0
         told.append(capsys.readouterr().out)
@@ -260,6 +263,8 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, cap
     assert json.loads(told[1]) == {"record_format": NEWEST, "before": NEWEST}
     assert read_layout(cluster).record_format == running(shards.directory).layout.record_format == NEWEST
     cluster.close()
+    shards_command.main(["status", *command, "--json"])
+    assert json.loads(capsys.readouterr().out)["record_format"] == NEWEST
 
 
 def test_shards_of_an_older_version_are_taken_for_what_they_are(start_cluster):
