@@ -13,7 +13,8 @@ _MAX_RATE_INTERVAL = 0.001  #: in the closed loop a host samples at most once in
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
-    freshness reader watches hosts from ``watched_from`` on; backlog is paced that is older than ``old_seconds``."""
+    freshness reader watches hosts from ``watched_from`` on; ``inputs`` are a name of ``pipeline.INPUTS``; backlog is
+    paced that is older than ``old_seconds``."""
 
     hosts: int = 100
     entities: int = 101
@@ -32,6 +33,7 @@ class Options:
     linger_seconds: float | None = None
     retention_seconds: float | None = None
     filter_config: str = ""
+    inputs: str = "shipped"
     outstanding_frames: int = 0
     watched: int = 32
     watched_from: int = 0

@@ -80,6 +80,7 @@ STARTED = {
     "catch_up": ["--hosts", "10", "--entities", "5"],
     "chaos": ["--hosts", "4"],
     "decisions": ["--hosts", "4", "--ticks", "600"],
+    "figures": ["--changed", "--only", "paper"],
     "fuzz": ["--lines", "100000000"],
     "ingest": ["--hosts", "5", "--entities", "5", "--metrics", "3"],
     "long_run": ["--hosts", "6", "--entities", "5"],
@@ -104,7 +105,12 @@ def end_and_look(name: str, number: signal.Signals, place: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(place)}
     arguments = STARTED.get(name) or ALONE.get(name, [])
     run = subprocess.Popen(
-        command(name, *arguments), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(name, *arguments),
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509  whatever nohup ignores
     )
     least = 1 if name in ALONE else 2
     until(lambda: run.poll() is not None or (hears(run.pid, number) and len(processes_of(place)) >= least))
