@@ -157,7 +157,7 @@ def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -
             pipeline.look()
             if pipeline.has_values:
                 if pipeline.first_value_seconds is None:
-                    pipeline.first_value_seconds = round(_since_start(), 3)
+                    pipeline.note_first_value(_since_start())
                     say(f"first smoothed value {pipeline.first_value_seconds:.1f} s after the start of this command")
                 show(pipeline)
             due = max(due + (options.interval if pipeline.has_values else _START_SECONDS), time.monotonic())
@@ -213,8 +213,7 @@ def _since_start() -> float:
 
 def _arguments() -> argparse.Namespace:
     codes = (EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY)
-    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes)
-    parser.prog = "deploy/demo"
+    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes, prog="deploy/demo")
     parser.add_argument(
         "--seconds", type=help_text.number(0.01, 1e9), default=math.inf, metavar="N", help="stop after N seconds"
     )

@@ -67,8 +67,7 @@ def replay_vmstat(
         if row is None:
             continue
         time = timeline.advance(row.time)
-        reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine)
-        reading.lines = [row.line]
+        reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine, [row.line])
         check(reading)
         yield Replayed(time, reading)
 
@@ -165,9 +164,7 @@ def _process_reading(tick: ProcessTick, timeline: _Timeline, entities: _Processe
     values = [value for row in rows for value in row.values]
     codes = bytearray().join([row.codes for row in rows])
     who = [entities.of(row, machine.host) for row in rows]
-    reading = timeline.reading(PIDSTAT_SET, who, values, codes, machine)
-    reading.lines = [row.line for row in rows]
-    return reading
+    return timeline.reading(PIDSTAT_SET, who, values, codes, machine, [row.line for row in rows])
 
 
 class _Processes:
@@ -217,8 +214,9 @@ class _Timeline:
         values: list[float],
         codes: bytearray,
         machine: Machine,
+        lines: list[int],
     ) -> Reading:
-        """The reading of this tick."""
+        """The reading of this tick, which stands in these lines of the capture."""
         return Reading(
             resource_set,
             entities,
@@ -229,4 +227,5 @@ class _Timeline:
             self._dt,
             machine.cores,
             machine.memory_bytes,
+            lines,
         )

@@ -83,7 +83,7 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         where = access(_settings(options).serve)
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
-        service.token = where.token
+        service.take_token(where.token)
         _say("token and certificate read again")
     except ShardpulseError as error:
         _say(f"{error}; the old token and certificate stay")

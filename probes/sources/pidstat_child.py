@@ -119,10 +119,10 @@ class PidstatSource:
             self._stop(run)
             self._run = None
         elif not run.child.pid:
-            run.found = wanted
+            run.watch(wanted)
             run.child.replace(self._command(wanted))
         elif all(pid in run.found and run.found[pid].start == found.start for pid, found in wanted.items()):
-            run.found = wanted
+            run.watch(wanted)
         else:
             self._next = self._started(wanted, monotonic)
 
