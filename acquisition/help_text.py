@@ -15,8 +15,9 @@ CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/
 def parser(
     name: str, description: str, examples: str, exit_codes: tuple[int, ...], notes: str = "", prog: str = ""
 ) -> argparse.ArgumentParser:
-    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines, ``exit_codes``
-    those that this command may end with (2 and 70 are always possible), ``notes`` what is to be said of them."""
+    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines,
+    ``exit_codes`` those that this command may end with (2 and 70 are always possible), ``notes`` what to say of them.
+    """
     codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*exit_codes, 0, 2, 70}))
     shown = "\n".join(f"  {line}" for line in examples.strip().splitlines())
     return argparse.ArgumentParser(
