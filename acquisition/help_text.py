@@ -1,27 +1,38 @@
-"""The common look of every command's ``--help``: description, options, examples, exit codes."""
+"""What the commands have in common: the look of ``--help``, arguments of several of them, types of arguments."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+from collections.abc import Callable
 
 from acquisition.errors import EXIT_CODES
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
 
 
-def parser(name: str, description: str, examples: str, exit_codes: tuple[int, ...]) -> argparse.ArgumentParser:
-    """An argument parser for ``shardpulse NAME`` whose help teaches: ``examples`` are lines, and
-    ``exit_codes`` those that this command may end with (2 and 70 are always possible)."""
+def parser(
+    name: str, description: str, examples: str, exit_codes: tuple[int, ...], notes: str = "", prog: str = ""
+) -> argparse.ArgumentParser:
+    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines,
+    ``exit_codes`` those that this command may end with (2 and 70 are always possible), ``notes`` what to say of them.
+    """
     codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*exit_codes, 0, 2, 70}))
     shown = "\n".join(f"  {line}" for line in examples.strip().splitlines())
     return argparse.ArgumentParser(
-        prog=f"shardpulse {name}",
+        prog=prog or f"shardpulse {name}",
         description=description,
-        epilog=f"examples:\n{shown}\n\nexit codes:\n{codes}",
+        epilog=f"examples:\n{shown}\n\nexit codes:\n{codes}{notes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def add_shards(parser: argparse.ArgumentParser) -> None:
+    """``--shards`` and ``--config``: where the shards are."""
+    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +43,28 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def seconds(text: str) -> float:
-    """Seconds from 0 on, as an argument's type."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return number
+def number(low: float, high: float, unit: str = " seconds") -> Callable[[str], float]:
+    """The type of an argument: a finite number from ``low`` to ``high``."""
+
+    def convert(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if low <= float(text) <= high and math.isfinite(float(text)):
+                return float(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not {low:g} to {high:g}{unit}")
+
+    return convert
+
+
+def whole(low: int, high: int, unit: str = "") -> Callable[[str], int]:
+    """The type of an argument: a whole number from ``low`` to ``high``."""
+
+    def convert(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {low} to {high}{unit}")
+        return int(text)
+
+    return convert
+
+
+count = whole(0, 1_000_000)
+seconds = number(0.0, 1e6)

@@ -157,7 +157,7 @@ def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -
             pipeline.look()
             if pipeline.has_values:
                 if pipeline.first_value_seconds is None:
-                    pipeline.first_value_seconds = round(_since_start(), 3)
+                    pipeline.note_first_value(_since_start())
                     say(f"first smoothed value {pipeline.first_value_seconds:.1f} s after the start of this command")
                 show(pipeline)
             due = max(due + (options.interval if pipeline.has_values else _START_SECONDS), time.monotonic())
@@ -213,14 +213,21 @@ def _since_start() -> float:
 
 def _arguments() -> argparse.Namespace:
     codes = (EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY)
-    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes)
-    parser.prog = "deploy/demo"
-    parser.add_argument("--seconds", type=_positive, default=math.inf, metavar="N", help="stop after N seconds")
+    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes, prog="deploy/demo")
+    parser.add_argument(
+        "--seconds", type=help_text.number(0.01, 1e9), default=math.inf, metavar="N", help="stop after N seconds"
+    )
     parser.add_argument("--json", action="store_true", help="no view; print one JSON document at the end")
     parser.add_argument(
-        "--shards", type=_count, default=0, metavar="N", help="number of shards (default: one per core)"
+        "--shards",
+        type=help_text.whole(1, 1000),
+        default=0,
+        metavar="N",
+        help="number of shards (default: one per core)",
     )
-    parser.add_argument("--interval", type=_interval, default=1.0, metavar="S", help="seconds per tick (default 1)")
+    parser.add_argument(
+        "--interval", type=help_text.number(0.01, 3600), default=1.0, metavar="S", help="seconds per tick (default 1)"
+    )
     parser.add_argument(
         "--source",
         choices=("tools", "procfs"),
@@ -228,25 +235,6 @@ def _arguments() -> argparse.Namespace:
         help="tools: vmstat and pidstat where they are installed (default); procfs: /proc directly, which is cheaper",
     )
     return parser.parse_args()
-
-
-def _positive(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
-
-
-def _interval(text: str) -> float:
-    if not 0.01 <= _positive(text) <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not 0.01 to 3600 seconds")
-    return float(text)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 1000")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -120,6 +120,10 @@ class Pipeline:
         """Whether a smoothed value of this host can be read."""
         return self.snapshot is not None and any(block.has_values for block in self.snapshot.blocks)
 
+    def note_first_value(self, seconds: float) -> None:
+        """The first smoothed value was there so long after the start of the command."""
+        self.first_value_seconds = round(seconds, 3)
+
     def settle(self) -> None:
         """Stop the probe, let the filter apply what it has sent, read everything for the last time."""
         self.probe_usage.look(self.probe.pid)

@@ -10,6 +10,7 @@ from acquisition.errors import UsageError
 from experiments.harness import outcome
 from experiments.harness.ingestion import measure
 from experiments.harness.options import Options
+from experiments.harness.pipeline import INPUTS
 from experiments.harness.quantiles import medians
 from experiments.processes.profiler import format_profile
 from experiments.processes.program import program
@@ -106,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         help="how long raw frames are kept (default: the product's)",
     )
+    add("--inputs", choices=INPUTS, default="shipped", help="decision inputs: as shipped, off, or full for VMs too")
     add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
     add(
         "--outstanding", dest="outstanding_frames", type=int, default=0, metavar="N",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -27,6 +28,7 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.placement import MIGRATING, RUNNING, Placement
 from experiments.processes import needs
+from experiments.processes.needs import Need
 from experiments.processes.program import program
 
 _UUID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -171,13 +173,12 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def missing() -> str:
-    """What this machine lacks; "" when nothing."""
-    absent = needs.tool(_QEMU, "qemu-system-x86") or needs.tool("unshare", "util-linux")
-    if absent:
-        return absent
+def _no_namespace() -> str:
+    """Why no process-id namespace can be made; "" when one can, or when the tool for it is missing."""
+    if shutil.which("unshare") is None:
+        return ""
     tried = subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], capture_output=True, text=True, check=False)
-    return f"no process-id namespace can be made: {tried.stderr.strip()}" if tried.returncode else ""
+    return f"no process-id namespace can be made (run it as root): {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def perform(stage: Stage) -> list[str]:
@@ -206,13 +207,15 @@ def perform(stage: Stage) -> list[str]:
     return [failure for failure in failures if failure]
 
 
-@program("live_migration")
+NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux"), Need(_no_namespace))
+
+
+@program("live_migration", *NEEDS)
 def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
     made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
     given = made.parse_args(argv)
-    needs.require(missing())
     with ExitStack() as stack:
         stage = Stage(stack, given.accelerator)
         failures = perform(stage)

@@ -227,14 +227,23 @@ def run() -> None:
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_OK, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_CONFIG)
     parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    help_text.add_shards(parser)
     help_text.add_wait(parser)
     parser.add_argument("--dir", metavar="DIR", help="state directory of local shards (default: as configured)")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
     parser.add_argument(
-        "--seconds", type=_seconds, default=0.0, metavar="S", help="stop after S seconds (default: never)"
+        "--seconds",
+        type=help_text.number(0.001, 1e9),
+        default=0.0,
+        metavar="S",
+        help="stop after S seconds (default: never)",
     )
-    parser.add_argument("--ticks", type=_ticks, default=0, metavar="N", help="stop after N ticks (default: never)")
+    parser.add_argument(
+        "--ticks",
+        type=help_text.whole(1, 1_000_000_000),
+        default=0,
+        metavar="N",
+        help="stop after N ticks (default: never)",
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"
     )
@@ -245,22 +254,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and stop")
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return seconds
-
-
-def _ticks(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not int(text[:9]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of ticks above 0")
-    return int(text[:9])
 
 
 if __name__ == "__main__":

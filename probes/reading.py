@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 
@@ -32,6 +34,7 @@ class Reading:
         dt: float,
         cores: int = 0,
         memory_bytes: float = 0.0,
+        lines: Sequence[int] = (),
     ) -> None:
         self.resource_set = resource_set
         self.entities = entities
@@ -42,4 +45,4 @@ class Reading:
         self.dt = dt
         self.cores = cores
         self.memory_bytes = memory_bytes
-        self.lines: list[int] = []
+        self.lines = lines

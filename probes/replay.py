@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
-from acquisition.model import codes
+from acquisition.model.codes import VALID, name_of
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
@@ -67,8 +67,7 @@ def replay_vmstat(
         if row is None:
             continue
         time = timeline.advance(row.time)
-        reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine)
-        reading.lines = [row.line]
+        reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine, [row.line])
         check(reading)
         yield Replayed(time, reading)
 
@@ -107,14 +106,14 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
     width = len(names)
     for row, entity in enumerate(reading.entities):
         values = reading.values[row * width : (row + 1) * width]
-        marks = reading.codes[row * width : (row + 1) * width]
+        codes = reading.codes[row * width : (row + 1) * width]
         invalid = {}
         metrics = dict(zip(names, values, strict=True))
-        if any(marks):
+        if any(codes):
             invalid = {
-                name: {"value": json_value(value), "code": codes.name_of(code)}
-                for name, value, code in zip(names, values, marks, strict=True)
-                if code != codes.VALID
+                name: {"value": json_value(value), "code": name_of(code)}
+                for name, value, code in zip(names, values, codes, strict=True)
+                if code != VALID
             }
             metrics = {name: value for name, value in metrics.items() if name not in invalid}
         yield {
@@ -131,7 +130,7 @@ def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[in
 
     ``invalid``: validity code -> samples.
     """
-    counted = ", ".join(f"{count} {codes.name_of(code)}" for code, count in sorted(invalid.items()) if count)
+    counted = ", ".join(f"{count} {name_of(code)}" for code, count in sorted(invalid.items()) if count)
     samples = f"samples not valid: {counted}" if counted else "all samples valid"
     parts = [
         f"{tool}: {parser.lines} lines, {parser.parsed} rows parsed ({samples}), {parser.rejected.count} rejected, "
@@ -163,11 +162,9 @@ def _label(entity: Entity) -> str:
 def _process_reading(tick: ProcessTick, timeline: _Timeline, entities: _Processes, machine: Machine) -> Reading:
     rows = tick.rows.values()
     values = [value for row in rows for value in row.values]
-    marks = bytearray().join([row.codes for row in rows])
+    codes = bytearray().join([row.codes for row in rows])
     who = [entities.of(row, machine.host) for row in rows]
-    reading = timeline.reading(PIDSTAT_SET, who, values, marks, machine)
-    reading.lines = [row.line for row in rows]
-    return reading
+    return timeline.reading(PIDSTAT_SET, who, values, codes, machine, [row.line for row in rows])
 
 
 class _Processes:
@@ -211,17 +208,24 @@ class _Timeline:
         return moment.text if moment else (text or None)
 
     def reading(
-        self, resource_set: ResourceSet, entities: list[Entity], values: list[float], marks: bytearray, machine: Machine
+        self,
+        resource_set: ResourceSet,
+        entities: list[Entity],
+        values: list[float],
+        codes: bytearray,
+        machine: Machine,
+        lines: list[int],
     ) -> Reading:
-        """The reading of this tick."""
+        """The reading of this tick, which stands in these lines of the capture."""
         return Reading(
             resource_set,
             entities,
             values,
-            marks,
+            codes,
             self._wall,
             self._monotonic,
             self._dt,
             machine.cores,
             machine.memory_bytes,
+            lines,
         )

@@ -56,6 +56,7 @@ pidstat -h -u -r -d -w 1 60 | shardpulse replay pidstat -
 shardpulse replay vmstat --unit M --memory 64G --strict v.txt    captured with -S M
 shardpulse replay pidstat --push p.txt                           into the shards instead"""
 
+_CPUS = help_text.whole(1, 65536, " CPUs")
 _SUFFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -150,19 +151,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", help="the capture, - for standard input")
     parser.add_argument("--strict", action="store_true", help="exit with 65 when a row was rejected")
     parser.add_argument("--host", default="", help="name of the host that was sampled (default: the banner's)")
-    parser.add_argument("--cores", type=_count, default=0, help="its CPUs (default: the banner's, else no limit)")
+    parser.add_argument("--cores", type=_CPUS, default=0, help="its CPUs (default: the banner's, else no limit)")
     parser.add_argument(
         "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, as 16G (default: no limit)"
     )
     parser.add_argument(
-        "--interval", type=_seconds, default=1.0, help="seconds between rows without a time (default: 1)"
+        "--interval",
+        type=help_text.number(0.001, 1e6),
+        default=1.0,
+        help="seconds between rows without a time (default: 1)",
     )
     parser.add_argument(
         "--unit", choices=sorted(UNITS), default="K", help="vmstat: the argument of its -S (default: K)"
     )
     parser.add_argument("--no-first", action="store_true", help="vmstat ran with -y: its first line is a sample")
     parser.add_argument(
-        "--divided-by", type=_count, default=0, metavar="CPUS", help="pidstat ran with -I on so many CPUs"
+        "--divided-by", type=_CPUS, default=0, metavar="CPUS", help="pidstat ran with -I on so many CPUs"
     )
     parser.add_argument(
         "--push",
@@ -174,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--patience",
-        type=_seconds,
+        type=help_text.number(0.001, 1e6),
         default=30.0,
         metavar="SECONDS",
         help="with --push: how long to wait for a shard (default: 30)",
@@ -183,25 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of CPUs")
-    return int(text)
-
-
 def _size(text: str) -> float:
     number = text.rstrip("KMGT")
     suffix = text[len(number) :]
     if not (number.isascii() and number.isdigit()) or suffix not in _SUFFIXES or len(number) > 18 or not int(number):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 16G")
     return float(int(number) * _SUFFIXES[suffix])
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -21,13 +22,16 @@ from acquisition.errors import (
     EXIT_OK,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
+    ShardpulseError,
 )
 from acquisition.link import state_directory
+from acquisition.link.cluster import read_layout
 from acquisition.shards import growth_command, machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
 from acquisition.shards.upgrade import upgrade
+from acquisition.wire import record_format
 
 _DESCRIPTION = """\
 Start, stop and show the shards of this machine; add one or remove one under load.
@@ -52,6 +56,8 @@ shardpulse shards balance                finish an add or remove that was interr
 shardpulse shards upgrade                all filters and readers are new: use the newest record format
 shardpulse shards down                   end them and remove their files
 """
+_OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
+_PORT = help_text.whole(1, 65535)
 
 
 def main(argv: list[str]) -> int:
@@ -149,22 +155,32 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
 
 def _show(shards: Shards, as_json: bool) -> int:
     rows = shard_status.read(shards.shards, shards.layout.partitions)
+    written = _record_format(shards)
     if as_json:
         document = {
             "directory": str(shards.directory),
             "redis": {"version": shards.redis.version, "source": shards.redis.source, "path": shards.redis.path},
+            "record_format": written,
             "shards": [row._asdict() for row in rows],
             "begun": shards.intent._asdict() if shards.intent else None,
         }
         print(json.dumps(document, indent=2))
     else:
         print(f"redis-server {shards.redis.version} ({shards.redis.source}), state in {shards.directory}")
+        print(f"records of format {written}" + ("" if written == record_format.NEWEST else _OLD_FORMAT))
         for row in rows:
             print(_line(row))
         if shards.intent is not None:
             print(f"{shards.intent.action} {shards.intent.shard} is under way, or was interrupted: then finish it with "
                   "`shardpulse shards balance`")  # fmt: skip
     return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
+
+
+def _record_format(shards: Shards) -> int:
+    """In which filters write: what the shards say, or what is known of shards that do not answer."""
+    with contextlib.suppress(ShardpulseError), contextlib.closing(shards.connect()) as cluster:
+        return read_layout(cluster).record_format
+    return shards.layout.record_format
 
 
 def _line(row: ShardStatus) -> str:
@@ -216,19 +232,31 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
-    parser.add_argument("--port", type=_positive, metavar="P", help="its port (default: the next free one)")
-    parser.add_argument("--maxmemory", type=_bytes, metavar="BYTES", help="its limit (default: that of the others)")
+    parser.add_argument("--port", type=_PORT, metavar="P", help="its port (default: the next free one)")
+    parser.add_argument(
+        "--maxmemory",
+        type=help_text.whole(1 << 20, 1 << 60, " bytes"),
+        metavar="BYTES",
+        help="its limit (default: that of the others)",
+    )
 
 
 def _add_up_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--count", type=_positive, default=0, metavar="N", help="shards to start (default: one per core)"
+        "--count",
+        type=help_text.whole(1, 65535),
+        default=0,
+        metavar="N",
+        help="shards to start (default: one per core)",
     )
     parser.add_argument(
-        "--replicas", type=_count, metavar="N", help="replicas of each shard (default: [shards] replicas, which is 0)"
+        "--replicas",
+        type=help_text.whole(0, 8),
+        metavar="N",
+        help="replicas of each shard (default: [shards] replicas, which is 0)",
     )
     parser.add_argument(
-        "--base-port", type=_positive, metavar="P",
+        "--base-port", type=_PORT, metavar="P",
         help=f"first port, all from it on must be free (default: {machine.FIRST_PORT}, passing over those in use)",
     )  # fmt: skip
     usable = ",".join(map(str, machine.cores()))
@@ -239,24 +267,6 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 65535")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 8:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to 8")
-    return int(text)
-
-
-def _bytes(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1 << 20:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, 1048576 at least")
-    return int(text)
 
 
 def _core_list(text: str) -> list[int]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TextIO
 
 import msgspec
@@ -26,13 +24,12 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     EXIT_UNBALANCED,
     DataError,
-    ShardpulseError,
 )
+from acquisition.repetition import add_watch, repeat
 from acquisition.shards.nodes import Members
 from acquisition.status import health, text
 from acquisition.status.document import document, exit_code, in_trouble, verdict_of
 from acquisition.status.health import Health
-from acquisition.trouble_log import SHARDS, TroubleLog
 
 _DESCRIPTION = """\
 Show in one look whether the pipeline works and where every sample went.
@@ -77,11 +74,11 @@ def main(argv: list[str]) -> int:
     cluster, names = endpoints.connect(shards), metric_registry.set_names()
     with Members(endpoints.seeds(shards), endpoints.credentials(shards), shards.timeout_seconds) as members:
         try:
-            return _watch(
-                lambda: health.read(cluster, members, names, settings.snapshot.down_after_seconds),
-                names,
+            down_after = settings.snapshot.down_after_seconds
+            return repeat(
+                lambda: answer(health.read(cluster, members, names, down_after), names, options, sys.stdout),
                 options,
-                sys.stdout,
+                "status",
             )
         finally:
             cluster.close()
@@ -108,52 +105,13 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
     return exit_code(verdict)
 
 
-def _watch(read: Callable[[], Health], names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
-    """Answer, again and again with --watch, on absolute deadlines; then trouble is reported and ends nothing."""
-    count, due = 0, time.monotonic()
-    log = TroubleLog(lambda text: print(f"shardpulse status: {text}", file=sys.stderr, flush=True))
-    while True:
-        try:
-            code = answer(read(), names, options, out)
-            log.over(SHARDS, "the shards can be read again")
-        except ShardpulseError as error:
-            if options.watch is None:
-                raise
-            log.fails(SHARDS, error, patience=0.0)
-            code = error.exit_code
-        count += 1
-        if options.watch is None or count == options.count:
-            return code
-        due = max(due + options.watch, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES, _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
     parser.add_argument("--host", metavar="NAME", help="every count of one host, by name or hexadecimal id")
     parser.add_argument(
-        "--top", type=_count, default=_TOP, metavar="N", help=f"findings to show; 0: all (default {_TOP})"
+        "--top", type=help_text.count, default=_TOP, metavar="N", help=f"findings to show; 0: all (default {_TOP})"
     )
     parser.add_argument("--lossless", action="store_true", help="exit with 76 as well when anything is lost")
-    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
-    parser.add_argument(
-        "--watch", nargs="?", type=_interval, const=1.0, metavar="S", help="repeat every S seconds (1) until Ctrl-C"
-    )
-    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --watch: end after N answers")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    add_watch(parser)
+    help_text.add_shards(parser)
     return parser
-
-
-def _count(value: str) -> int:
-    if not value.isascii() or not value.isdigit():
-        raise argparse.ArgumentTypeError(f"{value!r} is no count")
-    return int(value)
-
-
-def _interval(value: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0.05 <= float(value) < 86400:
-            return float(value)
-    raise argparse.ArgumentTypeError(f"{value!r} is not between 0.05 and 86400 seconds")

@@ -16,7 +16,7 @@ from experiments.chaos.faults import KINDS
 from experiments.chaos.options import Options
 from experiments.chaos.run import measure
 from experiments.harness import outcome
-from experiments.processes import needs
+from experiments.processes.needs import Need
 from experiments.processes.program import program
 from experiments.testbed import missing
 
@@ -39,14 +39,13 @@ exit codes: 0 everything held, 1 it did not (the directory with all logs is name
 options, 69 a part could not be reached, 73 no namespace, port or file could be had"""
 
 
-@program("chaos")
+@program("chaos", Need(missing, lambda argv: "--schedule" not in argv))
 def main(argv: list[str]) -> int:
     """Run, print, and answer the exit code; the logs stay when something did not hold."""
     options, given = parse(argv)
     if given.schedule:
         _print_schedule(options)
         return EXIT_OK
-    needs.require(missing())
     directory, kept = _directory(options), bool(options.keep)
     try:
         ended = measure(options, directory)

@@ -17,7 +17,7 @@ from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.measure import Failover, measure
 from experiments.harness import machine, outcome
-from experiments.processes import needs
+from experiments.processes.needs import Need
 from experiments.processes.program import program
 from experiments.testbed import ReplicatedCluster, Testbed
 
@@ -41,12 +41,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@program("failover")
+@program("failover", Need(testbed.missing))
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was promised holds."""
     given = parser().parse_args(argv)
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0 / given.rate, seed=7)
-    needs.require(testbed.missing())
     runs = _repeat(workload, given.repeats)
     document = _document(argv, runs)
     return outcome.conclude(document, given, _text)

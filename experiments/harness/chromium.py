@@ -139,9 +139,9 @@ class Page:
 @contextlib.contextmanager
 def chromium() -> Iterator[Page]:
     """A page of a browser of its own, which ends with the block. Raises UnavailableError without Chromium."""
-    needs.require(needs.chromium())
-    program = str(needs.browser())
-    with tempfile.TemporaryDirectory(prefix="shardpulse-browser-", ignore_cleanup_errors=True) as profile:
+    if (program := needs.browser()) is None:
+        raise UnavailableError(needs.CHROMIUM.missing())
+    with tempfile.TemporaryDirectory(prefix="shardpulse-", ignore_cleanup_errors=True) as profile:
         pid, reader, writer = _start(program, profile)
         try:
             yield Page(reader, writer)
@@ -162,7 +162,7 @@ def _start(program: str, profile: str) -> tuple[int, int, int]:
         (os.POSIX_SPAWN_CLOSE, ours), (os.POSIX_SPAWN_CLOSE, theirs),
     ]  # fmt: skip
     arguments = [program, f"--user-data-dir={profile}", *_FLAGS]
-    environment = {**os.environ, "HOME": profile}
+    environment = {**os.environ, "HOME": profile, "TMPDIR": profile}
     pid = os.posix_spawn(program, arguments, environment, file_actions=actions, setpgroup=0)
     for number in (commands[0], answers[1], ours, theirs, null):
         os.close(number)

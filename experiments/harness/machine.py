@@ -7,6 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,16 +46,28 @@ def provenance(argv: list[str], program: str) -> dict[str, str]:
 
 
 def commit(root: Path = _ROOT) -> str:
-    """The commit of the checkout, with ``+changes`` when tracked files differ; empty outside one."""
+    """The commit of the checkout, with ``+changes`` when it has some; empty outside one."""
+    head = _git(root, "rev-parse", "HEAD")
+    return f"{head}+changes" if head and changed(root) else head or ""
+
+
+def changed(root: Path = _ROOT) -> bool:
+    """Whether a file of the checkout differs from its commit or is not in it; results and pages change no figure."""
+    return bool(_git(root, "status", "--porcelain", "--", ".", ":!experiments/results", ":!*.md"))
+
+
+def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> bool:
+    """Whether one of the paths was changed by a commit after that one; False where git does not know it."""
+    return bool(_git(root, "log", "--format=%h", "-1", f"{earlier}..", "--", *paths))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says; None outside a checkout, or when it does not know."""
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]  # a lock would outlive a signal
     try:
-        head = _git(root, "rev-parse", "HEAD")
-        return f"{head}+changes" if _git(root, "status", "--porcelain", "--untracked-files=no") else head
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+        return None
     return done.stdout.strip()
 
 

@@ -15,7 +15,8 @@ _CLOSED_LOOP_INTERVAL = 1.0
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
-    freshness reader watches hosts from ``watched_from`` on; backlog is paced that is older than ``old_seconds``."""
+    freshness reader watches hosts from ``watched_from`` on; ``inputs`` are a name of ``pipeline.INPUTS``; backlog is
+    paced that is older than ``old_seconds``."""
 
     hosts: int = 100
     entities: int = 101
@@ -34,6 +35,7 @@ class Options:
     linger_seconds: float | None = None
     retention_seconds: float | None = None
     filter_config: str = ""
+    inputs: str = "shipped"
     outstanding_frames: int = 0
     watched: int = 32
     watched_from: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,15 +48,24 @@ def require_positive(given: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be positive")
 
 
-def document(experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any]) -> dict[str, Any]:
-    """What was measured, with where it comes from; it has passed if there are no ``failures``."""
+def document(
+    experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any], missed: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What was measured, with where it comes from; it has passed if there are no ``failures``, for which it does not
+    count, and no targets were ``missed``."""
     return {
         **machine.provenance(argv, f"experiments.{experiment}"),
         "machine": machine.describe(),
-        "passed": not failures,
+        "passed": not failures and not missed,
         "failures": failures,
+        "missed": list(missed),
         **figures,
     }
+
+
+def complaints(document: Mapping[str, Any]) -> list[str]:
+    """Why it has not passed, line by line, for people."""
+    return [f"FAILED: {reason}" for reason in [*document["failures"], *document.get("missed", ())]]
 
 
 def conclude(

@@ -29,6 +29,9 @@ _CLIENTS_FOR_OTHERS = 512  #: connections to a shard beside those of emulated ho
 _HOSTS_PER_GENERATOR = 15_000
 _CLOSED_LOOP_POSITIONS = 0.25
 
+#: Which decision inputs the filter keeps -> its configuration: as the product ships, none, and everything for VMs too.
+INPUTS = {"shipped": "", "off": "enabled = false\n", "full": 'order_statistics = ["*"]\n'}
+
 
 class Moment(NamedTuple):
     """Everything that grows, read at nearly one moment."""
@@ -172,7 +175,7 @@ def _write_config(options: Options, directory: Path) -> str:
         "retention_seconds": options.retention_seconds,
     }
     lines = [f"{name} = {value}\n" for name, value in chosen.items() if value is not None]
-    path.write_text("".join(["[filter]\n", *lines]))
+    path.write_text("".join(["[filter]\n", *lines, "[filter.inputs]\n", INPUTS[options.inputs]]))
     return str(path)
 
 

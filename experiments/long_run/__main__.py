@@ -60,11 +60,10 @@ exit codes: 0 flat, gone and nothing lost; 1 not so, the failures say what; 2 wr
 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
-@program("long_run")
+@program("long_run", needs.plots())
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when everything holds."""
     given = parse(argv)
-    needs.require(needs.matplotlib() if given.save else "")
     document, rows = measure(given)
     document = machine.provenance(argv, "experiments.long_run") | document
     if given.save:

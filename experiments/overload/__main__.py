@@ -35,11 +35,10 @@ examples:
 exit codes: 0 as said, 1 not so, the failures say what, 2 wrong options, 69 a part could not be reached"""
 
 
-@program("overload")
+@program("overload", needs.plots())
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when the verdict holds."""
     scenario, given = parse(argv)
-    needs.require(needs.matplotlib() if given.save else "")
     with tempfile.TemporaryDirectory(prefix="shardpulse-overload-") as name:
         rows, final = run(scenario, Path(name))
     figures = judge(scenario, rows, final)

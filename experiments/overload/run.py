@@ -42,8 +42,10 @@ def run(scenario: Scenario, directory: Path) -> tuple[list[Row], dict[str, Any]]
 def _second(generator: Child, observer: Observer, began: float, high: bool, last: Row | None) -> Row:
     """Look for a second; the figures of it."""
     end = time.monotonic() + 1.0
+    shedding = dict.fromkeys(CLASSES, 0)  # the most at any moment of it
     while time.monotonic() < end:
         observer.poll()
+        shedding = {kind: max(most, observer.shedding[kind]) for kind, most in shedding.items()}
         time.sleep(_POLL)
     generator.send({"do": "mark"})
     counts = generator.receive(_ANSWER_SECONDS)
@@ -52,7 +54,7 @@ def _second(generator: Child, observer: Observer, began: float, high: bool, last
     for kind in CLASSES:
         row[f"age_{kind}"] = percentiles(ages[kind])
         row[f"freshness_{kind}"] = percentiles(latencies[kind])
-        row[f"shedding_{kind}"] = observer.shedding[kind]
+        row[f"shedding_{kind}"] = shedding[kind]
         made, shed = counts["made"][kind], counts["shed"][kind]
         if last is not None:
             made, shed = made - last["made"][kind], shed - last["shed"][kind]

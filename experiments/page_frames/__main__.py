@@ -63,11 +63,10 @@ _MEASURE = """
 """
 
 
-@program("page_frames")
+@program("page_frames", needs.CHROMIUM)
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the target is met."""
     given = _parse(argv)
-    needs.require(needs.chromium())
     figures = measure(given)
     failures = [
         f"{name}: 95% of frames within {found['p95']} ms, {_MOST_MILLISECONDS:.0f} are asked for"

@@ -20,9 +20,12 @@ ROWS: dict[str, Callable[[Plan], Row]] = {
     "shards": sharding.row,
     "small": frames.small,
     "filter": frames.filter_core,
+    "filter-full": frames.filter_core_full,
+    "filter-off": frames.filter_core_off,
     "limit": limit.row,
     "million": million.one,
     "million-whole": million.one_whole,
+    "million-full": million.one_full,
     "two-million": million.two,
     "two-million-dense": million.two_dense,
 }
@@ -32,10 +35,12 @@ Measure how the pipeline scales, each row as medians of repeated runs of experim
   cost          CPU per million samples from 10^4 to 3 x 10^7 samples/s, by role (also as a plot)
   shards        samples/s of two shards to those of one where shards are the bottleneck, by their CPU time
   small         frames/s of host-only probes, 1 x 15, in the closed loop
-  filter        frames/s of 100 x 15 per core of the filter, by its CPU time
+  filter        frames/s of 100 x 15 per core of the filter, by its CPU time; filter-full and filter-off the same
+                with every decision input kept for VMs too, and with none
   limit         CPU of a shard per frame, end to end, to that of a bare XADD of the same size
   million       10,000 hosts x 101 x 15 at 1 Hz: 15.15 million samples/s
   million-whole the same with the product's writer and outbox in every emulated host
+  million-full  the same with every decision input kept for VMs too
   two-million   20,000 hosts: 30.3 million samples/s
   two-million-dense   10,000 hosts x 202 x 15: the same
 Every run verifies itself as experiments.ingest does: nothing lost, nothing twice, values as the scalar
@@ -51,11 +56,10 @@ exit codes: 0 all targets met and all runs valid, 1 not so (--quick: 1 only when
 2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
 
 
-@program("scale")
+@program("scale", needs.plots(lambda argv: needs.saving(argv) and "cost" in parse(argv)[1]))
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, plan = parse(argv)
-    needs.require(needs.matplotlib() if given.save and "cost" in names else "")
     rows = {name: ROWS[name](plan) for name in names}
     document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
     if given.save and "cost" in rows:

@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import select
 import socket
-import time
 from typing import Any
 
 import hiredis
 
-from acquisition.link.resp import parse_address
-from acquisition.wire import frame as wire
 from acquisition.wire import keys
-from acquisition.wire.frame import Frame
+from experiments.emulation import bare_entries
 from experiments.emulation.director import Director, raise_descriptor_limit
 from experiments.emulation.fleet import Fleet
-from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.pacing import Paced
-from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_number
 from experiments.processes.control import Orders, say
 
-_FRAMES = 64  #: different frames; each is sent by many hosts
 _NEVER = float("inf")
 
 
@@ -44,7 +38,7 @@ class BareHost:
         self.due = _NEVER
         self.registered = (-1, 0, 0)
         self.answered = 0
-        self.connection = _connect(shard)
+        self.connection = bare_entries.connect(shard)
         self.fileno = self.connection.fileno
         self.close = self.connection.close
         self._reader: Any = hiredis.Reader()
@@ -67,7 +61,7 @@ class BareHost:
 
     def sample(self, tick: int, _wall: float, _monotonic: float) -> int:
         """Send the frame of a tick."""
-        self.connection.sendall(self._head + self._payloads[(self.index + tick) % _FRAMES])
+        self.connection.sendall(self._head + self._payloads[(self.index + tick) % bare_entries.FRAMES])
         return self._samples
 
     def service(self, _now: float) -> float:
@@ -105,46 +99,12 @@ def main() -> None:
 
 def _hosts(shard: str, workload: Workload, maxlen: int) -> list[BareHost]:
     tags = keys.tags(keys.DEFAULT_PARTITIONS)
-    frames = payloads(workload)
+    frames = bare_entries.payloads(workload)
+    keyed = [keys.raw(tags[keys.partition_of(host_number(index), len(tags))]) for index in range(workload.hosts)]
     return [
-        BareHost(
-            index, shard, _head(keys.raw(tags[keys.partition_of(host_number(index), len(tags))]), maxlen), frames,
-            workload.samples_per_frame,
-        )
-        for index in range(workload.hosts)
-    ]  # fmt: skip
-
-
-def payloads(workload: Workload) -> list[bytes]:
-    """Frames as the emulated hosts make them, as the last argument of an XADD."""
-    strip = Strip(workload)
-    members = Membership(workload, 0, first_serials(workload)).members
-    made = []
-    for number in range(_FRAMES):
-        values, codes = strip.cut(strip.row(strip.start(0), number), workload.entities)
-        frame = Frame(
-            wire.KIND_SAMPLES, 1, host_number(0), 1, workload.entities, workload.metrics, workload.interval, 1,
-            number + 1, 1, number * workload.samples_per_frame, number, time.time(), time.monotonic(),
-            members.ids, values, codes,
-        )  # fmt: skip
-        data = wire.encode(frame)
-        made.append(b"$%d\r\n%s\r\n" % (len(data), data))
-    return made
-
-
-def _head(key: str, maxlen: int) -> bytes:
-    limit = str(maxlen)
-    return (
-        f"*8\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n${len(limit)}\r\n{limit}\r\n"
-        "$1\r\n*\r\n$1\r\nf\r\n"
-    ).encode()
-
-
-def _connect(shard: str) -> socket.socket:
-    address = parse_address(shard)
-    connection = socket.create_connection((address.host, address.port))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
+        BareHost(index, shard, bare_entries.head(key, maxlen), frames, workload.samples_per_frame)
+        for index, key in enumerate(keyed)
+    ]
 
 
 if __name__ == "__main__":

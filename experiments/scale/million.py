@@ -10,6 +10,7 @@ _FIGURES = (
     "samples_lost", "missed_ticks", "freshness_ms", "cpu_cores", "memory_bytes", "snapshot_seconds",
 )  # fmt: skip
 _MOST_CORES = 1.0
+_MOST_CORES_FULL = 1.2
 _WARM_UP = 20.0
 #: With so many probes each asks for its positions less often than by default, and the freshness reader looks rarely.
 _POSITION_SECONDS, _POLL_MS, _WATCHED = 10.0, 10.0, 16
@@ -25,6 +26,12 @@ def one_whole(plan: Plan) -> Row:
     """The same with the product's writer and outbox in every emulated host."""
     hosts = 100 if plan.quick else 10_000
     return _row("a million VMs, whole writers", hosts, plan, _MOST_MS, _MOST_CORES, lean=False)
+
+
+def one_full(plan: Plan) -> Row:
+    """A million VMs with every decision input kept for each."""
+    hosts = 100 if plan.quick else 10_000
+    return _row("a million VMs, full inputs", hosts, plan, _MOST_MS, _MOST_CORES_FULL, inputs="full")
 
 
 def two(plan: Plan) -> Row:
@@ -50,6 +57,7 @@ def _row(
     lean: bool = True,
     entities: int = 101,
     filters: int = 1,
+    inputs: str = "shipped",
 ) -> Row:
     options = Options(
         hosts=hosts,
@@ -64,6 +72,7 @@ def _row(
         watched=_WATCHED,
         lean=lean,
         filters=filters,
+        inputs=inputs,
     )
     figures, failures = measure(label, options, 1)
     used = figures["cpu_cores"]["shards"] + figures["cpu_cores"]["filter"]

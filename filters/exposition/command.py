@@ -106,8 +106,7 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES, _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
     parser.add_argument("--hosts-only", action="store_true", help="no series of processes and VMs")
     parser.add_argument(
         "--figure", nargs="+", choices=FIGURES, default=[MEAN], metavar="FIGURE",
@@ -120,6 +119,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
     parser.add_argument("--classic", action="store_true", help="the classic text format instead of OpenMetrics")
     parser.add_argument("--output", metavar="FILE", help="replace FILE at once instead of printing")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    help_text.add_shards(parser)
     return parser

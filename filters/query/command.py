@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
 
 from acquisition import help_text
-from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import (
     EXIT_CONFIG,
@@ -23,9 +21,10 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     TemporaryError,
 )
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.repetition import repeat
+from acquisition.snapshot import Snapshot
 from filters.query import decisions_command as decisions
-from filters.query.options import add_common, count, repeat
+from filters.query.options import add_common, reader
 from filters.query.output import document, lines, tables
 from filters.query.request import Request, sections
 
@@ -69,13 +68,9 @@ def main(argv: list[str]) -> int:
         return decisions.main(argv)
     options = _parser().parse_args(argv)
     settings = load_checked(options.config)
-    shards = endpoints.with_addresses(settings.shards, options.shards)
-    grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
-    with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
-        read = reader.latest if options.latest else reader.coherent
-        if options.watch is None:
-            return answer(read(), options, sys.stdout)
-        return watch(read, options, sys.stdout)
+    with reader(settings, options) as opened:
+        read = opened.latest if options.latest else opened.coherent
+        return repeat(lambda: answer(read(), options, sys.stdout), options, "query")
 
 
 def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
@@ -88,6 +83,8 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     if not snapshot.blocks and not options.json:
         raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
     console = Console(file=out)
+    if options.watch is not None and console.is_terminal and not options.json:
+        console.clear()
     top = options.top if options.top is not None else _TOP_IN_TERMINAL * (console.is_terminal and not options.json)
     brief = console.is_terminal and not options.json
     request = Request(options.host, options.set, options.entity, options.metric, top, brief)
@@ -104,22 +101,8 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
 
 
-def watch(read: Callable[[], Snapshot], options: argparse.Namespace, out: TextIO) -> int:
-    """Answer again and again, on a terminal in the same place."""
-    console = Console(file=out)
-
-    def once() -> int:
-        snapshot = read()
-        if console.is_terminal and not options.json:
-            console.clear()
-        return answer(snapshot, options, out)
-
-    return repeat(once, options, "query")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES, _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
     parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
     for name, what in (
         ("host", "hosts by name or id"),
@@ -129,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(f"--{name}", action="extend", nargs="+", default=[], metavar="PATTERN", help=what)
     parser.add_argument(
-        "--top", type=count, metavar="N",
+        "--top", type=help_text.count, metavar="N",
         help="the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric; "
         f"0: all (default: {_TOP_IN_TERMINAL} in a terminal, all in a pipe)",
     )  # fmt: skip

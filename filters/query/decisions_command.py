@@ -9,7 +9,6 @@ from typing import Any, TextIO
 import msgspec
 
 from acquisition import help_text
-from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.config.decisions import Decisions
 from acquisition.config.metric_registry import load_checked
@@ -25,6 +24,7 @@ from acquisition.errors import (
     UsageError,
 )
 from acquisition.model.metric import HOST_SET, resource_set_id
+from acquisition.repetition import repeat
 from acquisition.snapshot import SnapshotReader
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
@@ -35,7 +35,7 @@ from filters.documents.encoding import encode
 from filters.documents.verdicts import LISTED, hot_document, moves_document
 from filters.judging.judge import TickJudge
 from filters.query.explanation import hot_lines, move_lines
-from filters.query.options import add_common, repeat
+from filters.query.options import add_common, reader
 from filters.text.quantities import printable
 
 HOT = "hot"
@@ -86,10 +86,9 @@ def main(argv: list[str]) -> int:
     settings = load_checked(options.config)
     chosen = _chosen(settings.decisions, options)
     method = method_of(chosen, name=config.find(options.config) or "configuration")
-    shards = endpoints.with_addresses(settings.shards, options.shards)
-    grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
-    with SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds) as reader:
-        return _answers(_Asked(question, reader, TickJudge(chosen, method), options), sys.stdout)
+    with reader(settings, options) as opened:
+        asked = _Asked(question, opened, TickJudge(chosen, method), options)
+        return repeat(lambda: _answer(asked, sys.stdout), options, f"query {question}")
 
 
 class _Asked:
@@ -113,12 +112,6 @@ class _Asked:
         if not decided.picture.hosts and not decided.picture.others:
             raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
         return decided
-
-
-def _answers(asked: _Asked, out: TextIO) -> int:
-    if asked.options.watch is None:
-        return _answer(asked, out)
-    return repeat(lambda: _answer(asked, out), asked.options, f"query {asked.question}")
 
 
 def _answer(asked: _Asked, out: TextIO) -> int:
@@ -175,8 +168,8 @@ def _value(text: str) -> str | bool | int | float | list[str]:
 
 
 def _parser(question: str) -> argparse.ArgumentParser:
-    parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}\nrules and their parameters:\n{catalogue.help_text()}\n"
+    notes = f"{_NOTES}\nrules and their parameters:\n{catalogue.help_text()}\n"
+    parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], _CODES, notes)
     parser.add_argument("--rule", metavar="NAME", help="a rule instead of the configured one; see below")
     parser.add_argument(
         "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"

@@ -83,7 +83,7 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         where = access(_settings(options).serve)
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
-        service.token = where.token
+        service.take_token(where.token)
         _say("token and certificate read again")
     except ShardpulseError as error:
         _say(f"{error}; the old token and certificate stay")
@@ -110,6 +110,5 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES, _CODES)
     parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
     help_text.add_wait(parser)
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    help_text.add_shards(parser)
     return parser

@@ -56,7 +56,7 @@ class Service:
         self.method = method_of(settings.decisions)
         self.judge = TickJudge(settings.decisions, self.method)
         self.reading = ReadingThread(settings, self.newest, self._publish, self._trouble, self.judge.judge)
-        self.token = access.token  #: what clients must send; may be replaced at any time
+        self.token = access.token  #: what clients must send
         self._settings = settings
         self.recents = Recents(settings)
         labels, shown = Labels(settings.decisions), bool(access.token)
@@ -71,6 +71,10 @@ class Service:
         self.app: ASGIApp = application(
             ways, page_routes(page), self.newest, lambda: self.token, self._start, self._stop
         )
+
+    def take_token(self, token: bytes) -> None:
+        """Another one is asked for from the next request on."""
+        self.token = token
 
     def close_streams(self) -> None:
         """Let all streams end in order."""

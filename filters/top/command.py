@@ -9,6 +9,7 @@ import os
 import re
 import select
 import sys
+import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TextIO
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
+from acquisition.config.settings import Shards
 from acquisition.errors import (
     EXIT_CONFIG,
     EXIT_DATA,
@@ -25,11 +27,14 @@ from acquisition.errors import (
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
+    ConfigError,
     DataError,
     ShardError,
     TemporaryError,
+    UnavailableError,
 )
 from acquisition.link import local_shards
+from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import order, plain
@@ -76,6 +81,8 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     settings = metric_registry.load_checked(options.config)
     where = endpoints.with_addresses(settings.shards, options.shards)
+    if options.wait:
+        _wait(where, time.monotonic() + options.wait)
     local_shards.look(endpoints.seeds(where))  # without any the person should know before the screen is taken
     names = metric_registry.set_names()
     grace = settings.snapshot.grace_seconds
@@ -93,6 +100,21 @@ def main(argv: list[str]) -> int:
     view = View(_first_path(source, options))
     with Feed(source, options.interval, grace) as feed:
         return _live(feed, view, look, names)
+
+
+def _wait(where: Shards, deadline: float) -> None:
+    """Until the shards can be read. Raises what keeps them from it at the deadline."""
+    log = TroubleLog(lambda text: print(f"shardpulse top: {text}", file=sys.stderr, flush=True))
+    with contextlib.closing(endpoints.connect(where)) as cluster:
+        while True:
+            try:
+                read_layout(cluster)
+                return
+            except (UnavailableError, TemporaryError, ConfigError) as error:
+                if time.monotonic() >= deadline:
+                    raise
+                log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), patience=1.0)
+            time.sleep(0.1)
 
 
 def _interactive(out: TextIO) -> bool:
@@ -197,8 +219,7 @@ def _require_host(name: str, number: int, hosts: Listing) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES, _CODES)
-    parser.epilog = f"{parser.epilog}{_NOTES}"
+    parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="print one table (in a pipe this is the default)")
     how.add_argument("--lines", action="store_true", help="print lines at every tick, each complete in itself")
@@ -210,23 +231,20 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--sort", choices=order.SORTS[HOSTS], help="the column to order by (cpu)")
     parser.add_argument("--reverse", action="store_true", help="the other way round")
-    parser.add_argument("--top", type=_count, default=0, metavar="N", help="N rows; 0: all (not of the live screen)")
-    parser.add_argument("--interval", type=_interval, metavar="S", help="seconds between looks (that of the hosts)")
-    parser.add_argument("--count", type=_count, default=0, metavar="N", help="with --lines: end after N looks")
+    parser.add_argument(
+        "--top", type=help_text.count, default=0, metavar="N", help="N rows; 0: all (not of the live screen)"
+    )
+    parser.add_argument(
+        "--interval", type=help_text.number(0.1, 3600), metavar="S", help="seconds between looks (that of the hosts)"
+    )
+    parser.add_argument("--count", type=help_text.count, default=0, metavar="N", help="with --lines: end after N looks")
     parser.add_argument("--ascii", action="store_true", help="ASCII alone, as where the locale is not UTF-8")
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+    parser.add_argument(
+        "--wait",
+        type=help_text.seconds,
+        default=0.0,
+        metavar="S",
+        help="wait up to S seconds for shards",
+    )
+    help_text.add_shards(parser)
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to 1000000")
-    return int(text)
-
-
-def _interval(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0.1 <= float(text) <= 3600:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not 0.1 to 3600 seconds")

@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection
 from signal import SIGKILL
 
 import acquisition
 import probes
-from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.child_protocol import decode
-from probes.sources.tool_child import PATIENCE, ToolChild
+from probes.sources.one_child import OneChild
+from probes.sources.tool_child import ToolChild
 
 #: -I keeps the environment of who started the probe out; -X no_debug_ranges saves memory.
 _FLAGS = ("-I", "-X", "no_debug_ranges")
@@ -44,43 +43,20 @@ def command_of(module: str, request: Request) -> list[str]:
     return [*tied, sys.executable, *_FLAGS, "-c", _BOOT, json.dumps(task), os.path.dirname(probes.__path__[0])]
 
 
-class SourceInChild:
+class SourceInChild(OneChild):
     """The source ``name``, whose ``create`` is in ``module``, run in a child."""
 
-    free_running = True
-
     def __init__(self, name: str, module: str, request: Request) -> None:
+        child = ToolChild(command_of(module, request), request.report, f"source {name}", dict(os.environ))
+        super().__init__(request.resource_set, child, [])
         self.name = name
-        self._set = request.resource_set
-        self._child = ToolChild(command_of(module, request), request.report, f"source {name}", dict(os.environ))
-        self._entities: list[Entity] = []
-        self._silent = 0
         self._rejected = 0
         self._problem = ""
 
-    def sample(self, wall: float, monotonic: float) -> Reading | None:
-        """See ``Source``."""
-        del wall, monotonic
-        return None
-
-    def filenos(self) -> list[int]:
-        """See ``Source``."""
-        pipe = self._child.fileno()
-        return [pipe] if pipe >= 0 else []
-
-    def wake_at(self) -> float:
-        """See ``Source``."""
-        return self._child.wake_at()
-
-    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
-        """See ``Source``; of several lines the newest counts."""
-        del ready  # there is only one
-        child = self._child
-        if child.fileno() < 0:
-            child.start(monotonic)
-            return None
+    def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
+        """See ``OneChild``."""
         newest = None
-        for line in child.lines(monotonic):
+        for line in lines:
             newest = self._taken(line, wall, monotonic) or newest
         return newest
 
@@ -91,7 +67,6 @@ class SourceInChild:
             self._rejected += 1
             return None
         self._child.works()
-        self._silent = 0
         if isinstance(found, str):  # it answers, but its library does not
             self._problem = found
             return timed_out(self._set, self._entities, wall, monotonic)
@@ -99,25 +74,7 @@ class SourceInChild:
         self._entities = found.entities
         return found
 
-    def timed_out(self, wall: float, monotonic: float) -> Reading:
-        """See ``Source``; a child that has been silent for too long is killed."""
-        self._silent += 1
-        if self._silent >= PATIENCE and self._child.pid:
-            self._silent = 0
-            self._child.restart(monotonic, "does not answer")
-        return timed_out(self._set, self._entities, wall, monotonic)
-
     def account(self) -> dict[str, object]:
         """See ``Source``."""
-        child = self._child
-        return {
-            "pids": [child.pid] if child.pid else [],
-            "starts": child.starts,
-            "problem": child.problem or self._problem,
-            "ended_cpu_seconds": child.cpu_seconds,
-            "rejected_lines": self._rejected,
-        }
-
-    def close(self) -> None:
-        """See ``Source``."""
-        self._child.close()
+        problem = self._child.problem or self._problem
+        return {**super().account(), "problem": problem, "rejected_lines": self._rejected}

@@ -61,12 +61,12 @@ class ProcessRow:
 
     __slots__ = ("codes", "command", "line", "pid", "values")
 
-    def __init__(self, line: int, pid: int, command: str, values: list[float], marks: bytearray) -> None:
+    def __init__(self, line: int, pid: int, command: str, values: list[float], row_codes: bytearray) -> None:
         self.line = line
         self.pid = pid
         self.command = command
         self.values = values
-        self.codes = marks
+        self.codes = row_codes
 
 
 class ProcessTick(NamedTuple):
@@ -232,14 +232,16 @@ class PidstatParser:
         if not self._rows:
             self._time = time
         self.parsed += 1
-        values, marks = found
+        values, row_codes = found
         row = self._rows.get(pid)
         if row is None:
-            self._rows[pid] = ProcessRow(self.lines, pid, parts[-1].strip().decode("utf-8", "replace"), values, marks)
+            self._rows[pid] = ProcessRow(
+                self.lines, pid, parts[-1].strip().decode("utf-8", "replace"), values, row_codes
+            )
         else:
             for target in header.targets:
                 row.values[target] = values[target]
-                row.codes[target] = marks[target]
+                row.codes[target] = row_codes[target]
         return tick
 
     def _starts_tick(self, time: bytes, pid: int, header: Header) -> bool:
@@ -279,13 +281,13 @@ def _samples(parts: list[bytes], header: Header) -> tuple[list[float], bytearray
 
 def _careful_samples(tokens: tuple[bytes, ...], header: Header) -> tuple[list[float], bytearray] | None:
     values = [NAN] * len(header.codes)
-    marks = bytearray(header.codes)
+    row_codes = bytearray(header.codes)
     readable = False
     for token, target, divisor in zip(tokens, header.targets, header.divisors, strict=True):
         value, code = human_number(token, divisor)
         if target in header.io and value == -1024.0:
             value, code = NAN, codes.MISSING
         values[target] = value
-        marks[target] = code
+        row_codes[target] = code
         readable = readable or code != codes.UNREADABLE
-    return (values, marks) if readable else None
+    return (values, row_codes) if readable else None

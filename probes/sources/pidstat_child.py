@@ -21,7 +21,7 @@ from probes.sources import Request
 from probes.sources.pidstat import ProcessTick
 from probes.sources.pidstat_run import NEVER, Run
 from probes.sources.procfs_processes import process_entity
-from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
+from probes.sources.tool_child import ToolChild, find_tool
 
 #: A row that was missed in so many ticks is looked for with a new pidstat, then after twice as many, and so on.
 _PATIENCE_WITH_ROWS = 4
@@ -70,7 +70,6 @@ class PidstatSource:
         self._order: list[tuple[int, int]] = []
         self._absent: dict[int, int] = {}  # pid -> ticks in a row without its row
         self._last = 0.0
-        self._silent = 0
         self._starts = 0
         self._cpu_seconds = 0.0
 
@@ -120,10 +119,10 @@ class PidstatSource:
             self._stop(run)
             self._run = None
         elif not run.child.pid:
-            run.found = wanted
+            run.watch(wanted)
             run.child.replace(self._command(wanted))
         elif all(pid in run.found and run.found[pid].start == found.start for pid, found in wanted.items()):
-            run.found = wanted
+            run.watch(wanted)
         else:
             self._next = self._started(wanted, monotonic)
 
@@ -144,7 +143,6 @@ class PidstatSource:
     def _take(self, run: Run, tick: ProcessTick, wall: float, monotonic: float) -> Reading | None:
         """The reading of a complete tick; None when the other pidstat has just given one."""
         run.child.works()
-        self._silent = 0
         self._drop_ended(run, tick)
         if run is self._next:
             if self._run is not None:
@@ -195,12 +193,8 @@ class PidstatSource:
 
     def timed_out(self, wall: float, monotonic: float) -> Reading:
         """See ``Source``; a tool that has been silent for too long is killed."""
-        self._silent += 1
-        if self._silent >= PATIENCE:
-            self._silent = 0
-            for run in self._runs():
-                if run.child.pid:
-                    run.child.restart(monotonic, "does not answer")
+        for run in self._runs():
+            run.child.missed(monotonic)
         self._follow(monotonic)
         return timed_out(self._set, self._entities if self._run else [], wall, monotonic)
 

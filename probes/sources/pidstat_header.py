@@ -67,10 +67,10 @@ class Header:
         self.metrics = frozenset(self.targets)
         self.in_order = self.targets == list(range(len(self.targets)))
         self.io = frozenset(index[metric] for metric in _UNREADABLE_IO if metric in index)
-        marks = bytearray([codes.MISSING]) * len(index)
+        row_codes = bytearray([codes.MISSING]) * len(index)
         for target in self.targets:
-            marks[target] = codes.VALID
-        self.codes = bytes(marks)
+            row_codes[target] = codes.VALID
+        self.codes = bytes(row_codes)
 
     def seen_at(self, time: bytes) -> None:
         """The same header again, over the rows after ``time``."""

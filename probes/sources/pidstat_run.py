@@ -41,6 +41,10 @@ class Run:
         self._arrived = 0.0
         self._progress = 0.0  # when a row came last
 
+    def watch(self, found: dict[int, Found]) -> None:
+        """From now on these have to have a row."""
+        self.found = found
+
     def start(self, monotonic: float) -> None:
         """Start the tool if that is due."""
         if self.child.start(monotonic):

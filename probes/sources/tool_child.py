@@ -21,8 +21,10 @@ _MAX_LINE = 1 << 20
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _END_SECONDS = 0.5  #: a killed process is gone in milliseconds, unless the kernel holds it
-#: So many ticks without an answer in a row, and the tool is taken for hung.
+#: So many ticks without an answer in a row, and the tool is taken for hung,
 PATIENCE = 3
+#: unless it was started within so many seconds and may still be at its first answer.
+START_SECONDS = 10.0
 _ENVIRONMENT = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
 _DEFAULTS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 
@@ -68,6 +70,8 @@ class ToolChild:
         self._rest = b""
         self._pause = _FIRST_PAUSE
         self._start_at = 0.0
+        self._silent = 0  # ticks
+        self._starting_until = 0.0
         self._zombies: list[int] = []
 
     def fileno(self) -> int:
@@ -106,6 +110,7 @@ class ToolChild:
         with suppress(OSError):  # over the user's limit: the tool then waits when a tick is larger than a pipe
             fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._pipe, self._rest = ours, b""
+        self._silent, self._starting_until = 0, monotonic + START_SECONDS
         self.starts += 1
         self.problem = ""
         return True
@@ -135,6 +140,13 @@ class ToolChild:
     def works(self) -> None:
         """A sample has come: the next restart, if any, is a quick one."""
         self._pause = _FIRST_PAUSE
+        self._silent, self._starting_until = 0, 0.0
+
+    def missed(self, monotonic: float) -> None:
+        """A tick has had no sample: a tool of which that is too much to ask is killed and started again."""
+        self._silent += 1
+        if self.pid and self._silent >= PATIENCE and monotonic >= self._starting_until:
+            self.restart(monotonic, "does not answer")
 
     def restart(self, monotonic: float, why: str) -> None:
         """Kill the tool; it is started again after the pause."""

@@ -169,7 +169,7 @@ class VmstatParser:
         """Values and codes of a row; None when not one of them can be read."""
         size = len(self._index)
         values = [NAN] * size
-        marks = bytearray([codes.MISSING]) * size
+        row_codes = bytearray([codes.MISSING]) * size
         readable = False
         assert self._columns is not None
         for at, target, factor, divisor in self._columns:
@@ -182,6 +182,6 @@ class VmstatParser:
             if code == codes.VALID and not -INFINITY < value < INFINITY:  # 1e308 in MB
                 code = codes.RANGE
             values[target] = value
-            marks[target] = code
+            row_codes[target] = code
             readable = readable or code != codes.UNREADABLE
-        return (values, marks) if readable else None
+        return (values, row_codes) if readable else None

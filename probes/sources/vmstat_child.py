@@ -9,18 +9,16 @@ arrives. The first line is an average since boot and no sample.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from acquisition.model.metric import ResourceSet
-from probes.checks.timeout import timed_out
 from probes.host_facts import HostFacts
 from probes.metrics import VMSTAT_METRICS
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import Row, wanted
 from probes.sources.host_figures import MemoryFigures
+from probes.sources.one_child import OneChild
 from probes.sources.procfs_host import all_figures, host_entity
-from probes.sources.tool_child import PATIENCE, ToolChild, find_tool
+from probes.sources.tool_child import ToolChild, find_tool
 from probes.sources.vmstat import VmstatParser, VmstatRow
 
 #: What is taken from a line of vmstat.
@@ -41,53 +39,32 @@ def create(request: Request) -> VmstatSource | None:
     return VmstatSource(request.resource_set, request.facts, ToolChild(command, request.report))
 
 
-class VmstatSource:
+class VmstatSource(OneChild):
     """One vmstat, and the figures of /proc that go with its lines."""
 
     name = "vmstat"
-    free_running = True
 
     def __init__(self, resource_set: ResourceSet, facts: HostFacts, child: ToolChild) -> None:
-        self._set = resource_set
+        super().__init__(resource_set, child, [host_entity(facts)])
         self._facts = facts
-        self._child = child
-        self._entities = [host_entity(facts)]
         self._parser = VmstatParser(resource_set)
         more = tuple(metric for metric in resource_set.metrics if metric.name not in _FROM_VMSTAT)
         self._more = {metric.name: resource_set.metrics.index(metric) for metric in more}
         self._figures = wanted(all_figures(facts), ResourceSet(resource_set.name, more))
         self._last = 0.0
-        self._silent = 0
 
-    def sample(self, wall: float, monotonic: float) -> Reading | None:
-        """See ``Source``."""
-        del wall, monotonic
-        return None
+    def begin(self) -> None:
+        """See ``OneChild``."""
+        self._parser = VmstatParser(self._set)
 
-    def filenos(self) -> list[int]:
-        """See ``Source``."""
-        pipe = self._child.fileno()
-        return [pipe] if pipe >= 0 else []
-
-    def wake_at(self) -> float:
-        """See ``Source``."""
-        return self._child.wake_at()
-
-    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
-        """See ``Source``."""
-        del ready  # there is only one
-        child = self._child
-        if child.fileno() < 0:
-            if child.start(monotonic):
-                self._parser = VmstatParser(self._set)
-            return None
+    def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
+        """See ``OneChild``."""
         newest = None
-        for line in child.lines(monotonic):
+        for line in lines:
             newest = self._parser.feed(line) or newest
         if newest is None:
             return None
-        child.works()
-        self._silent = 0
+        self._child.works()
         return self._reading(newest, wall, monotonic)
 
     def _reading(self, line: VmstatRow, wall: float, monotonic: float) -> Reading:
@@ -112,27 +89,12 @@ class VmstatSource:
             facts.memory_bytes,
         )
 
-    def timed_out(self, wall: float, monotonic: float) -> Reading:
-        """See ``Source``; a tool that has been silent for too long is killed."""
-        self._silent += 1
-        if self._silent >= PATIENCE and self._child.pid:
-            self._silent = 0
-            self._child.restart(monotonic, "does not answer")
-        return timed_out(self._set, self._entities, wall, monotonic)
-
     def account(self) -> dict[str, object]:
         """See ``Source``."""
-        child, parser = self._child, self._parser
-        return {
-            "pids": [child.pid] if child.pid else [],
-            "starts": child.starts,
-            "problem": child.problem,
-            "ended_cpu_seconds": child.cpu_seconds,
-            "rejected_lines": parser.rejected.count,
-        }
+        return {**super().account(), "rejected_lines": self._parser.rejected.count}
 
     def close(self) -> None:
         """See ``Source``."""
-        self._child.close()
+        super().close()
         for figures in self._figures:
             figures.close()

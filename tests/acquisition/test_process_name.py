@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.support import ROOT
+from tests.support.processes import started
 from tests.support.waiting import eventually
 
 
@@ -25,16 +26,11 @@ def test_ps_and_top_name_the_role(command: list[str], line: list[str], tmp_path:
     config = tmp_path / "shardpulse.toml"
     config.write_text(f'[shards]\ndirectory = "{tmp_path}"\n[probe]\nring_path = "{tmp_path / "ring"}"\n')
     arguments = [sys.executable, "-m", "acquisition", *command, "--config", str(config)]
-    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            there = psutil.Process(process.pid)
-            eventually(
-                lambda: [word for word in there.cmdline() if word][: len(line)] == line, 30.0, says=there.cmdline
-            )
-            short = Path(f"/proc/{process.pid}/comm").read_text().strip()
-            assert short == f"shardpulse-{command[0]}"[:15]
-        finally:
-            process.kill()
+    with started(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        there = psutil.Process(process.pid)
+        eventually(lambda: [word for word in there.cmdline() if word][: len(line)] == line, 30.0, says=there.cmdline)
+        short = Path(f"/proc/{process.pid}/comm").read_text().strip()
+        assert short == f"shardpulse-{command[0]}"[:15]
 
 
 def test_more_arguments_than_room_are_cut() -> None:

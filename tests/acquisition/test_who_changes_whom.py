@@ -11,7 +11,8 @@ from tests.support import ROOT
 
 #: Where objects live long and are shared.
 ROOMS = (
-    "acquisition/link", "acquisition/outbox", "filters/judging", "filters/runtime", "filters/worker",
+    "acquisition/link", "acquisition/outbox", "deploy", "filters/judging", "filters/runtime", "filters/worker",
+    "probes",
 )  # fmt: skip
 
 

@@ -148,6 +148,15 @@ def test_a_command_that_waits_for_shards_ends_when_told(name: str, arguments: tu
     assert process.wait(PATIENT) == 0
 
 
+def test_top_waits_for_shards_if_it_is_told_to(home: Home) -> None:
+    assert home.start("top", "--wait", "0.5", "--once").wait(PATIENT) == 69
+    process = home.start("top", "--wait", "60", "--once")
+    eventually(lambda: "waiting for shards: no shards run on this machine" in home.said("top")[-1], PATIENT)
+    home.up()
+    assert process.wait(PATIENT) == 75
+    assert "there are no samples yet" in home.said("top")[-1]
+
+
 def test_the_wait_option_is_the_same_everywhere(home: Home) -> None:
     texts = set()
     for name in LONG_RUNNING:

@@ -10,6 +10,7 @@ import pytest
 from acquisition.errors import UsageError
 from experiments.fuzz import __main__ as fuzz
 from experiments.fuzz import frames, lines
+from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
@@ -18,20 +19,30 @@ from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
 
 
-@pytest.mark.alone
-def test_lines_frames_and_foreign_entries_find_nothing(tmp_path):
-    command = f"-m experiments.fuzz --lines 20000 --frames 4000 --entries 1500 --seed 11 --json --failures {tmp_path}"
-    done = subprocess.run([sys.executable, *command.split()], capture_output=True, text=True, check=False, timeout=120)
+def found(tmp_path, *arguments):
+    """The document of a run that finds nothing."""
+    command = [sys.executable, "-m", "experiments.fuzz", "--seed", "11", "--json", "--failures", str(tmp_path)]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["passed"]
+    assert not os.listdir(tmp_path)
+    return document
+
+
+def test_lines_and_frames_find_nothing(tmp_path):
+    document = found(tmp_path, "--lines", "20000", "--frames", "4000", "--entries", "0")
     assert document["lines"]["mutated"] >= 20_000
     assert document["lines"]["valid"] > 10_000
     assert document["frames"]["mutated"] >= 4_000
     assert document["frames"]["valid"] > 4_000
-    assert document["entries"]["put_aside"] >= document["entries"]["no_frames"] > 1_000
-    assert document["entries"]["samples_lost"] == 0
-    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.alone
+def test_foreign_entries_find_nothing(tmp_path):
+    entries = found(tmp_path, "--lines", "0", "--frames", "0", "--entries", "1500")["entries"]
+    assert entries["put_aside"] >= entries["no_frames"] > 1_000
+    assert entries["samples_lost"] == 0
 
 
 @pytest.mark.parametrize("kind", [lines, frames])
@@ -78,6 +89,13 @@ def test_what_takes_too_long_is_a_hang_and_memory_that_grows_is_seen():
         sum(iter(lambda: 1, 0))
     assert growth([(done, 10**8) for done in range(0, 1000, 10)], 1000)["flat"]
     assert not growth([(done, 10**8 + 10**5 * done) for done in range(0, 1000, 10)], 1000)["flat"]
+
+
+def test_the_filter_is_judged_once_every_partition_has_had_a_huge_entry():
+    flat = [(done, 10**8) for done in range(0, 10_001, 250)]
+    assert judged_growth(flat, 10_000, 64)["flat"]
+    assert not judged_growth([(done, 10**8 + 10**4 * done) for done, _ in flat], 10_000, 64)["flat"]
+    assert judged_growth(flat, 1_500, 64) is None
 
 
 def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):

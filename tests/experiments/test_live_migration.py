@@ -7,11 +7,12 @@ import json
 import pytest
 
 from experiments import live_migration
+from experiments.processes.needs import lacking
+
+MISSING = lacking(live_migration.NEEDS)
 
 
-@pytest.mark.skipif(
-    bool(live_migration.missing()), reason=f"NO REAL GUEST IS MIGRATED HERE: {live_migration.missing()}"
-)
+@pytest.mark.skipif(bool(MISSING), reason=f"NO REAL GUEST IS MIGRATED HERE: {MISSING}")
 def test_a_guest_that_migrates(capsys: pytest.CaptureFixture[str]) -> None:
     code = live_migration.main([])
     answer = json.loads(capsys.readouterr().out)

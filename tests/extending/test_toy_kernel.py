@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from tests.extending.conftest import Toys
 from tests.support import ROOT
 from tests.support.other_package import shardpulse
 from tests.support.page_scene import Data
+from tests.support.processes import started
 from tests.support.waiting import eventually
 
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
@@ -50,14 +50,11 @@ def service(toys: Toys, tmp_path: Path, shards: Shards, cluster: Cluster, machin
     toys.add("kernel")
     with Serving(tmp_path, shards.addresses, KERNELS) as serving, Data(cluster, [machine], smooths=False):
         command = [sys.executable, "-m", "acquisition", "filter", "--config", str(tmp_path / "shardpulse.toml")]
-        with subprocess.Popen(command) as process:
-            try:
-                eventually(lambda: reading(serving, machine), 30)
-                machine.guests = (Guest("web", NOW, 2),)
-                eventually(lambda: reading(serving, machine)["mean"] < BEFORE / 2, 30)
-                yield serving
-            finally:
-                process.send_signal(signal.SIGTERM)
+        with started(command):
+            eventually(lambda: reading(serving, machine), 30)
+            machine.guests = (Guest("web", NOW, 2),)
+            eventually(lambda: reading(serving, machine)["mean"] < BEFORE / 2, 30)
+            yield serving
 
 
 def reading(serving: Serving, machine: Machine) -> dict[str, Any]:

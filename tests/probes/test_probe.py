@@ -33,6 +33,7 @@ from probes.module import Module
 from probes.reading import Reading
 from probes.sources.procfs_host import HostSource
 from tests.support import ROOT
+from tests.support.processes import started
 from tests.support.waiting import eventually
 
 PATIENT = 20.0
@@ -167,9 +168,8 @@ def test_new_processes_are_named_before_their_first_samples(host: Host) -> None:
     host.configure('[probe.processes]\ncommands = ["sleep 7654323"]')
     host.start()
     eventually(host.frames)
-    with subprocess.Popen(["sleep", "7654323"]) as child:
+    with started(["sleep", "7654323"]) as child:
         eventually(lambda: any(each.entities for each in host.frames("processes")))
-        child.kill()
     eventually(lambda: host.frames("processes")[-1].entities == 0)
     tables = host.tables("processes")
     assert any(entity.labels["pid"] == str(child.pid) for each in tables for entity in each.entities)
@@ -286,7 +286,7 @@ def test_a_reader_that_has_had_enough_ends_a_dry_run_quietly(tmp_path: Path, eve
     command = quick(tmp_path)
     if every:
         (tmp_path / "quick.toml").write_text("[probe]\ninterval_seconds = 0.1\n")
-    with subprocess.Popen(
+    with started(
         [*command, "--dry-run", "--seconds", "20"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as probe:
         assert probe.stdout is not None

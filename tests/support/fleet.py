@@ -65,7 +65,7 @@ class Stream:
         )
 
 
-class Machine:
+class FleetHost:
     """A host with VMs, or with processes where it is given some."""
 
     def __init__(self, cluster: Cluster, name: str, guests: int = 0, programs: Sequence[str] = ()) -> None:

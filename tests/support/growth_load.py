@@ -30,6 +30,7 @@ from experiments.harness.scalar_model import Observation, State, run
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))
 SET = resource_set_id("host")
 TAU = 5.0
+_NEVER = 3600.0  #: seconds: what probes shed while a machine is busy is counted as lost, and not what is looked at
 FILTER = """
 import sys
 from acquisition.link.cluster import Cluster, read_layout
@@ -51,7 +52,7 @@ class Load:
         self.interval = interval
         self.hosts = range(1, hosts + 1)
         self.writers = {
-            host: Writer(host, f"h{host}", self.addresses, None, Outbox(None), position_interval=0.5)
+            host: Writer(host, f"h{host}", self.addresses, None, Outbox(None), position_interval=0.5, shed_after=_NEVER)
             for host in self.hosts
         }
         self.seen: dict[int, list[tuple[Observation, Observation]]] = {host: [] for host in self.hosts}

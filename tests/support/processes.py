@@ -1,9 +1,23 @@
-"""What /proc says of a process of a test."""
+"""Processes of a test: one that ends with it, and what /proc says of them."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that is gone after the block, also where the test fails in it; ``options`` are those of Popen."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def catches(pid: int, number: int) -> bool:

@@ -48,7 +48,7 @@ class Guest(NamedTuple):
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, self.name))
 
 
-class Machine(NamedTuple):
+class ComputeHost(NamedTuple):
     """A host: busy share of its cores (None: MISSING), memory in use, its VMs."""
 
     name: str
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 class Center:
     """Machines that send to shards, and the filter that takes it."""
 
-    def __init__(self, cluster: Cluster, machines: Sequence[Machine]) -> None:
+    def __init__(self, cluster: Cluster, machines: Sequence[ComputeHost]) -> None:
         self.cluster = cluster
         self.machines = machines
         self.worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
@@ -154,7 +154,7 @@ def _guest_row(guest: Guest) -> Row:
     return Row(_entity("vm", guest.uuid, guest.name, str(guest.started), labels), steady, "cpu_ratio", guest.cores)
 
 
-def _host_row(machine: Machine) -> Row:
+def _host_row(machine: ComputeHost) -> Row:
     steady = {
         "cpu_user_ratio": machine.busy,
         "memory_total_bytes": float(MEMORY_MIB * MEBIBYTE),

@@ -27,6 +27,7 @@ from acquisition.shards.launch import running, start_shards
 from acquisition.wire import keys, layout
 from acquisition.wire.record_format import NEWEST, UNNAMED
 from tests.support.ports import base_port
+from tests.support.processes import started
 
 
 def binaries() -> list[str]:
@@ -204,11 +205,10 @@ def test_shards_die_with_a_parent_that_is_killed(tmp_path):
         "import sys, time; from acquisition.shards.launch import start_shards\n"
         f"print(*start_shards(2, {str(tmp_path / 's')!r}).pids, flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+    with started([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         pids = [int(word) for word in parent.stdout.readline().split()]
         assert len(pids) == 2
         assert all(machine.start_time(pid) for pid in pids)
-        parent.kill()
     assert gone(pids)
 
 
@@ -220,11 +220,8 @@ def test_a_tied_child_gets_the_signal_it_asked_for(tmp_path):
         f"child = subprocess.Popen(lifeline.tied({child!r}, 15), stdout=subprocess.PIPE)\n"
         "print(child.pid, child.stdout.readline(), flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
+    with started([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline().split()[0])
-        parent.kill()
     assert gone([pid])
     assert marker.read_text() == "done\n"
 
@@ -256,6 +253,9 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, cap
     older = layout.encode(read_layout(cluster)._replace(record_format=NEWEST - 1))
     cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, older)
     told = []
+    command = ["--dir", str(shards.directory)]
+    assert shards_command.main(["status", *command]) == 0
+    assert f"records of format {NEWEST - 1}, not {NEWEST}: `shardpulse shards upgrade`" in capsys.readouterr().out
     for options in ([], ["--json"]):
         assert shards_command.main(["upgrade", "--dir", str(shards.directory), *options]) == 0
         told.append(capsys.readouterr().out)
@@ -263,6 +263,8 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, cap
     assert json.loads(told[1]) == {"record_format": NEWEST, "before": NEWEST}
     assert read_layout(cluster).record_format == running(shards.directory).layout.record_format == NEWEST
     cluster.close()
+    shards_command.main(["status", *command, "--json"])
+    assert json.loads(capsys.readouterr().out)["record_format"] == NEWEST
 
 
 def test_shards_of_an_older_version_are_taken_for_what_they_are(start_cluster):

@@ -12,7 +12,7 @@ from acquisition.snapshot.workers import read_workers
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 
-ONE, TWO = Holder("1" * 16, 2000, "web1:11"), Holder("2" * 16, 4000, "web2:22")
+ONE, TWO = Holder("1" * 16, 60_000, "web1:11"), Holder("2" * 16, 90_000, "web2:22")
 
 
 def test_nobody(cluster: Cluster) -> None:
@@ -28,14 +28,16 @@ def test_holders_and_those_who_wait(cluster: Cluster) -> None:
     stale = lease.encode(Holder("3" * 16, 2000, "gone:33"))
     for number, tag in enumerate(layout.tags):
         if number != 5:
-            cluster.call(keys.lease(tag), "SET", keys.lease(tag), lease.encode(ONE), "PX", 1500)
-        cluster.call(keys.workers(tag), "ZADD", keys.workers(tag), now + 3000, lease.encode(TWO), now - 5, stale)
+            cluster.call(keys.lease(tag), "SET", keys.lease(tag), lease.encode(ONE), "PX", 59_500)
+        cluster.call(keys.workers(tag), "ZADD", keys.workers(tag), now + 89_000, lease.encode(TWO), now - 5, stale)
     found = read_workers(cluster, layout)
+    passed = time.time() - now / 1000 + 0.01  # the shards' clocks tick in milliseconds
     assert [(worker.name, len(worker.partitions), worker.lease_seconds) for worker in found.workers] == [
-        ("web1:11", keys.DEFAULT_PARTITIONS - 1, 2.0),
-        ("web2:22", 0, 4.0),
+        ("web1:11", keys.DEFAULT_PARTITIONS - 1, 60.0),
+        ("web2:22", 0, 90.0),
     ]
-    assert [worker.renewed for worker in found.workers] == pytest.approx([0.5, 1.0], abs=0.4)
+    for worker, before in zip(found.workers, (0.5, 1.0), strict=True):
+        assert before - 0.01 <= worker.renewed <= before + passed
     assert found.unowned == (5,)
     assert found.errors == ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_OK, EXIT_TEMPORARY, EXIT
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from tests.support.scene import Scene
+from tests.support.still_clock import this_tick
 
 Capture = pytest.CaptureFixture[str]
 
@@ -23,10 +23,9 @@ def run(shards: Shards, *options: str) -> int:
 
 
 @pytest.fixture
-def scene(cluster: Cluster) -> Scene:
+def scene(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """One host with two processes; ticks of now and around it, so that a coherent reading finds one."""
-    made = Scene(cluster)
-    now = int(time.time())
+    made, now = Scene(cluster), this_tick(monkeypatch)
     made.host("web", range(now - 2, now + 1))
     return made
 
@@ -77,10 +76,10 @@ def test_what_goes_wrong_is_said(shards: Shards, tmp_path: Path, capsys: Capture
 
 @pytest.mark.parametrize("skew", [90, -30])
 def test_a_skewed_clock_is_told_where_the_host_has_no_values(
-    cluster: Cluster, shards: Shards, capsys: Capture, skew: int
+    cluster: Cluster, shards: Shards, capsys: Capture, monkeypatch: pytest.MonkeyPatch, skew: int
 ) -> None:
     """What ShardpulseClockSkew asks for: a coherent reading has no samples of such a host, but knows its clock."""
-    now = int(time.time())
+    now = this_tick(monkeypatch)
     Scene(cluster).host("web", range(now + skew - 2, now + skew + 1), lag=-skew + 0.02)
     run(shards)
     families = {family.name: family for family in openmetrics.text_string_to_metric_families(capsys.readouterr().out)}

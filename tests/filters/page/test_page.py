@@ -17,6 +17,7 @@ from acquisition.shards.launch import Shards
 from experiments.harness.chromium import Page, chromium
 from tests.support import ROOT
 from tests.support.page_scene import HOSTILE, Data
+from tests.support.processes import started
 
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
 from tests.support.serving import Serving  # isort: skip
@@ -178,12 +179,9 @@ def test_it_says_when_it_is_disconnected_or_stale_and_recovers(
         config = tmp_path / "shardpulse.toml"
         config.write_text(config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{serving.port}"))
         command = [*serving.process.args]  # type: ignore[misc]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as again:
-            try:
-                page.until(LIVE, 20)
-                assert page.evaluate("document.getElementById('banner').hidden")
-            finally:
-                again.terminate()
+        with started(command, stdout=subprocess.DEVNULL):
+            page.until(LIVE, 20)
+            assert page.evaluate("document.getElementById('banner').hidden")
 
 
 def test_hosts_that_go_silent_are_late_and_down_not_idle(

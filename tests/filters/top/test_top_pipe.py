@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import uuid
 from typing import Any
 
@@ -22,14 +21,17 @@ from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.top.hosts import list_hosts
 from tests.support.scene import Scene, entities, record
+from tests.support.still_clock import this_tick
 
 Capture = pytest.CaptureFixture[str]
 NAMES = ("tasks_runnable", "cpu_idle_ratio", "cpu_iowait_ratio", "memory_total_bytes", "memory_available_bytes")
 METRICS = tuple(Metric(name, "ratio", "gauge", 0.0, math.inf, "") for name in NAMES)
 
 
-def put_host(scene: Scene, host: str, values: list[float], marks: list[tuple[int, int, float]] | None = None) -> None:
-    now, number, set_id = int(time.time()), host_id(host), resource_set_id("host")
+def put_host(
+    scene: Scene, now: int, host: str, values: list[float], marks: list[tuple[int, int, float]] | None = None
+) -> None:
+    number, set_id = host_id(host), resource_set_id("host")
     (row,) = entities(host, [host])
     for tick in (now - 2, now - 1, now):
         data = record(
@@ -41,12 +43,12 @@ def put_host(scene: Scene, host: str, values: list[float], marks: list[tuple[int
 
 
 @pytest.fixture
-def scene(cluster: Cluster) -> Scene:
+def scene(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Five hosts: two current, one without CPU figures, one down, one whose own metrics are not sampled."""
-    scene, now = Scene(cluster), int(time.time())
-    put_host(scene, "busy", [3, 0.04, 0.01, 100, 10])
-    put_host(scene, "calm", [1, 0.80, 0.10, 100, 75], [(0, codes.RANGE, 2.0)])
-    put_host(scene, "dark", [1, math.nan, 0.1, 100, 50], [(1, codes.MISSING, math.inf)])
+    scene, now = Scene(cluster), this_tick(monkeypatch)
+    put_host(scene, now, "busy", [3, 0.04, 0.01, 100, 10])
+    put_host(scene, now, "calm", [1, 0.80, 0.10, 100, 75], [(0, codes.RANGE, 2.0)])
+    put_host(scene, now, "dark", [1, math.nan, 0.1, 100, 50], [(1, codes.MISSING, math.inf)])
     scene.host("gone", [now - 60], resource_set="host", names=["gone"])
     scene.host("partial", [now - 2, now - 1, now], names=["init", "web server"])
     return scene
@@ -141,8 +143,10 @@ def test_one_host(scene: Scene, addresses: str, capsys: Capture) -> None:
     assert "there is no host 'bussy'; did you mean busy?" in capsys.readouterr().err
 
 
-def test_a_vm_that_migrates_has_one_row_with_figures(cluster: Cluster, addresses: str, capsys: Capture) -> None:
-    scene, now, vm = Scene(cluster), int(time.time()), str(uuid.uuid4())
+def test_a_vm_that_migrates_has_one_row_with_figures(
+    cluster: Cluster, addresses: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, now, vm = Scene(cluster), this_tick(monkeypatch), str(uuid.uuid4())
     columns = (Metric("cpu_ratio", "cores", "counter", 0.0, math.inf, ""),)
     for host, epoch, busy in (("source", "1 100", 0.8), ("target", "1 900", 0.0)):
         row = Entity(entity_id("vm", vm, f"{host} {epoch}"), "vm", vm, epoch, "guest")

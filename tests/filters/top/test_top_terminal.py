@@ -21,7 +21,7 @@ from acquisition.link.cluster import write_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from tests.support.fleet import Machine
+from tests.support.fleet import FleetHost
 from tests.support.terminal import ROOT, Terminal
 from tests.support.waiting import eventually
 
@@ -48,7 +48,7 @@ class Plant:
             connection.call("FLUSHALL")
             connection.close()
         write_layout(self._cluster, DEFAULT_PARTITIONS)
-        self._machines = {name: Machine(self._cluster, name, vms, programs) for name, vms, programs, _ in HOSTS}
+        self._machines = {name: FleetHost(self._cluster, name, vms, programs) for name, vms, programs, _ in HOSTS}
         self._machines["gone"].push(time.time() - 60, 0.3)
         self._filter = subprocess.Popen(
             [sys.executable, "-m", "acquisition", "filter", "--shards", self.addresses],
@@ -305,7 +305,7 @@ def test_no_terminal_no_screen(plant: Plant, tmp_path: Path) -> None:
 def test_a_shard_that_hangs_holds_up_no_key(start_cluster: Callable[..., Shards], tmp_path: Path) -> None:
     shards = start_cluster(1)
     cluster = shards.connect()
-    machine = Machine(cluster, "hot", 2)
+    machine = FleetHost(cluster, "hot", 2)
     address = str(shards.addresses[0])
     worker = subprocess.Popen(
         [sys.executable, "-m", "acquisition", "filter", "--shards", address], cwd=ROOT, stderr=subprocess.DEVNULL

@@ -20,7 +20,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards as RunningShards
 from acquisition.wire import keys
 from filters.watcher.datasource import ShardpulseHelper
-from tests.support.watcher_scene import MEMORY_MIB, Center, Guest, Machine, compute_node, instance_of
+from tests.support.watcher_scene import MEMORY_MIB, Center, ComputeHost, Guest, compute_node, instance_of
 
 BUSY = Guest("busy", 3.0, vcpus=4, ram_mib=1500)
 IDLE = Guest("idle", 0.0, vcpus=2, ram_mib=300)
@@ -28,12 +28,12 @@ OVER = Guest("over", 2.1, vcpus=2)
 NO_CPU = Guest("no cpu", None)
 OTHER = Guest("other", 1.0)
 MACHINES = (
-    Machine("node1", 0.7, (BUSY, IDLE, OVER, NO_CPU), used_mib=10240),
-    Machine("node2.example.com", 0.0),
-    Machine("old", 0.5, (OTHER,)),
-    Machine("blind", None),
-    Machine("twin.example.com", 0.1),
-    Machine("twin.example.org", 0.9),
+    ComputeHost("node1", 0.7, (BUSY, IDLE, OVER, NO_CPU), used_mib=10240),
+    ComputeHost("node2.example.com", 0.0),
+    ComputeHost("old", 0.5, (OTHER,)),
+    ComputeHost("blind", None),
+    ComputeHost("twin.example.com", 0.1),
+    ComputeHost("twin.example.org", 0.9),
 )
 
 StartCluster = Callable[..., RunningShards]
@@ -166,7 +166,7 @@ def test_a_vm_that_migrates_is_where_it_runs_and_not_where_it_is_received(
 ) -> None:
     moving = Guest("moving", 2.0)
     receiving = moving._replace(cores=0.0, started=20.0, incoming=True)
-    center = Center(cluster, (Machine("from", 0.5, (moving,)), Machine("to", 0.5, (receiving,))))
+    center = Center(cluster, (ComputeHost("from", 0.5, (moving,)), ComputeHost("to", 0.5, (receiving,))))
     center.feed()
     helper = ShardpulseHelper(settings(*map(str, shards.addresses)))
     assert ask(helper, "instance_cpu_usage", instance_of(moving)) == pytest.approx(50.0, abs=1.0)
@@ -177,7 +177,7 @@ def test_a_vm_of_which_only_the_receiving_process_is_known_has_no_value(
     shards: RunningShards, cluster: Cluster
 ) -> None:
     receiving = Guest("moving", 0.0, started=20.0, incoming=True)
-    center = Center(cluster, (Machine("to", 0.5, (receiving,)),))
+    center = Center(cluster, (ComputeHost("to", 0.5, (receiving,)),))
     center.feed()
     helper = ShardpulseHelper(settings(*map(str, shards.addresses)))
     assert ask(helper, "instance_cpu_usage", instance_of(receiving)) is None
@@ -186,7 +186,7 @@ def test_a_vm_of_which_only_the_receiving_process_is_known_has_no_value(
 
 def test_one_strategy_sees_one_snapshot(helper: ShardpulseHelper, center: Center) -> None:
     first = ask(helper, "host_ram_usage", compute_node("node1"))
-    center.machines = (Machine("node3", 0.1), Machine("node1", 0.7, used_mib=MEMORY_MIB / 2))
+    center.machines = (ComputeHost("node3", 0.1), ComputeHost("node1", 0.7, used_mib=MEMORY_MIB / 2))
     center.feed()
     assert ask(helper, "host_ram_usage", compute_node("node1")) == first
     assert ask(helper, "host_ram_usage", compute_node("node3")) is None
@@ -203,7 +203,7 @@ def two_quick_attempts() -> Iterator[None]:
 
 def test_shards_that_do_not_answer_are_not_available(start_cluster: StartCluster, two_quick_attempts: None) -> None:
     running = start_cluster(2)
-    machines = [Machine(f"node{number}", 0.5) for number in range(8)]
+    machines = [ComputeHost(f"node{number}", 0.5) for number in range(8)]
     connected = running.connect()
     center = Center(connected, machines)
     center.feed()

@@ -24,7 +24,7 @@ from watcher.decision_engine.strategy.strategies.base import StrategyEndpoint
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from filters.watcher.datasource import ShardpulseHelper
-from tests.support.watcher_scene import CORES, MEMORY_MIB, Center, Guest, Machine
+from tests.support.watcher_scene import CORES, MEMORY_MIB, Center, ComputeHost, Guest
 
 WATCHER_CONF = """
 [watcher_strategies.workload_stabilization]
@@ -37,9 +37,9 @@ query_interval = 0
 """
 # node1 is the busiest; besides its VMs every host has some load of its own
 VMS = (Guest("large", 2.4, ram_mib=6000), Guest("middle", 1.6, ram_mib=4000), Guest("small", 0.8, ram_mib=1000))
-NODE1 = Machine("node1", 0.70, VMS, used_mib=24000)
-NODE2 = Machine("node2", 0.30, (Guest("second", 1.2),), used_mib=8000)
-NODE3 = Machine("node3", 0.25, (Guest("third", 0.8),), used_mib=6000)
+NODE1 = ComputeHost("node1", 0.70, VMS, used_mib=24000)
+NODE2 = ComputeHost("node2", 0.30, (Guest("second", 1.2),), used_mib=8000)
+NODE3 = ComputeHost("node3", 0.25, (Guest("third", 0.8),), used_mib=6000)
 
 Move = tuple[str, str, str]
 
@@ -73,7 +73,7 @@ def audit(cluster: Cluster, configured: None) -> Iterator[RunAudit]:
     """``audit(strategy, machines, late_by={}, **parameters)`` feeds the shards, then runs a strategy."""
     centers = []
 
-    def run(name: str, machines: Sequence[Machine], late_by: dict[str, float] | None = None, **given: Any) -> Audit:
+    def run(name: str, machines: Sequence[ComputeHost], late_by: dict[str, float] | None = None, **given: Any) -> Audit:
         center = Center(cluster, machines)
         centers.append(center)
         center.feed(late_by)
@@ -112,7 +112,7 @@ def best_move(loads: dict[str, float], shares: dict[str, tuple[str, float]]) -> 
     return min(found)
 
 
-def cpu_shares(machines: Sequence[Machine]) -> dict[str, tuple[str, float]]:
+def cpu_shares(machines: Sequence[ComputeHost]) -> dict[str, tuple[str, float]]:
     return {
         guest.name: (machine.name, guest.cores / CORES)
         for machine in machines

@@ -19,7 +19,7 @@ from acquisition.snapshot.workers import read_workers
 from acquisition.wire import keys, position, smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
-from tests.support.processes import catches
+from tests.support.processes import catches, started
 from tests.support.waiting import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -183,7 +183,7 @@ def test_hang_up_with_other_shards_moves_there(
     config = tmp_path / "shardpulse.toml"
     write(cluster)
     command = [sys.executable, "-m", "acquisition", "filter", "--config", str(config)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stderr=subprocess.PIPE, text=True) as process:
         here = Feeder(cluster)
         feed(here, 1, 1)
         applied(cluster, here, 1)

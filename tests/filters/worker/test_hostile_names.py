@@ -6,8 +6,6 @@ OSC 0 sets a title, U+009B is CSI in one character, U+202E turns the direction o
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -19,6 +17,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from tests.support.scene import Scene, entities, record
+from tests.support.still_clock import this_tick
 
 EVIL = "e\x1b]0;pwn\x07\x9b2J\u202e\u061cl"
 ID = f"{host_id(EVIL):016x}"
@@ -34,8 +33,8 @@ HOST = _metrics("cpu_idle_ratio", "cpu_iowait_ratio", "cpu_count", "memory_total
 VM = _metrics("cpu_ratio", "memory_resident_bytes", "memory_assigned_bytes")
 
 
-def _put(scene: Scene, name: str, row: Entity, metrics: tuple[Metric, ...], values: list[float]) -> None:
-    now, set_id = int(time.time()), resource_set_id(name)
+def _put(scene: Scene, now: int, name: str, row: Entity, metrics: tuple[Metric, ...], values: list[float]) -> None:
+    set_id = resource_set_id(name)
     for tick in (now - 2, now - 1, now):
         data = record(host_id(EVIL), set_id, [row.id], np.array([values]), tick, schema=schema_hash(metrics))
         scene.record(EVIL, name, data, tick)
@@ -44,11 +43,11 @@ def _put(scene: Scene, name: str, row: Entity, metrics: tuple[Metric, ...], valu
 
 
 @pytest.fixture
-def addresses(cluster: Cluster, shards: Shards) -> str:
-    scene = Scene(cluster)
-    _put(scene, "host", entities(EVIL, [EVIL])[0], HOST, [0.02, 0.01, 8, 2**36, 2**35, 1])
+def addresses(cluster: Cluster, shards: Shards, monkeypatch: pytest.MonkeyPatch) -> str:
+    scene, now = Scene(cluster), this_tick(monkeypatch)
+    _put(scene, now, "host", entities(EVIL, [EVIL])[0], HOST, [0.02, 0.01, 8, 2**36, 2**35, 1])
     vm = Entity(entity_id("vm", EVIL, EVIL), "vm", EVIL, EVIL, EVIL, {EVIL: EVIL})
-    _put(scene, "vms", vm, VM, [2, 2**30, 2**31, 1])
+    _put(scene, now, "vms", vm, VM, [2, 2**30, 2**31, 1])
     return ",".join(map(str, shards.addresses))
 
 

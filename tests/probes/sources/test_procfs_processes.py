@@ -22,6 +22,7 @@ from probes.reading import Reading
 from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
 from probes.sources.procfs_processes import ProcessSource, wanted_files
 from tests.support import FIXTURES
+from tests.support.processes import started
 
 CAPTURES = FIXTURES / "proc"
 NAMES = [metric.name for metric in PROCESSES.metrics]
@@ -50,9 +51,8 @@ def figures(files: ProcessFiles) -> dict[str, float]:
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+    with started([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         yield child
-        child.kill()
 
 
 def test_every_figure_over_two_seconds(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The committed figures: one entry per row and length, each with commit, date, machine and command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.figures.kinds import Row
+from experiments.figures.measure import Measured, Number
+from experiments.harness import machine
+from experiments.harness.outcome import RESULTS
+
+FILE = RESULTS / "figures.json"
+SHORT, FULL = "short", "full"
+
+#: Row -> ``short`` or ``full`` -> entry.
+Entries = dict[str, dict[str, dict[str, Any]]]
+
+
+def load() -> Entries:
+    """What is committed; nothing without the file."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def keep(measured: Measured, full: bool) -> None:
+    """Put a row in the place of its older one."""
+    entries = load()
+    entries.setdefault(measured.row.name, {})[FULL if full else SHORT] = entry(measured, full)
+    FILE.write_text(json.dumps(entries, indent=1) + "\n")
+
+
+def entry(measured: Measured, full: bool) -> dict[str, Any]:
+    """What is kept of a row that was measured just now."""
+    row = measured.row
+    return {
+        **machine.provenance(list(row.command(full)), f"experiments.{row.program}"),
+        "machine": machine.describe(),
+        "seconds": round(measured.seconds, 1),
+        "figures": {
+            figure.path: number._asdict() for figure, number in zip(row.figures, measured.numbers, strict=True)
+        },
+    }
+
+
+def numbers(found: dict[str, Any] | None, row: Row) -> Sequence[Number]:
+    """The figures of an entry in the order of the row's; a figure that it lacks has no value."""
+    known = (found or {}).get("figures", {})
+    return [Number(**known.get(figure.path, {"value": None})) for figure in row.figures]
+
+
+def stale(found: dict[str, Any], row: Row) -> bool:
+    """Whether what the figures depend on has changed since their commit; False where git cannot say."""
+    return machine.changed_since(found["commit"], row.depends)

@@ -1,0 +1,74 @@
+"""What a row of the table is: a command, where its figures lie in the answer, what they are compared with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+LESS, MORE = "less", "more"  #: which is better
+
+
+class Bare(NamedTuple):
+    """A reference that ``references`` measure right before and after the row; ``field`` is of what they find."""
+
+    what: str
+    kind: str
+    field: str
+    entities: int = 100
+    metrics: int = 15
+
+
+class Inside(NamedTuple):
+    """A reference that the program measures beside its figure; an empty ``path``: the figure is the ratio to it."""
+
+    what: str
+    path: str = ""
+
+
+class Figure(NamedTuple):
+    """One number of an answer, or the sum of some (``a.b + a.c``), shown times ``scale``; without reference it is shown
+    and not compared."""
+
+    path: str
+    show: str
+    reference: Bare | Inside | None = None
+    better: str = LESS
+    scale: float = 1.0
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the number itself is the ratio to the reference."""
+        return isinstance(self.reference, Inside) and not self.reference.path
+
+
+class Row(NamedTuple):
+    """One row. ``short`` and ``full`` are the two lengths of the same command; ``depends`` are the paths of the tree
+    that its figures depend on; ``failures`` is where the answer says why the run does not count, "" where it names
+    missed targets only."""
+
+    name: str
+    what: str
+    program: str
+    arguments: str
+    short: str
+    full: str
+    figures: tuple[Figure, ...]
+    depends: tuple[str, ...]
+    front: bool = False
+    failures: str = "failures"
+
+    def command(self, full: bool) -> tuple[str, ...]:
+        """The words after ``python -m experiments.PROGRAM``."""
+        return (*self.arguments.split(), *(self.full if full else self.short).split())
+
+
+def find(answer: Any, path: str) -> float | None:
+    """The number at ``a.b + a.c`` of a JSON object; None where one is missing or no number."""
+    total = 0.0
+    for part in path.split(" + "):
+        value = answer
+        for key in part.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        total += value
+    return total

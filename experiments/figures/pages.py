@@ -1,0 +1,141 @@
+"""The tables of the documents, written from the committed figures between marks in the pages."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import DataError
+from experiments.figures.committed import FULL, Entries, numbers
+from experiments.figures.kinds import Row
+from experiments.figures.table import LONG, ROWS
+
+ROOT = Path(__file__).resolve().parents[2]
+_BEGIN, _END = "<!-- python -m experiments.figures --write: {} -->", "<!-- end -->"
+_PAPER, _RERUN = 7_680, (252_000, 267_000)  #: samples/s of the paper's database; of its design on a machine like ours
+_NOT_AGAIN = "**not measured again since** "
+
+Stale = Callable[[dict[str, Any], Row], bool]
+
+
+class Chosen(NamedTuple):
+    """A row with the entry that the documents quote."""
+
+    row: Row
+    entry: dict[str, Any]
+
+
+def chosen(entries: Entries, rows: Sequence[Row] = (*ROWS, *LONG)) -> list[Chosen]:
+    """The rows that have been measured, each with its newest entry; of one commit's the full form."""
+    found = []
+    for row in rows:
+        forms = entries.get(row.name, {})
+        newest = sorted(forms.values(), key=lambda entry: str(entry["date"]))[-1:]
+        for entry in newest:
+            full = forms.get(FULL, entry)
+            found.append(Chosen(row, full if full["commit"] == entry["commit"] else entry))
+    return found
+
+
+def table(found: Sequence[Chosen], stale: Stale) -> str:
+    """One line per row."""
+    lines = ["| what | measured | to its reference, in the same run | commit | command |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *(_line(each, stale) for each in found)])
+
+
+def _line(found: Chosen, stale: Stale) -> str:
+    row, entry = found
+    pairs = list(zip(row.figures, numbers(entry, row), strict=True))
+    plain = [pair for pair in pairs if not (pair[0].is_ratio and len(pairs) > 1)]
+    shown = ", ".join(figure.show.format(n.value * figure.scale) for figure, n in plain if n.value is not None)
+    ratios = "; ".join(
+        f"{number.ratio:.3g} times {figure.reference.what}"
+        for figure, number in pairs
+        if figure.reference is not None and number.ratio is not None
+    )
+    commit = (_NOT_AGAIN if stale(entry, row) else "") + f"`{entry['commit'][:7]}`, {entry['date'][:10]}"
+    return f"| {row.what} | {shown} | {ratios} | {commit} | `{entry['command']}` |"
+
+
+def machines(found: Sequence[Chosen]) -> str:
+    """On what the rows were measured."""
+    by_machine: dict[str, list[str]] = {}
+    for row, entry in found:
+        by_machine.setdefault(_machine(entry["machine"]), []).append(row.name)
+    if len(by_machine) == 1:
+        return f"All rows: {next(iter(by_machine))}."
+    return "\n".join(f"{', '.join(names)}: {machine}." for machine, names in by_machine.items())
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    kernel, gibibytes = machine["kernel"].partition("-")[0], machine["memory_bytes"] / 2**30
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {gibibytes:.0f} GiB, Linux {kernel}, {machine['system']}, "
+        f"Python {machine['python']}"
+    )
+
+
+def times(entries: Entries) -> str:
+    """The saturation beside the paper's two figures."""
+    found = chosen(entries, [row for row in ROWS if row.name == "saturation"])
+    if not found:
+        return ""
+    samples = numbers(found[0].entry, found[0].row)[0].value or 0.0
+    least, most = (f"{samples / rerun:,.0f}" for rerun in reversed(_RERUN))
+    told = (
+        f"{samples / 1e6:.1f} million samples/s are {samples / _PAPER:,.0f} times what the paper's database took "
+        f"({_PAPER:,} samples/s, hardware of 2011) and {least} to {most} times what the paper's own design reached "
+        f"when it was rerun on a machine of this kind ({_RERUN[0]:,} to {_RERUN[1]:,} samples/s)."
+    )
+    return textwrap.fill(told, 120)
+
+
+def guards() -> str:
+    """What every row is compared with, and what it depends on."""
+    lines = ["| row | reference | not measured again once one of these changes |", "|---|---|---|"]
+    for row in (*ROWS, *LONG):
+        against = "; ".join(figure.reference.what for figure in row.figures if figure.reference) or "none: shown only"
+        lines.append(f"| `{row.name}` | {against} | {', '.join(f'`{path}`' for path in row.depends)} |")
+    return "\n".join(lines)
+
+
+def parts(entries: Entries, stale: Stale) -> dict[str, dict[str, str]]:
+    """Page -> part -> text."""
+    every = chosen(entries)
+    front = [each for each in every if each.row.front]
+    return {
+        "README.md": {"front": f"{table(front, stale)}\n\n{machines(front)}\n\n{times(entries)}"},
+        "docs/results.md": {"all": f"{table(every, stale)}\n\n{machines(every)}\n\n{times(entries)}"},
+        "docs/benchmarks.md": {"guards": guards()},
+    }
+
+
+def written(page: str, texts: dict[str, str]) -> str:
+    """A page with its parts replaced. Raises DataError when it has no marks for one."""
+    for name, text in texts.items():
+        begin = _BEGIN.format(name)
+        before, marked, rest = page.partition(begin)
+        _, ended, after = rest.partition(_END)
+        if not marked or not ended:
+            raise DataError(f"a page has no {begin} … {_END}")
+        page = f"{before}{begin}\n{text}\n{_END}{after}"
+    return page
+
+
+def unmarked(page: str) -> str:
+    """A page without the marks of what was not measured again: they come and go with every commit."""
+    return page.replace(_NOT_AGAIN, "")
+
+
+def write(entries: Entries, stale: Stale, root: Path = ROOT) -> list[str]:
+    """Write all pages; those that changed."""
+    changed = []
+    for name, texts in parts(entries, stale).items():
+        before = (root / name).read_text()
+        after = written(before, texts)
+        if after != before:
+            (root / name).write_text(after)
+            changed.append(name)
+    return changed

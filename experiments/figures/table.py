@@ -1,0 +1,216 @@
+"""The rows of the table of figures, in their order."""
+
+from __future__ import annotations
+
+from experiments.figures.kinds import MORE, Bare, Figure, Inside, Row
+
+_STORED = Bare("bare XADD of the same frames through one shard", "xadd", "samples_per_second")
+_SHARD = Bare("CPU of a shard for bare XADD of the same frames", "xadd", "cpu_seconds_per_million")
+_PASS = Bare("one numpy pass over the same samples", "numpy", "samples_per_second")
+_PAPER = _SHARD._replace(entities=101, metrics=5)
+
+_WIRE = ("acquisition/link", "acquisition/model", "acquisition/shards", "acquisition/wire")
+_FILTER = (*_WIRE, "filters/kernels", "filters/runtime", "filters/worker")
+_LOAD = ("acquisition/outbox", "experiments/emulation", "experiments/harness")
+_PIPELINE = (*_FILTER, *_LOAD, "experiments/ingest.py")
+_SCALE = (*_FILTER, *_LOAD, "experiments/scale")
+_READING = (*_FILTER, *_LOAD, "acquisition/snapshot", "experiments/reading")
+_JUDGING = ("filters/decisions", "filters/judging")
+
+_MILLIONS = 1e-6
+_PERCENT = 100.0
+_COST = "cpu_seconds_per_million_samples"
+
+
+def _filter_core(kind: str, what: str) -> Row:
+    at = f"rows.{kind}"
+    per_core = Figure(
+        f"{at}.samples_per_filter_core", "{:.1f} million samples/s", _PASS, MORE, _MILLIONS
+    ), Figure(f"{at}.frames_per_filter_core", "{:,.0f} frames/s")  # fmt: skip
+    what = f"one core of the filter, frames of 100 x 15, by its CPU time, {what}"
+    return Row(
+        f"{kind}-core", what, "scale", f"--rows {kind}", "--seconds 6 --repeats 2", "--repeats 3", per_core, _SCALE
+    )
+
+
+def _million(kind: str, what: str, full: str, front: bool = False) -> Row:
+    at = f"rows.{kind}"
+    cores = f"{at}.cpu_cores.shards + {at}.cpu_cores.filter"
+    cost = f"{at}.cpu_seconds_per_million.shards + {at}.cpu_seconds_per_million.filter"
+    figures = (
+        Figure(f"{at}.samples_smoothed_per_second", "{:.2f} million samples/s", scale=_MILLIONS),
+        Figure(f"{at}.samples_lost", "lost {:,.0f}"),
+        Figure(f"{at}.freshness_ms.p50", "freshness p50 {:,.0f} ms"),
+        Figure(f"{at}.freshness_ms.p99", "p99 {:,.0f} ms"),
+        Figure(cores, "shards and filter {:.2f} cores"),
+        Figure(cost, "{:.4f} CPU seconds per million samples", _SHARD._replace(entities=101)),
+    )
+    return Row(kind, what, "scale", f"--rows {kind}", "--seconds 10", full, figures, _SCALE, front)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "saturation",
+        "saturation: frames of 100 x 15 in a closed loop, the product's writer in every host, generator included",
+        "ingest",
+        "--hosts 100 --entities 100 --metrics 15 --rate max",
+        "--seconds 6 --repeats 2",
+        "--seconds 15 --repeats 5",
+        (
+            Figure("samples_smoothed_per_second", "**{:.1f} million samples/s** smoothed", _STORED, MORE, _MILLIONS),
+            Figure("samples_lost", "lost {:,.0f}"),
+            Figure("freshness_ms.p50", "freshness p50 {:,.0f} ms"),
+            Figure("freshness_ms.p99", "p99 {:,.0f} ms"),
+        ),
+        _PIPELINE,
+        front=True,
+    ),
+    Row(
+        "saturation-lean",
+        "the same with lean hosts, which hold nothing they sent",
+        "scale",
+        "--rows filter",
+        "--seconds 6 --repeats 2",
+        "--repeats 3",
+        (
+            Figure(
+                "rows.filter.samples_smoothed_per_second", "**{:.1f} million samples/s** smoothed", _STORED, MORE,
+                _MILLIONS,
+            ),
+            Figure("rows.filter.samples_lost", "lost {:,.0f}"),
+            Figure("rows.filter.freshness_ms.p99", "freshness p99 {:,.0f} ms"),
+        ),
+        _SCALE,
+        front=True,
+    ),
+    _filter_core("filter", "decision inputs as shipped")._replace(front=True),
+    _filter_core("filter-full", "every decision input for VMs too"),
+    _filter_core("filter-off", "no decision inputs"),
+    Row(
+        "paper",
+        "the paper's whole data center: 100 hosts x 101 entities x 5 metrics at 1 Hz",
+        "ingest",
+        "--hosts 100 --entities 101 --metrics 5 --rate 1",
+        "--seconds 10",
+        "--seconds 30 --repeats 3",
+        (
+            Figure("samples_smoothed_per_second", "{:,.0f} samples/s"),
+            Figure("samples_lost", "lost {:,.0f}"),
+            Figure("freshness_ms.p50", "freshness p50 {:.1f} ms"),
+            Figure("freshness_ms.p99", "p99 {:.1f} ms"),
+            Figure("cpu_cores.shards + cpu_cores.filter", "shards and filter {:.1f}% of one core", scale=_PERCENT),
+            Figure(f"{_COST}.shards + {_COST}.filter", "{:.2f} CPU seconds per million samples", _PAPER),
+        ),
+        _PIPELINE,
+        front=True,
+    ),
+    Row(
+        "inputs",
+        "decision inputs, as shipped: CPU of the filter per sample to that with none, frames in hundreds",
+        "inputs_cost",
+        "",
+        "--ticks 20",
+        "--ticks 60",
+        (Figure("ratio", "{:.2f}", Inside("the same filter without decision inputs")),),
+        (*_FILTER, "experiments/inputs_cost.py"),
+        front=True,
+    ),
+    Row(
+        "shard",
+        "CPU of a shard per frame, end to end, at 4,000 connections",
+        "scale",
+        "--rows limit",
+        "--seconds 8 --repeats 1",
+        "--repeats 3",
+        (Figure("rows.limit.ratio", "{:.2f} of a bare XADD", Inside("bare XADD of the same frames and connections")),),
+        _SCALE,
+        front=True,
+    ),
+    Row(
+        "probe",
+        "the probe: host and 100 busy processes, 16 metrics each second, checks and sending included",
+        "probe_cost",
+        "--source procfs --warm-up 6",
+        "--seconds 10 --repeats 2",
+        "--seconds 15 --repeats 5",
+        (
+            Figure("medians.procfs.cpu_percent", "{:.2f}% of a core"),
+            Figure("medians.procfs.ratio_to_bare_tools", "{:.2f} of the bare tools", Inside("bare vmstat and pidstat")),
+            Figure("medians.procfs.probe_private_bytes", "{:.1f} MB of its own", scale=1e-6),
+        ),
+        ("acquisition/link", "acquisition/outbox", "acquisition/wire", "probes", "experiments/probe_cost.py"),
+        front=True,
+    ),
+    Row(
+        "snapshot",
+        "a whole coherent snapshot of 100 hosts in a Python client, every plane decoded, the pipeline running",
+        "reading",
+        "--question snapshot --hosts 100",
+        "--warm-up 12 --seconds 15",
+        "--seconds 60 --repeats 3",
+        (
+            Figure("median.milliseconds.p50", "p50 {:.1f} ms"),
+            Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
+        ),
+        _READING,
+        front=True,
+        failures="",
+    ),
+    Row(
+        "hot-list",
+        "the list of hot hosts of 10,000 whose own figures flow at 1 Hz, in a Python client",
+        "reading",
+        "--question hot --hosts 10000 --entities 2 --pause 0.3",
+        "--seconds 15",
+        "--seconds 60 --repeats 3",
+        (
+            Figure("median.milliseconds.p50", "p50 {:.1f} ms"),
+            Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
+        ),
+        (*_READING, *_JUDGING),
+        front=True,
+        failures="",
+    ),
+    Row(
+        "hot",
+        "`/v1/hot` of 100 hosts, 8 connections, the paper's data center being smoothed meanwhile",
+        "serve_load",
+        "--hosts 100",
+        "--seconds 3",
+        "--seconds 10",
+        (
+            Figure(
+                "loads.hot.requests_per_second", "{:,.0f} requests/s",
+                Inside("a bare server of the same bytes", "bare.requests_per_second"), MORE,
+            ),
+            Figure("loads.hot.p50", "p50 {:.2f} ms"),
+            Figure("loads.hot.p99", "p99 {:.1f} ms"),
+        ),
+        (*_READING[:-1], *_JUDGING, "filters/documents", "filters/service", "experiments/serve_load"),
+        front=True,
+    ),
+    Row(
+        "failover",
+        "kill -9 of a master with a replica (root)",
+        "failover",
+        "",
+        "--repeats 2",
+        "--repeats 5",
+        (
+            Figure("seconds.first_write", "first write after {:.1f} s", Inside("the promotion", "seconds.promoted")),
+            Figure("seconds.last_write", "all probes of that shard after {:.1f} s"),
+        ),
+        (*_WIRE, "acquisition/outbox", "filters/worker", "experiments/testbed", "experiments/failover"),
+        front=True,
+        failures="problems",
+    ),
+    _million("million", "a million VMs: 10,000 connections x 101 x 15 at 1 Hz, lean hosts", "--seconds 300", True),
+    _million("two-million", "20,000 hosts x 101 x 15 at 1 Hz, lean hosts", "--seconds 60", True),
+)  # fmt: skip
+#: Rows that only the long form runs unasked.
+LONG: tuple[Row, ...] = (
+    _million(
+        "million-whole", "a million VMs with the product's writer and outbox in every host", "--seconds 300", True
+    ),
+    _million("million-full", "a million VMs, lean hosts, every decision input kept for each", "--seconds 300"),
+)
