@@ -135,6 +135,21 @@ class Connection:
             reply = self._next()
         return reply
 
+    def receive_many(self, count: int) -> list[Any]:
+        """The next ``count`` replies, as ``receive``."""
+        replies: list[Any] = []
+        try:
+            gets = self._reader.gets
+            while len(replies) < count:
+                reply = gets()
+                if reply is False:
+                    self._fill()
+                else:
+                    replies.append(reply)
+        except hiredis.ProtocolError as error:
+            raise ShardError(f"{self.address} is no Redis: {error}") from error
+        return replies
+
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
         self._fill()
@@ -153,7 +168,7 @@ class Connection:
     def pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Several commands in one write; their replies in order, errors as values."""
         self.send(b"".join([pack(command) for command in commands]))
-        return [self.receive() for _ in commands]
+        return self.receive_many(len(commands))
 
     def _next(self) -> Any:
         """The next complete reply, False when there is none."""
