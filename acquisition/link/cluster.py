@@ -187,6 +187,16 @@ class Cluster:
                 self.refresh()
         return replies
 
+    def prepare(self, batch: Batch) -> None:
+        """Sort a batch by the shards as they are now. Raises ShardError when none says who they are."""
+        if self._doubtful:
+            with contextlib.suppress(ShardError):
+                self.refresh()
+        if not self._stripes:
+            self.refresh()
+        if batch.stripes is not self._stripes:
+            batch.route(self._stripes, self._owner_of)
+
     def _follow(self, batch: Batch, answers: list[Any]) -> list[Any]:
         """What is on its way to another shard is asked there."""
         for address, indexes, _ in batch.routes:
@@ -200,13 +210,7 @@ class Cluster:
 
     def ask(self, batch: Batch) -> list[Any]:
         """As ``gather``, in one round: each shard answers in order, and a redirection is an error as others are."""
-        if self._doubtful:
-            with contextlib.suppress(ShardError):
-                self.refresh()
-        if not self._stripes:
-            self.refresh()
-        if batch.stripes is not self._stripes:
-            batch.route(self._stripes, self._owner_of)
+        self.prepare(batch)
         replies: list[Any] = [None] * len(batch.commands)
         for index, slot in batch.unowned:
             replies[index] = _unowned(slot)
