@@ -27,6 +27,7 @@ pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
+_MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 
 
@@ -124,6 +125,17 @@ class Connection:
         """Send packed commands; replies are fetched with ``receive`` or ``poll``."""
         try:
             self._socket.sendall(data)
+        except OSError as error:
+            raise ShardError(f"shard {self.address}: {error}") from error
+
+    def send_pieces(self, pieces: list[bytes]) -> None:
+        """The same of commands in pieces, which are joined by nobody but the kernel."""
+        try:
+            for first in range(0, len(pieces), _MOST_PIECES):
+                some = pieces[first : first + _MOST_PIECES]
+                sent = self._socket.sendmsg(some)
+                if sent < sum(map(len, some)):
+                    self._socket.sendall(memoryview(b"".join(some))[sent:])
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
 
