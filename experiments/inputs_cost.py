@@ -179,7 +179,7 @@ def measure_cpu(workload: Workload, ticks: int, together: Sequence[int]) -> dict
             cpu = bench.run(frames, range(at, at + ticks), size)
             at += ticks
             samples = ticks * workload.hosts * workload.samples_per_frame
-            found[f"in turns of {size}"] = {
+            found[str(size)] = {
                 "ns_per_sample": {name: round(seconds / samples * 1e9, 2) for name, seconds in cpu.items()},
                 "to_off": {name: round(cpu[name] / cpu["off"], 3) for name in cpu if name != "off"},
             }
@@ -196,7 +196,12 @@ def measure_memory(name: str, hosts: int, entities: int, columns: int) -> dict[s
 
 
 def _text(found: Mapping[str, Any]) -> str:
-    return "\n".join(f"{name:32} {value}" for name, value in found.items())
+    lines = [
+        f"frames in turns of {size:>4}: to off {cost['to_off']}, ns per sample {cost['ns_per_sample']}"
+        for size, cost in found["together"].items()
+    ]
+    lines += [f"kB per series over off, {what}: {each}" for what, each in found.get("kb_per_series", {}).items()]
+    return "\n".join(lines)
 
 
 @program("inputs_cost")
@@ -213,10 +218,13 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     keep_freed_memory()
     workload = Workload(options.hosts, options.entities, options.metrics, invalid=_INVALID)
-    found = measure_cpu(workload, options.ticks, options.together)
+    cpu = measure_cpu(workload, options.ticks, options.together)
+    found = {"ratio": cpu[str(options.together[0])]["to_off"]["shipped"], "together": cpu}
     if not options.no_memory:
-        found["kB_per_series_over_off, vms of 101"] = measure_memory("vms", 10, 101, 1)
-        found["kB_per_series_over_off, a host alone"] = measure_memory("host", 100, 1, 3)
+        found["kb_per_series"] = {
+            "vms of 101": measure_memory("vms", 10, 101, 1),
+            "a host alone": measure_memory("host", 100, 1, 3),
+        }
     found |= {"ticks": options.ticks, **workload._asdict()}
     print(json.dumps(found) if options.json else _text(found))
     return 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import slots
@@ -22,6 +22,45 @@ from acquisition.wire import layout as wire
 from acquisition.wire.layout import Layout
 
 _ROUNDS = 4
+
+
+#: A key that a command is about, and the command.
+Command = tuple[str, tuple[Any, ...]]
+
+
+class _Route(NamedTuple):
+    """What one shard is asked: the packed commands, and their places in the batch."""
+
+    address: Address
+    indexes: list[int]
+    payload: bytes
+
+
+class Batch:
+    """Commands for ``Cluster.ask``. Whoever asks the same again and again keeps it: the commands are packed and sorted
+    by shard once for each map of slots."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = commands
+        self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
+        self.routes: list[_Route] = []
+        self.unowned: list[tuple[int, int]] = []  #: command and slot, where nobody owns that
+
+    def route(self, stripes: list[Stripe], owner_of: Callable[[int], Address | None]) -> None:
+        """Sort by shard."""
+        by_shard: dict[Address, list[int]] = {}
+        self.stripes, self.unowned = stripes, []
+        for index, (key, _) in enumerate(self.commands):
+            slot = keys.slot_of(key)
+            address = owner_of(slot)
+            if address is None:
+                self.unowned.append((index, slot))
+            else:
+                by_shard.setdefault(address, []).append(index)
+        self.routes = [
+            _Route(address, indexes, b"".join([pack(self.commands[index][1]) for index in indexes]))
+            for address, indexes in by_shard.items()
+        ]
 
 
 class Cluster:
@@ -126,7 +165,7 @@ class Cluster:
         """One command on the shard that owns ``key``; an error reply is raised."""
         return raise_for(self.gather([(key, command)])[0])
 
-    def gather(self, commands: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    def gather(self, commands: Sequence[Command]) -> list[Any]:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
@@ -134,47 +173,53 @@ class Cluster:
         TemporaryError; both make the next call read the map again: another shard may have taken over.
         Raises ShardError only when no shard answers at all.
         """
-        if self._doubtful:
-            with contextlib.suppress(ShardError):
-                self.refresh()
         replies: list[Any] = [None] * len(commands)
-        waiting = list(range(len(commands)))
+        waiting: Sequence[int] = range(len(commands))
         for attempt in range(_ROUNDS):
-            moved = self._round(commands, waiting, replies)
-            if not moved:
+            batch = Batch([commands[index] for index in waiting] if attempt else commands)
+            answers = self._follow(batch, self.ask(batch))
+            for index, answer in zip(waiting, answers, strict=True):
+                replies[index] = answer
+            waiting = [index for index in waiting if _is_moved(replies[index])]
+            if not waiting:
                 break
-            waiting = moved
             if attempt < _ROUNDS - 1:
                 self.refresh()
         return replies
 
-    def _round(
-        self, commands: Sequence[tuple[str, tuple[Any, ...]]], waiting: list[int], replies: list[Any]
-    ) -> list[int]:
-        by_shard: dict[Address, list[int]] = {}
+    def prepare(self, batch: Batch) -> None:
+        """Sort a batch by the shards as they are now. Raises ShardError when none says who they are."""
+        if self._doubtful:
+            with contextlib.suppress(ShardError):
+                self.refresh()
         if not self._stripes:
             self.refresh()
-        for index in waiting:
-            slot = keys.slot_of(commands[index][0])
-            address = self._owner_of(slot)
-            if address is None:
-                replies[index] = _unowned(slot)
-                self._doubtful = True
-            else:
-                by_shard.setdefault(address, []).append(index)
-        answers = self._exchange({shard: [commands[i][1] for i in indexes] for shard, indexes in by_shard.items()})
-        moved = []
-        for address, indexes in by_shard.items():
-            for index, answer in zip(indexes, answers[address], strict=True):
+        if batch.stripes is not self._stripes:
+            batch.route(self._stripes, self._owner_of)
+
+    def _follow(self, batch: Batch, answers: list[Any]) -> list[Any]:
+        """What is on its way to another shard is asked there."""
+        for address, indexes, _ in batch.routes:
+            for index in indexes:
+                answer = answers[index]
+                if isinstance(answer, ReplyError) and str(answer).startswith("ASK "):
+                    target = slots.redirection(str(answer)[4:], address)
+                    if target:
+                        answers[index] = self._ask(target, batch.commands[index][1])
+        return answers
+
+    def ask(self, batch: Batch) -> list[Any]:
+        """As ``gather``, in one round: each shard answers in order, and a redirection is an error as others are."""
+        self.prepare(batch)
+        replies: list[Any] = [None] * len(batch.commands)
+        for index, slot in batch.unowned:
+            replies[index] = _unowned(slot)
+            self._doubtful = True
+        answers = self._exchange(batch.routes)
+        for route in batch.routes:
+            for index, answer in zip(route.indexes, answers[route.address], strict=True):
                 replies[index] = answer
-                if isinstance(answer, ReplyError):
-                    word, _, rest = str(answer).partition(" ")
-                    if word == "MOVED":
-                        moved.append(index)
-                    elif word == "ASK":
-                        target = slots.redirection(rest, address)
-                        replies[index] = self._ask(target, commands[index][1]) if target else answer
-        return moved
+        return replies
 
     def _owner_of(self, slot: int) -> Address | None:
         place = bisect.bisect_right(self._lows, slot) - 1
@@ -182,26 +227,26 @@ class Cluster:
             return None
         return self._stripes[place][2]
 
-    def _exchange(self, batches: dict[Address, list[tuple[Any, ...]]]) -> dict[Address, list[Any]]:
+    def _exchange(self, routes: Sequence[_Route]) -> dict[Address, list[Any]]:
         """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
         answers: dict[Address, list[Any]] = {}
         try:
-            for address, batch in batches.items():
+            for address, indexes, payload in routes:
                 try:
-                    self._connection(address).send(b"".join([pack(command) for command in batch]))
+                    self._connection(address).send(payload)
                 except ShardError as error:
-                    answers[address] = self._failed(address, error, len(batch))
-            for address, batch in batches.items():
+                    answers[address] = self._failed(address, error, len(indexes))
+            for address, indexes, _ in routes:
                 if address in answers:
                     continue
                 connection = self._connections[address]
                 try:
-                    answers[address] = [connection.receive() for _ in batch]
+                    answers[address] = connection.receive_many(len(indexes))
                 except ShardError as error:
-                    answers[address] = self._failed(address, error, len(batch))
+                    answers[address] = self._failed(address, error, len(indexes))
         except BaseException:  # replies that nobody will read must not be taken for those of a later call
-            for address in batches:
-                self._drop(address)
+            for route in routes:
+                self._drop(route.address)
             raise
         return answers
 
@@ -226,6 +271,10 @@ class Cluster:
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
+
+
+def _is_moved(reply: Any) -> bool:
+    return isinstance(reply, ReplyError) and str(reply).startswith("MOVED ")
 
 
 def _unowned(slot: int) -> TemporaryError:

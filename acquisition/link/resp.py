@@ -27,6 +27,7 @@ pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
+_MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 
 
@@ -127,6 +128,17 @@ class Connection:
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
 
+    def send_pieces(self, pieces: list[bytes]) -> None:
+        """The same of commands in pieces, which are joined by nobody but the kernel."""
+        try:
+            for first in range(0, len(pieces), _MOST_PIECES):
+                some = pieces[first : first + _MOST_PIECES]
+                sent = self._socket.sendmsg(some)
+                if sent < sum(map(len, some)):
+                    self._socket.sendall(memoryview(b"".join(some))[sent:])
+        except OSError as error:
+            raise ShardError(f"shard {self.address}: {error}") from error
+
     def receive(self) -> Any:
         """The next reply (errors as values), waiting at most ``timeout``."""
         reply = self._next()
@@ -134,6 +146,21 @@ class Connection:
             self._fill()
             reply = self._next()
         return reply
+
+    def receive_many(self, count: int) -> list[Any]:
+        """The next ``count`` replies, as ``receive``."""
+        replies: list[Any] = []
+        try:
+            gets = self._reader.gets
+            while len(replies) < count:
+                reply = gets()
+                if reply is False:
+                    self._fill()
+                else:
+                    replies.append(reply)
+        except hiredis.ProtocolError as error:
+            raise ShardError(f"{self.address} is no Redis: {error}") from error
+        return replies
 
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
@@ -153,7 +180,7 @@ class Connection:
     def pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Several commands in one write; their replies in order, errors as values."""
         self.send(b"".join([pack(command) for command in commands]))
-        return [self.receive() for _ in commands]
+        return self.receive_many(len(commands))
 
     def _next(self) -> Any:
         """The next complete reply, False when there is none."""

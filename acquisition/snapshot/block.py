@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,16 @@ from acquisition.model.metric import Metric
 from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
 from acquisition.snapshot.quality import Quality
-from acquisition.snapshot.states import LATE
+from acquisition.snapshot.shard_reading import Member
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.wire import position as position_format
 from acquisition.wire import smoothed
 from acquisition.wire.planes import Plane
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
+
+_INFINITY = float("inf")
 
 
 class Block:
@@ -35,15 +40,15 @@ class Block:
     """
 
     __slots__ = (
-        "_ids", "_record", "age_seconds", "damage", "data", "filtered", "has_values",
-        "head", "host", "host_id", "interval", "names", "past", "position", "reason", "resource_set",
+        "_cube", "_head", "_ids", "_position", "_record", "_schema", "age_seconds", "damage", "data", "filtered",
+        "has_values", "host", "host_id", "interval", "names", "past", "reason", "resource_set",
         "set_id", "state", "tick", "unheard", "unreachable", "wall",
     )  # fmt: skip
 
     def __init__(self, host_id: int, set_id: int, position: Position | None) -> None:
         self.host_id = host_id
         self.set_id = set_id
-        self.position = position
+        self._position: Position | bytes | None = position
         self.host = f"{host_id:016x}"
         self.resource_set = f"{set_id:08x}"
         self.names: Names | None = None
@@ -57,30 +62,84 @@ class Block:
         self.wall = position.wall if position else 0.0
         self.interval = position.interval if position else 0.0
         self.filtered = self.wall
-        self.age_seconds = float("inf")
-        self.head: smoothed.Head | None = None
+        self.age_seconds = _INFINITY
+        self._head: smoothed.Head | None = None
         self.data = b""
         self.past: SmoothedRecord | None = None
         self._ids = b""
+        self._schema: int | None = None
         self._record: SmoothedRecord | None = None
+        self._cube: tuple[Floats, dict[str, int]] | None = None
+
+    @classmethod
+    def current(
+        cls,
+        member: Member,
+        position: bytes,
+        data: bytes,
+        ids: bytes,
+        schema: int,
+        interval: float,
+        tick: int,
+        wall: float,
+        filtered: float,
+    ) -> Self:
+        """A current block of a sound record and a sound position, neither of which is decoded before somebody looks;
+        its names must be given to it."""
+        block = cls.__new__(cls)
+        _, block.host_id, block.set_id, _ = member
+        block._position, block.data, block.interval = position, data, interval
+        block.tick, block.wall, block.filtered = tick, wall, filtered
+        block.state, block.has_values, block.age_seconds = CURRENT, True, _INFINITY
+        block.reason = block.damage = block.host = block.resource_set = ""
+        block.unreachable = block.unheard = False
+        block.names = block.past = block._head = block._record = block._cube = None
+        block._ids, block._schema = ids, schema
+        return block
+
+    def again(self) -> Self:
+        """The same block for a later reading that finds nothing else: its age and what follows from that are to be
+        told anew."""
+        block = type(self).__new__(type(self))
+        for name in Block.__slots__:
+            setattr(block, name, getattr(self, name))
+        block.state = LATE if self.state == DOWN else self.state
+        block.unheard = False
+        return block
+
+    @property
+    def head(self) -> smoothed.Head | None:
+        """The header of its record, or of the newest one that there was; None where none is known."""
+        if self._head is None and self.has_values:
+            self._head = smoothed.unpack_head(self.data)
+        return self._head
+
+    @property
+    def position(self) -> Position | None:
+        """What the filter has done with it; None where that is not known."""
+        if isinstance(self._position, bytes):
+            self._position = position_format.decode(self._position)
+        return self._position
 
     def take(self, head: smoothed.Head, data: bytes) -> None:
         """Make a checked record the values of this block."""
-        self.head, self.data, self.has_values = head, data, True
+        self._head, self.data, self.has_values = head, data, True
+        self._record = self._cube = None
         self.tick, self.wall, self.filtered = head.tick, head.wall, head.filtered
-        self._ids = data[head.ids_at : head.planes_at]
+        self._ids, self._schema = b"", None
 
     def take_rows(self, head: smoothed.Head, ids: bytes) -> None:
         """Take from an older record only who its rows are and when it was made."""
-        self.head, self._ids, self.filtered = head, ids, head.filtered
+        self._head, self._ids, self._schema, self.filtered = head, ids, head.schema, head.filtered
 
     def use_names(self, names: Names | None, set_name: str | None) -> None:
         """Take names; what has none keeps its number."""
         self.names = names
         if names is not None:
             self.host, self.resource_set = names.table.host, names.table.resource_set
-        elif set_name is not None:
-            self.resource_set = set_name
+        else:
+            self.host = f"{self.host_id:016x}"
+            self.resource_set = f"{self.set_id:08x}" if set_name is None else set_name
 
     @property
     def quality(self) -> Quality:
@@ -95,15 +154,21 @@ class Block:
     @property
     def raw_ids(self) -> bytes:
         """The same as bytes. Without any record: every entity of the table, if there is one."""
-        if self.head is None and self.names is not None:
-            return np.array(list(self.names.entities), "<u8").tobytes()
+        if not self._ids:
+            head = self.head
+            if self.data and head is not None:
+                self._ids = self.data[head.ids_at : head.planes_at]
+            elif head is None and self.names is not None:
+                return np.array(list(self.names.entities), "<u8").tobytes()
         return self._ids
 
     @property
     def schema(self) -> int:
         """The hash of the columns."""
-        if self.head is not None:
-            return self.head.schema
+        if self._schema is None and self.head is not None:
+            self._schema = self.head.schema
+        if self._schema is not None:
+            return self._schema
         return self.names.schema if self.names is not None else 0
 
     @property
@@ -136,9 +201,14 @@ class Block:
 
     def plane(self, name: str) -> Floats:
         """A plane by name, as it is stored, float32 (n, m); NaN where there is no value."""
-        record = self.record()
-        found = record.planes.get(name) if record is not None else None
-        return found if found is not None else np.full(self.shape, np.nan, np.float32)
+        if self._cube is None and self.has_values:
+            self._cube = smoothed.cube(self.data)
+        if self._cube is not None and self.has_values:
+            cube, index = self._cube
+            if name in index:
+                found: Floats = cube[index[name]]
+                return found
+        return np.full(self.shape, np.nan, np.float32)
 
     def figure(self, plane: Plane) -> Floats:
         """The figures of a plane, float32 (n, m); NaN where there is no value."""

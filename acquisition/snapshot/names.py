@@ -8,12 +8,13 @@ A table that has not come yet hides nothing: what it would name is shown by its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric, schema_hash
+from acquisition.snapshot.shard_reading import Member
 from acquisition.wire import table as table_format
 from acquisition.wire.table import Entity, Table
 
@@ -94,6 +95,19 @@ class NamesCache:
     def get(self, host: int, resource_set: int) -> Names | None:
         """What is known, if anything."""
         return self._names.get((host, resource_set))
+
+    def all_of(self, members: Iterable[Member]) -> list[Names | None]:
+        """What is known of each member."""
+        names = self._names
+        return [names.get((member.host, member.resource_set)) for member in members]
+
+    def outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> list[Member]:
+        """Those whose names, which are sufficient, are to be read with the next reading."""
+        return [
+            member
+            for member, known in zip(members, names, strict=True)
+            if known is None or not 0 <= now - known.read_at < REFRESH_SECONDS * (1 + member.host % 64 / 64)
+        ]
 
     def set_name(self, resource_set: int) -> str | None:
         """The name of a resource set by its number, known from any host's table."""

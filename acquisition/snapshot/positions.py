@@ -32,26 +32,20 @@ class Held(NamedTuple):
         except FrameError as damage:
             return Place(None, self.error or damage)
 
-    def places(self) -> list[tuple[Member, Place]]:
-        """All of them."""
-        try:
-            error, decode = self.error, position.decode
-            return [(member, Place(decode(data), error)) for member, data in zip(self.members, self.data, strict=True)]
-        except FrameError:
-            return [(member, self.place(row)) for row, member in enumerate(self.members)]
-
 
 class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
-    ``hosts`` uint64, ``sets`` uint32, ``records`` of dtype ``record_arrays.POSITION``; ``known`` is False where a
-    record is none, is of an older version, or is not of this reading.
+    ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
+    ``record_arrays.POSITION``; ``known`` is False where a record is none, is of an older version, or is not of this
+    reading.
     """
 
     partitions: Sequence[Held]
     members: Sequence[Member]
     hosts: npt.NDArray[np.uint64]
     sets: npt.NDArray[np.uint32]
+    data: Sequence[bytes]
     records: npt.NDArray[np.void]
     known: npt.NDArray[np.bool_]
     by_host: npt.NDArray[np.intp]  #: the rows in the order of their hosts
@@ -62,6 +56,10 @@ class PositionTable(NamedTuple):
         first, last = (np.searchsorted(ordered, hosts, side) for side in ("left", "right"))
         found = [row for low, high in zip(first, last, strict=True) for row in self.by_host[low:high].tolist()]
         return sorted(found)
+
+    def all_places(self) -> list[tuple[Member, Place]]:
+        """All of them, decoded."""
+        return [(member, held.place(row)) for held in self.partitions for row, member in enumerate(held.members)]
 
     def places(self, rows: Sequence[int]) -> list[tuple[Member, Place]]:
         """Some of them, decoded."""
@@ -96,39 +94,38 @@ class PositionReader:
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
-    def read(
-        self, cluster: Cluster, behind: Sequence[Command] = ()
-    ) -> tuple[list[tuple[Member, Place]], list[ShardpulseError], list[Any]]:
-        """The places of members, the errors that are no member's own, and the replies to what is asked ``behind``.
-
-        Raises the error itself when no partition at all can be read, or when credentials are refused.
-        """
-        partitions, errors, replies = self._gather(cluster, behind)
-        return [pair for held in partitions for pair in held.places()], errors, replies
-
     def table(
         self, cluster: Cluster, behind: Sequence[Command] = ()
     ) -> tuple[PositionTable, list[ShardpulseError], list[Any]]:
-        """The same as arrays. Raises as ``read``."""
-        partitions, errors, replies = self._gather(cluster, behind)
-        order = self._ordered([held.members for held in partitions])
-        records, known = positions_of([data for held in partitions for data in held.data])
-        fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
-        table = PositionTable(partitions, order.members, order.hosts, order.sets, records, known & fresh, order.by_host)
-        return table, errors, replies
+        """All positions, the errors that are no member's own, and the replies to what is asked ``behind``.
 
-    def _gather(
-        self, cluster: Cluster, behind: Sequence[Command] = ()
-    ) -> tuple[list[Held], list[ShardpulseError], list[Any]]:
+        Raises as ``take``.
+        """
         replies = cluster.gather([*self._commands, *behind])
-        answers = [value_of(reply) for reply in replies[: len(self._tags)]]
+        return *self.take(replies[: len(self._tags)]), replies[len(self._tags) :]
+
+    def take(self, replies: Sequence[Any]) -> tuple[PositionTable, list[ShardpulseError]]:
+        """What all partitions have replied to HGETALL, and the errors that are no member's own.
+
+        Raises the error itself when no partition at all can be read, or when credentials are refused.
+        """
+        answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
         for failure in failures.values():
             if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
                 raise failure
         held = [self._hold(tag, answer) for tag, answer in zip(self._tags, answers, strict=True)]
         damaged = [error for each in held if each.error is None for error in each.damaged]
-        return held, [*failures.values(), *damaged], replies[len(self._tags) :]
+        return self._table(held), [*failures.values(), *damaged]
+
+    def _table(self, partitions: list[Held]) -> PositionTable:
+        order = self._ordered([held.members for held in partitions])
+        data = [record for held in partitions for record in held.data]
+        records, known = positions_of(data)
+        fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
+        return PositionTable(
+            partitions, order.members, order.hosts, order.sets, data, records, known & fresh, order.by_host
+        )
 
     def _hold(self, tag: str, answer: list[bytes] | ShardpulseError) -> Held:
         """What a partition holds: as it says now, or as it said before."""

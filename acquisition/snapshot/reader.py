@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -32,14 +33,16 @@ from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
+from acquisition.snapshot.current_blocks import Judged, judge
+from acquisition.snapshot.found import Found, Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.names import NOW, NamesCache
 from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.prefetch import Prefetch, Slotted
 from acquisition.snapshot.recent import RecentTable, read_recent
-from acquisition.snapshot.shard_reading import Member, Place, names_commands, read_heads, read_names, read_records
+from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_names, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
@@ -48,9 +51,6 @@ from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
-
-#: Whether the values of a (host id, resource set id) are wanted.
-Takes = Callable[[int, int], bool]
 
 #: A member with its block; and a block whose record is looked for, with the tick.
 Begun = tuple[Member, Block]
@@ -82,7 +82,8 @@ class SnapshotReader:
         self._clock = clock
         self._names = NamesCache()
         self._evidence = EvidenceIndex()
-        self._prefetch = Prefetch()
+        self._partitions: PartitionReader | None = None
+        self._last: Found | None = None
         self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
         self._layout: Layout | None = None
@@ -192,12 +193,33 @@ class SnapshotReader:
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         layout, positions = self._prepare()
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        early = self._prefetch.commands(takes, due) if reading == COHERENT else []
+        assert self._partitions is not None
+        question = (reading, takes)
+        changed = self._partitions.read(self.cluster, question, due)
+        if not changed and self._last is not None and self._last.serves(question, due.now):
+            return self._last.snapshot(due.now, self._clock(), self._down_after)
         renewed, self._outdated = self._outdated, []
-        found, errors, replies = positions.read(self.cluster, [*early, *names_commands(renewed)])
-        known = self._prefetch.answers(replies[: len(early)]) if early else {}
-        errors += self._put_names(renewed, replies[len(early) :], due.now)
-        return self._judge(reading, _begin(found), takes, due, errors, known)
+        table, errors = positions.take([answer.applied for answer in self._partitions.answers])
+        errors += self._put_names(renewed, read_names(self.cluster, renewed) if renewed else (), due.now)
+        records = self._partitions.records()
+        if reading == LATEST:
+            return self._judge(reading, _begin(table.all_places()), takes, due, errors, records)
+        judged, last = judge(table, records, due), self._last
+        names = self._names.all_of(table.members)
+        if last is not None and not errors and last.question == question and last.has_rows_of(judged, names):
+            return self._next(last, judged, due)
+        snapshot = self._judge(reading, _begun(judged), takes, due, errors, records)
+        if self._last is not None:
+            self._last = self._last._replace(judged=judged, names=self._names.all_of(table.members))
+        return snapshot
+
+    def _next(self, last: Found, judged: Judged, due: judgement.Due) -> Snapshot:
+        """The snapshot of a reading in which everything is current, with the rows of the one before: no names are
+        missing, no VM has come or gone."""
+        now = self._clock()
+        self._outdated += self._names.outdated(judged.table.members, last.names, now)
+        self._last = last.next(judged, due.now)
+        return self._last.snapshot(due.now, now, self._down_after)
 
     def _judge(
         self,
@@ -212,12 +234,14 @@ class SnapshotReader:
         """The snapshot of what has begun: of all hosts if it is ``whole``. ``known`` are records that were read."""
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         blocks = [block for _, block in taken]
-        wanted = [(block, member, block.tick) for member, block in taken if not block.reason]
+        sought = [(block, member, block.tick) for member, block in taken if not block.reason]
+        if whole and self._partitions is not None:
+            paced = [(member, block.interval) for block, member, _ in sought] if reading == COHERENT else []
+            self._partitions.remember(paced, {block.interval for block, _, _ in sought}, due)
+        wanted = [each for each in sought if not each[0].has_values]
         if reading == COHERENT:
             newest = {interval: due.tick(interval) for interval in {block.interval for block, _, _ in wanted}}
             wanted = [(block, member, newest[block.interval]) for block, member, _ in wanted]
-        if whole and reading == COHERENT:
-            self._prefetch.remember(takes, [(member, block.interval) for block, member, _ in wanted])
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
         now = self._clock()
@@ -227,13 +251,23 @@ class SnapshotReader:
         if whole:
             self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
-        placements = self._place(begun, taken, due.keep_ticks) if whole else None
-        return Snapshot(reading, now, blocks, list(dict.fromkeys(messages)), unread, placements, due.now)
+        contested = self._contested(begun, taken, due.keep_ticks) if whole else {}
+        places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
+        errors_told = tuple(dict.fromkeys(messages))
+        if whole:
+            everyone = [block for _, block in begun]
+            owners = {vm: tuple(where) for vm, where in contested.items()}
+            fresh = partial(_again, everyone)
+            is_named = all(self._is_named(member, block) for member, block in taken)
+            self._last = Found((reading, takes), due.now, errors_told, fresh, owners, is_named=is_named)
+        placements = Placements(blocks, places) if whole else None
+        return Snapshot(reading, now, blocks, errors_told, unread, placements, due.now)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
         if self._layout is None or self._positions is None or self._instance != self.cluster.instance:
             self._layout = read_layout(self.cluster)
             self._positions = PositionReader(self._layout)
+            self._partitions, self._last = PartitionReader(self._layout), None
             self._sets.clear()
             self._instance = self.cluster.instance
         return self._layout, self._positions
@@ -262,7 +296,7 @@ class SnapshotReader:
         reading is ``whole`` and the next one will do, with that."""
         wanted: list[Member] = []
         for member, block in taken:
-            schema = block.schema if block.head else None
+            schema = block.schema if block.has_values or block.head else None
             when = self._names.wanted(member.host, member.resource_set, block.raw_ids, schema, now)
             if when:
                 (wanted if when == NOW or not whole else self._outdated).append(member)
@@ -271,6 +305,10 @@ class SnapshotReader:
             names = self._names.get(block.host_id, block.set_id)
             block.use_names(names, None if names is not None else self._names.set_name(block.set_id))
         return [str(error) for error in errors]
+
+    def _is_named(self, member: Member, block: Block) -> bool:
+        names = self._names.get(member.host, member.resource_set)
+        return names is not None and (not block.has_values or names.knows(block.raw_ids, block.schema))
 
     def _put_names(self, members: Sequence[Member], values: Sequence[Any], now: float) -> list[ShardpulseError]:
         """Take the tables of members; those that are damaged are told, and change nothing."""
@@ -281,8 +319,9 @@ class SnapshotReader:
                 errors += [DataError(f"names of host {member.host:016x}: {error}")] if error else []
         return errors
 
-    def _place(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> Placements:
-        """Settle where the VMs are that several hosts report; the others are where they are."""
+    def _contested(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> dict[str, dict[Owner, Block]]:
+        """VMs that several hosts report, with their blocks, each of which has its newest record; the others are where
+        they are."""
         present = [(member.host, member.resource_set) for member, _ in begun]
         contested = self._evidence.contested([block for _, block in taken], present)
         concerned = {key for where in contested.values() for key in where}
@@ -294,8 +333,22 @@ class SnapshotReader:
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in silent]
         for (block, _), value in zip(silent, read_records(self.cluster, slots) if slots else (), strict=True):
             judgement.remember(block, value)
-        places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
-        return Placements([block for _, block in taken], places)
+        return contested
+
+
+def _again(blocks: Sequence[Block]) -> list[Block]:
+    return [block.again() for block in blocks]
+
+
+def _begun(judged: Judged) -> list[Begun]:
+    """All members with their blocks: those that are current are finished, the others are to be judged."""
+    found = judged.blocks()
+    others = [row for row, block in enumerate(found) if block is None]
+    places = iter(judged.table.places(others) if others else ())
+    return [
+        (member, judgement.begin(*next(places)) if block is None else block)
+        for member, block in zip(judged.table.members, found, strict=True)
+    ]
 
 
 def _begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, Self
 
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.matrix import Matrix, matrix_of
@@ -30,6 +31,21 @@ class Totals(NamedTuple):
     lossy: int = 0  #: resource sets of which something was lost in this epoch
 
 
+class Contents(NamedTuple):
+    """The blocks of a reading, in the order of a snapshot if ``ordered``; those that it did not take, and where VMs
+    are."""
+
+    blocks: Sequence[Block]
+    unread: Sequence[Block] = ()
+    placements: Placements | None = None
+    ordered: bool = False
+
+
+def place_of(block: Block) -> tuple[str, str]:
+    """What blocks of a snapshot are ordered by."""
+    return block.host, block.resource_set
+
+
 class Snapshot:
     """What one reading found. ``blocks`` is ordered by host and resource set.
 
@@ -53,11 +69,45 @@ class Snapshot:
         self.reading = reading
         self.began = now if began is None else began
         self.now = now
-        self.blocks = tuple(sorted(blocks, key=lambda block: (block.host, block.resource_set)))
         self.errors = tuple(errors)
-        self.unread = tuple(unread)
-        self.damaged = sum(1 for block in blocks if block.damage)
-        self.placements = Placements.of(self.blocks) if placements is None else placements
+        self._make: Callable[[], Contents] = lambda: Contents(blocks, unread, placements)
+
+    @classmethod
+    def made_later(
+        cls, reading: str, now: float, errors: Sequence[str], began: float, make: Callable[[], Contents]
+    ) -> Self:
+        """A snapshot whose contents are made when somebody looks."""
+        snapshot = cls(reading, now, (), errors, began=began)
+        snapshot._make = make
+        return snapshot
+
+    @cached_property
+    def _contents(self) -> Contents:
+        made = self._make()
+        blocks = tuple(made.blocks if made.ordered else sorted(made.blocks, key=place_of))
+        return Contents(blocks, tuple(made.unread), made.placements or Placements.of(blocks))
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks that were read."""
+        return tuple(self._contents.blocks)
+
+    @property
+    def unread(self) -> tuple[Block, ...]:
+        """Those that were not taken."""
+        return tuple(self._contents.unread)
+
+    @property
+    def placements(self) -> Placements:
+        """On which one host each VM is."""
+        found = self._contents.placements
+        assert found is not None
+        return found
+
+    @property
+    def damaged(self) -> int:
+        """How many records are none."""
+        return sum(1 for block in self.blocks if block.damage)
 
     def select(
         self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()

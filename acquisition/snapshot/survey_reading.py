@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.link.cluster import Cluster
-from acquisition.model import ticks
 from acquisition.snapshot.column import Bools
+from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
@@ -54,8 +54,8 @@ class SetReader:
 
     def prefetch(self, due: Due) -> list[Command]:
         """What ``take`` will ask for unless hosts have come or gone since: to be asked together with the positions
-        (as acquisition.snapshot.prefetch does)."""
-        self._early = (_due(self._intervals, due)[1] % self._keep_ticks).tobytes()
+        (as acquisition.snapshot.partition_reading does)."""
+        self._early = (due_ticks(self._intervals, due)[1] % self._keep_ticks).tobytes()
         return self._commands.get(self._early, [])
 
     def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
@@ -63,15 +63,15 @@ class SetReader:
         shard answers at all."""
         rows = np.flatnonzero(table.sets == self._set_id)
         self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
-        intervals, due_ticks = _due(self._intervals, due)
-        slots = due_ticks % self._keep_ticks
+        intervals, wanted = due_ticks(self._intervals, due)
+        slots = wanted % self._keep_ticks
         foreseen = len(replies) and self._members is table.members and self._early == slots.tobytes()
         commands = self._asking(table, rows, slots)
         if not foreseen:
             replies = cluster.gather(commands)
         sizes = [len(command) - 1 for _, command in commands]
         records, answered = _flat(replies, sizes)
-        return Taken(due, table, self._set_id, rows, due_ticks, intervals, records, answered, self._without)
+        return Taken(due, table, self._set_id, rows, wanted, intervals, records, answered, self._without)
 
     def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> list[Command]:
         """One command for each partition."""
@@ -94,17 +94,6 @@ def _commands(members: Sequence[Member], slots: Sequence[int]) -> list[Command]:
         records = [f"{member.prefix}{slot}" for member, slot in pairs]
         commands.append((records[0], ("MGET", *records)))
     return commands
-
-
-def _due(intervals: npt.NDArray[np.float64], due: Due) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """The exact interval and the due tick of every host."""
-    exact, tick = np.zeros(len(intervals)), np.zeros(len(intervals), np.int64)
-    for each in np.unique(intervals).tolist():
-        if 0.0 < each < float("inf"):
-            here = intervals == each
-            exact[here] = ticks.exact_interval(each)
-            tick[here] = due.tick(ticks.exact_interval(each))
-    return exact, tick
 
 
 def _flat(replies: Sequence[Any], sizes: Sequence[int]) -> tuple[list[bytes | None], Bools]:

@@ -59,6 +59,8 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
+#: Of a header: plane_count, metrics, entities, inputs_size, plane_ids.
+_GEOMETRY = struct.Struct("<5xBHI24xI8s")
 
 EXCEPTION = np.dtype([("index", "<u4"), ("code", "<u4"), ("age", "<f4")])
 _EXCEPTION_SIZE = EXCEPTION.itemsize
@@ -186,13 +188,19 @@ def section(data: bytes, head: Head) -> memoryview:
     return memoryview(data)[HEADER_SIZE : head.ids_at]
 
 
+def cube(data: bytes) -> tuple[Floats, dict[str, int]]:
+    """All planes of a checked record, float32 (planes, n, m), a view; and the place of each by name."""
+    count, metrics, entities, inputs_size, plane_ids = _GEOMETRY.unpack_from(data)
+    flat = np.frombuffer(data, "<f4", count * entities * metrics, HEADER_SIZE + inputs_size + 8 * entities)
+    return flat.reshape(count, entities, metrics), _index_of(plane_ids[:count])
+
+
 def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
     """The record in ``data``; ``head`` is what ``check`` has answered, if it was asked. Raises FrameError when it is
     none."""
     if head is None:
         head = check(data)
-    n, m, count = head.entities, head.metrics, head.plane_count
-    cube = np.frombuffer(data, "<f4", n * m * count, head.planes_at).reshape(count, n, m)
+    planes, index = cube(data)
     return SmoothedRecord(
         head.host,
         head.resource_set,
@@ -204,8 +212,8 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         head.wall,
         head.monotonic,
         head.filtered,
-        np.frombuffer(data, "<u8", n, head.ids_at),
-        dict(zip(_names_of(head.plane_ids[:count]), cube, strict=True)),
+        np.frombuffer(data, "<u8", head.entities, head.ids_at),
+        {name: planes[place] for name, place in index.items()},
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
 
@@ -218,6 +226,11 @@ def _planes_of(plane_ids: bytes) -> tuple[Plane, ...]:
 @lru_cache(64)
 def _names_of(plane_ids: bytes) -> tuple[str, ...]:
     return tuple(plane.name for plane in _planes_of(plane_ids))
+
+
+@lru_cache(64)
+def _index_of(plane_ids: bytes) -> dict[str, int]:
+    return {name: place for place, name in enumerate(_names_of(plane_ids))}
 
 
 @lru_cache(64)

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster, read_layout
 from acquisition.link.resp import parse_address
-from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.wire import keys
+from acquisition.wire.planes import OWN
 from experiments.harness.quantiles import percentiles
 from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide
@@ -27,6 +29,10 @@ SNAPSHOT = "snapshot"
 HOT_LIST = "hot"
 QUESTIONS = (SNAPSHOT, HOT_LIST)
 
+NEW_TICK, UNCHANGED, CHANGED, REFERENCE = "new_tick", "unchanged", "changed", "reference"
+
+_PLANES = tuple(plane.name for plane in OWN)
+
 #: One reading: what it says, in few numbers.
 Ask = Callable[[], dict[str, int]]
 
@@ -38,9 +44,9 @@ def main() -> None:
     orders = Orders()
     task = orders.wait()
     clock = _Clock()
-    cluster = Cluster([parse_address(text) for text in task["shards"]], timeout=10.0)
+    cluster = Counted([parse_address(text) for text in task["shards"]], timeout=10.0)
     with SnapshotReader(cluster, clock=clock) as reader:
-        asked = _snapshot(reader) if task["question"] == SNAPSHOT else _hot(reader)
+        asked = SnapshotQuestion(reader, cluster) if task["question"] == SNAPSHOT else _hot(reader)
         say({"ready": True})
         while True:
             order = orders.wait()
@@ -56,6 +62,17 @@ class _Clock:
         return time.time() if self.stands is None else self.stands
 
 
+class Counted(Cluster):
+    """A cluster that counts what it asks, so that an unchanged reading can be told from one that read something."""
+
+    commands = 0
+
+    def ask(self, batch: Batch) -> list[Any]:
+        """As Cluster.ask."""
+        self.commands += len(batch.commands)
+        return super().ask(batch)
+
+
 def read(asked: Ask, order: dict[str, Any], seed: int) -> dict[str, Any]:
     """Milliseconds of wall-clock and of CPU time of each reading."""
     chance = random.Random(seed)
@@ -67,18 +84,90 @@ def read(asked: Ask, order: dict[str, Any], seed: int) -> dict[str, Any]:
         last = asked()
         wall.append((time.perf_counter() - began) * 1000.0)
         cpu.append((time.process_time() - used) * 1000.0)
+    if isinstance(asked, SnapshotQuestion):
+        return {"readings": len(wall), **asked.figures(), **last}
     return {"readings": len(wall), "milliseconds": percentiles(wall), "cpu_milliseconds": percentiles(cpu), **last}
 
 
-def _snapshot(reader: SnapshotReader) -> Ask:
-    """Everything that there is: every value of every row, decoded."""
+class SnapshotQuestion:
+    """Everything that there is. A reading that brings a new tick has every plane of every block touched as an array;
+    behind it come a reading at once, which mostly finds nothing new, and the reference: a pipelined GET of the same
+    records from each shard."""
 
-    def ask() -> dict[str, int]:
-        snapshot = reader.coherent()
-        samples = sum(block.plane("mean").size for block in snapshot.blocks if block.has_values)
-        return {"blocks": len(snapshot.blocks), "late": len(snapshot.late), "samples": samples}
+    def __init__(self, reader: SnapshotReader, cluster: Counted) -> None:
+        self._reader, self._cluster = reader, cluster
+        self._partitions = read_layout(cluster).partitions
+        self._tick = 0
+        self._times: dict[str, list[tuple[float, float]]] = {}
 
-    return ask
+    def __call__(self) -> dict[str, int]:
+        """One reading, and what comes behind it."""
+        begun, before = _now(), self._cluster.commands
+        snapshot = self._reader.coherent()
+        asked = self._cluster.commands - before
+        tick, late, samples = _touched(snapshot)
+        if tick <= self._tick:
+            self._note(UNCHANGED if asked == self._partitions else CHANGED, begun)
+        else:
+            self._note(NEW_TICK, begun)
+            self._tick = tick
+            begun, before = _now(), self._cluster.commands
+            self._reader.coherent()
+            asked = self._cluster.commands - before
+            self._note(UNCHANGED if asked == self._partitions else CHANGED, begun)
+            batch = self._reference(snapshot)
+            begun = _now()
+            self._cluster.ask(batch)
+            self._note(REFERENCE, begun)
+        return {"blocks": len(snapshot.blocks), "late": late, "samples": samples}
+
+    def figures(self) -> dict[str, Any]:
+        """Milliseconds by kind of reading; ``milliseconds`` are those of new ticks."""
+        times, self._times = self._times, {}
+        wall = {kind: percentiles([each for each, _ in pairs]) for kind, pairs in times.items()}
+        cpu = percentiles([each for _, each in times.get(NEW_TICK, [])])
+        found: dict[str, Any] = {"milliseconds": wall.pop(NEW_TICK, None) or wall[UNCHANGED], "cpu_milliseconds": cpu}
+        for kind, part in wall.items():
+            found[f"{kind}_readings"] = len(times[kind])
+            found[f"{kind}_milliseconds"] = part
+        if REFERENCE in wall:
+            found["ratio"] = {
+                part: round(found["milliseconds"][part] / wall[REFERENCE][part], 2) for part in ("p50", "p99")
+            }
+        return found
+
+    def _note(self, kind: str, begun: tuple[float, float]) -> None:
+        wall, cpu = ((end - start) * 1000.0 for start, end in zip(begun, _now(), strict=True))
+        self._times.setdefault(kind, []).append((wall, cpu))
+
+    def _reference(self, snapshot: Snapshot) -> Batch:
+        layout = read_layout(self._cluster)
+        names = [
+            keys.smoothed(layout.tag_of(block.host_id), block.host_id, block.set_id, block.tick % layout.keep_ticks)
+            for block in snapshot.blocks
+        ]
+        batch = Batch([(name, ("GET", name)) for name in names])
+        self._cluster.prepare(batch)
+        return batch
+
+
+def _now() -> tuple[float, float]:
+    """Wall clock and CPU time of this process, seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+def _touched(snapshot: Snapshot) -> tuple[int, int, int]:
+    """The newest tick, how many blocks are late, how many samples there are; every plane is touched."""
+    tick = late = samples = 0
+    for block in snapshot.blocks:
+        if not block.has_values:
+            late += 1
+            continue
+        tick = max(tick, block.tick)
+        samples += block.plane("mean").size
+        for name in _PLANES:
+            block.plane(name)
+    return tick, late, samples
 
 
 def _hot(reader: SnapshotReader) -> Ask:

@@ -146,7 +146,7 @@ class Channel:
             self.due = None
             pieces.append(self.partition.read_command(BLOCK_SECONDS))
             self._expected.append((_READ, 3))
-        self._open().send(b"".join(pieces))
+        self._open().send_pieces(pieces)
 
     def _open(self) -> Connection:
         assert self._connection is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster
 from acquisition.link.resp import Address
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader, collector
@@ -24,9 +24,9 @@ class Counted(Cluster):
 
     rounds = 0
 
-    def gather(self, commands: Any) -> list[Any]:
+    def ask(self, batch: Batch) -> list[Any]:
         self.rounds += 1
-        return super().gather(commands)
+        return super().ask(batch)
 
 
 class Clock:

@@ -299,7 +299,7 @@ def test_no_wall_clock_of_a_host_decides(step: float, other: float) -> None:
     for block, seconds in zip(stepped, (step, other), strict=True):
         assert block.head is not None
         block.wall += seconds
-        block.head = block.head._replace(wall=block.head.wall + seconds)
+        block.take(block.head._replace(wall=block.head.wall + seconds), block.data)
     before, after = (Placements.of(each).contested["u"] for each in (blocks, stepped))
     assert (before.host, before.state, before.evidence) == (after.host, after.state, after.evidence)
 

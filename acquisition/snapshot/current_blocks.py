@@ -1,0 +1,107 @@
+"""The blocks of a coherent reading that are as they should be, judged side by side.
+
+Most members are: their position and their record are there, sound, and of the tick that is due. Of these the blocks
+are made without looking at one after the other; of all others there is None here, and ``judgement`` says what they are.
+Both must agree: ``tests/acquisition/snapshot/test_current_blocks.py`` holds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import ticks
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.column import Bools
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.partition_reading import Slotted
+from acquisition.snapshot.positions import PositionTable
+from acquisition.snapshot.record_arrays import dtype_of
+from acquisition.wire import smoothed
+
+_HEAD = dtype_of(smoothed.HEADER_FIELDS)
+_SIZE = smoothed.HEADER_SIZE
+_NONE = (-1, None)
+_MOST_TICKS = 1 << 62
+
+
+def due_ticks(intervals: npt.NDArray[np.float64], due: Due) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The exact interval and the due tick of every host; 0 where ``intervals`` say nothing."""
+    exact, tick = np.zeros(len(intervals)), np.zeros(len(intervals), np.int64)
+    for each in np.unique(intervals).tolist():
+        if 0.0 < each < float("inf") and abs(newest := due.tick(ticks.exact_interval(each))) < _MOST_TICKS:
+            here = intervals == each
+            exact[here], tick[here] = ticks.exact_interval(each), newest
+    return exact, tick
+
+
+class Judged(NamedTuple):
+    """The records of all members of ``table``, in its order: ``good`` (N,) are those that are current, ``ids`` their
+    rows, ``schemas`` (N,) their columns."""
+
+    table: PositionTable
+    values: Sequence[bytes]
+    heads: npt.NDArray[np.void]
+    intervals: npt.NDArray[np.float64]
+    good: Bools
+    ids: Sequence[bytes]
+
+    def blocks(self) -> list[Block | None]:
+        """For each member its block, where that is current."""
+        heads = self.heads
+        columns = (
+            self.ids, heads["schema"].tolist(), self.intervals.tolist(), heads["tick"].tolist(),
+            heads["wall"].tolist(), heads["filtered"].tolist(),
+        )  # fmt: skip
+        rows = zip(self.good.tolist(), self.table.members, self.table.data, self.values, *columns, strict=True)
+        return [Block.current(*row) if is_good else None for is_good, *row in rows]
+
+    def has_rows_of(self, other: Judged) -> bool:
+        """Whether all are current in both, and have the same members, rows and columns."""
+        return (
+            self.table.members is other.table.members
+            and bool(self.good.all() and other.good.all())
+            and self.ids == other.ids
+            and bool((self.heads["schema"] == other.heads["schema"]).all())
+        )
+
+
+def judge(table: PositionTable, records: Mapping[str, Slotted], due: Due) -> Judged:
+    """Say who is current; ``records`` by prefix are those that were read."""
+    values = [records.get(member.prefix, _NONE)[1] or b"" for member in table.members]
+    heads = np.frombuffer(b"".join([value[:_SIZE].ljust(_SIZE, b"\0") for value in values]), _HEAD)
+    intervals, wanted = due_ticks(np.where(table.known, table.records["interval"], 0.0), due)
+    good = _sound(heads, values) & (intervals > 0.0)
+    for name, expected in (
+        ("host", table.hosts), ("resource_set", table.sets), ("epoch", table.records["epoch"]), ("tick", wanted),
+    ):  # fmt: skip
+        good &= heads[name] == expected
+    good &= heads["filtered"] >= (wanted - 1) * intervals
+    ids_at = _SIZE + heads["inputs_size"].astype(np.int64)
+    planes_at = (ids_at + 8 * heads["entities"].astype(np.int64)).tolist()
+    ids = [value[low:high] for value, low, high in zip(values, ids_at.tolist(), planes_at, strict=True)]
+    return Judged(table, values, heads, intervals, good, ids)
+
+
+def _sound(heads: npt.NDArray[np.void], values: Sequence[bytes]) -> Bools:
+    """Where ``smoothed.check`` finds a record, (N,)."""
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    rows, metrics, planes, count, inputs = (
+        heads[name].astype(np.int64) for name in ("entities", "metrics", "plane_count", "exceptions", "inputs_size")
+    )
+    begin = _SIZE + inputs + 8 * rows + 4 * rows * metrics * planes
+    good = (lengths >= _SIZE) & (begin + smoothed.EXCEPTION.itemsize * count == lengths)
+    good &= np.ascontiguousarray(heads["magic"]).view("<u4") == int.from_bytes(smoothed.MAGIC, "little")
+    good &= (heads["version"] >= smoothed.VERSIONS[0]) & (heads["version"] <= smoothed.VERSIONS[-1])
+    good &= (planes >= 1) & (planes <= smoothed.MAX_PLANES) & (inputs % 8 == 0)
+    marked = np.flatnonzero(good & (count > 0))
+    if marked.size:
+        ends = zip(marked.tolist(), begin[marked].tolist(), strict=True)
+        listed = b"".join([values[row][start:] for row, start in ends])
+        starts = np.cumsum(count[marked]) - count[marked]
+        highest = np.maximum.reduceat(np.frombuffer(listed, smoothed.EXCEPTION)["index"], starts)
+        good[marked] = highest < rows[marked] * metrics[marked]
+    return np.asarray(good)

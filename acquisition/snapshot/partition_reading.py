@@ -1,0 +1,162 @@
+"""What partitions answer, read again only where it has changed.
+
+Everything that a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So who
+reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
+has become due all records are other ones: then everything is asked for at once, in one pipeline per shard.
+
+The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids are
+compared for equality only. A partition that has none, is on its way to another shard, or could not be read whole, is
+asked for again every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.resp import ReplyError
+from acquisition.model import ticks
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.shard_reading import Command, Member
+from acquisition.wire import keys
+from acquisition.wire.layout import Layout
+
+#: A slot, and what the shards have there.
+Slotted = tuple[int, bytes | None]
+#: A member and the seconds between two of its ticks.
+Paced = tuple[Member, float]
+_MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
+
+
+class Answer(NamedTuple):
+    """What a partition has answered. ``commit`` is b"" where the rest cannot be relied on later; ``applied`` is the
+    reply to HGETALL or an error, ``records`` that to MGET of the ``asked`` (member, slot), None where none were."""
+
+    commit: bytes
+    applied: Any
+    asked: Sequence[tuple[Member, int]] = ()
+    records: Any = None
+
+
+class _Question(NamedTuple):
+    """The records that a partition is asked for, and all that it is asked."""
+
+    asked: Sequence[tuple[Member, int]]
+    commands: list[Command]
+
+
+class PartitionReader:
+    """Asks the question of the last reading again: the positions of all partitions, and the records that were wanted
+    then, of the tick that is due now."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._tags = layout.tags
+        self._commits = Batch([(keys.commit(tag), ("GET", keys.commit(tag))) for tag in layout.tags])
+        self._whose: object = None
+        self._paced: Sequence[Paced] = ()
+        self._intervals: tuple[float, ...] = ()
+        self._asked: dict[tuple[int, ...], list[_Question]] = {}
+        self._batches: dict[tuple[int, ...], Batch] = {}
+        self._due: tuple[int, ...] = ()
+        self.answers: list[Answer] = []
+
+    def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
+        """Read what ``answers`` are then, one for each partition; False when nothing has changed since the last time.
+
+        ``whose`` tells questions apart: of another one only the positions are asked. Raises ShardError when no shard
+        answers at all.
+        """
+        if whose != self._whose:
+            self._whose, self._paced, self._intervals, self.answers = whose, (), (), []
+            self._batches.clear()
+            self._asked.clear()
+        now = tuple(due.tick(interval) for interval in self._intervals)
+        slots = tuple(ticks.slot_of(tick, due.keep_ticks) for tick in now)
+        changed: Sequence[int] = range(len(self._tags))
+        failed: Mapping[int, ShardpulseError] = {}
+        if self.answers and now == self._due and any(answer.commit for answer in self.answers):
+            changed, failed = self._changed(cluster.ask(self._commits))
+        self._due = now
+        if not changed and not failed:
+            return False
+        found = self._ask(cluster, slots, [number for number in changed if number not in failed])
+        held = self.answers or [Answer(b"", None)] * len(self._tags)
+        self.answers = [
+            Answer(b"", failed[number]) if number in failed else found.get(number, answer)
+            for number, answer in enumerate(held)
+        ]
+        return True
+
+    def remember(self, paced: list[Paced], intervals: set[float], due: Due) -> None:
+        """Whose records this reading has asked for, members of a partition adjacent, and all intervals whose ticks it
+        has looked at."""
+        found = tuple(sorted(intervals))
+        if paced != self._paced or found != self._intervals:
+            self._paced, self._intervals = paced, found
+            self._due = tuple(due.tick(interval) for interval in found)
+            self._batches.clear()
+            self._asked.clear()
+
+    def records(self) -> dict[str, Slotted]:
+        """The records that were answered, by the prefix of their member."""
+        found: dict[str, Slotted] = {}
+        for answer in self.answers:
+            if isinstance(answer.records, list):
+                for (member, slot), value in zip(answer.asked, answer.records, strict=True):
+                    found[member.prefix] = (slot, value)
+        return found
+
+    def _changed(self, commits: Sequence[Any]) -> tuple[list[int], dict[int, ShardpulseError]]:
+        """The partitions whose commit is another one, and those that cannot be asked."""
+        failed = {number: reply for number, reply in enumerate(commits) if isinstance(reply, ShardpulseError)}
+        pairs = enumerate(zip(commits, self.answers, strict=True))
+        return [number for number, (reply, held) in pairs if not held.commit or reply != held.commit], failed
+
+    def _ask(self, cluster: Cluster, slots: tuple[int, ...], partitions: Sequence[int]) -> dict[int, Answer]:
+        asked = self._wanted(slots)
+        if len(partitions) == len(asked):
+            batch = self._batches.get(slots)
+            if batch is None:
+                batch = self._batches[slots] = Batch([command for part in asked for command in part.commands])
+        else:
+            batch = Batch([command for number in partitions for command in asked[number].commands])
+        replies, found, at = cluster.ask(batch), {}, 0
+        for number in partitions:
+            part = asked[number]
+            found[number] = _answer(cluster, part, replies[at : at + len(part.commands)])
+            at += len(part.commands)
+        return found
+
+    def _wanted(self, slots: tuple[int, ...]) -> list[_Question]:
+        """What to ask each partition."""
+        if slots not in self._asked:
+            if len(self._asked) >= _MOST_BATCHES:
+                self._asked.clear()
+                self._batches.clear()
+            place = dict(zip(self._intervals, slots, strict=True))
+            by_tag = {
+                tag: [(member, place[interval]) for member, interval in part]
+                for tag, part in groupby(self._paced, key=lambda pair: pair[0].tag)
+            }
+            self._asked[slots] = [_question(tag, by_tag.get(tag, ())) for tag in self._tags]
+        return self._asked[slots]
+
+
+def _question(tag: str, asked: Sequence[tuple[Member, int]]) -> _Question:
+    commit, applied = keys.commit(tag), keys.applied(tag)
+    commands: list[Command] = [(commit, ("GET", commit)), (applied, ("HGETALL", applied))]
+    if asked:
+        names = [f"{member.prefix}{slot}" for member, slot in asked]
+        commands.append((names[0], ("MGET", *names)))
+    return _Question(asked, commands)
+
+
+def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any]) -> Answer:
+    sound = not any(isinstance(reply, (ReplyError, ShardpulseError)) for reply in replies)
+    if not sound and any(isinstance(reply, ReplyError) for reply in replies):
+        replies = cluster.gather(question.commands)  # it has moved, or is on its way
+    commit, applied, *records = replies
+    return Answer(commit if sound and commit else b"", applied, question.asked, records[0] if records else None)
