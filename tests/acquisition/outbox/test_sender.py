@@ -18,11 +18,12 @@ from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from tests.support.processes import slept
+from tests.support.waiting import PATIENCE
 
 HOST = 3
 
 
-def advance_until(sender: Sender, done: Callable[[], bool], seconds: float = 5.0) -> None:
+def advance_until(sender: Sender, done: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, f"{sender.problem} {sender.errors}"

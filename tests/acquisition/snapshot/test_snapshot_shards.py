@@ -21,7 +21,7 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fixture_types import StartCluster
 from tests.support.moving_slot import Move
 from tests.support.scene import Scene
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 NOW = 1_000_000.75
 TICK = 999_999
@@ -87,7 +87,7 @@ def test_hosts_of_a_dead_shard_are_late_and_others_are_not(two: Shards) -> None:
 
 
 def wait_dead(address: Address) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             Connection(address, timeout=0.5).close()

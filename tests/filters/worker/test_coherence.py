@@ -25,7 +25,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support.fixture_types import StartCluster
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 DOWN_AFTER = 10.0
 
@@ -65,7 +65,7 @@ class Bench:
 
     def reconnect(self, host: Host) -> None:
         """Until the shard of a host answers again."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self.cursor(host.tag)

@@ -22,7 +22,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 WINDOW, COUNTED = 6, 3
 INPUTS = Bench(WINDOW, COUNTED).inputs
@@ -272,7 +272,7 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
         values = np.array([[0.0, 0.045 + tick / 100]])
         feeder.push(feeder.make(values, float(tick), ids=[1], codes=marks, schema=schema_hash(columns)))
     reader, owner = SnapshotReader(cluster), (feeder.host, feeder.resource_set)
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + PATIENCE
     while True:
         worker.turn(0.05)
         table_of = reader.inputs(reader.latest()).get(owner)

@@ -128,7 +128,7 @@ def test_joining_and_leaving_rebalances_and_moves_only_what_must_move(team: Team
         for pid in (one.pid, two.pid):
             assert second[pid] < first[pid], "who has to give takes nothing"
         two.terminate()
-        assert two.wait(10) == 0
+        assert two.wait(PATIENCE) == 0
         third, seconds = team.until(team.balanced(one, three), PATIENCE)
         assert seconds < 1.0, "a clean stop gives its leases back"
         assert third[one.pid] > second[one.pid]
