@@ -17,6 +17,7 @@ from experiments.testbed import Host
 
 #: An outbox can fill an empty shard again with all that a short run made.
 _HELD = Held(frames=4096, seconds=600.0)
+_NEVER = 3600.0  #: seconds; what hosts shed while a machine is busy counts as lost, and is not what is looked for
 _POSITION_SECONDS = 0.25
 _STATUS_SECONDS = 5.0
 
@@ -34,7 +35,11 @@ class Load(Fleet[EmulatedHost]):
     ) -> None:
         common, shards = Common(workload), list(seeds)
         super().__init__(
-            [EmulatedHost(common, index, shards, _HELD, _POSITION_SECONDS, logged=True) for index in hosts], None
+            [
+                EmulatedHost(common, index, shards, _HELD, _POSITION_SECONDS, logged=True, shed_after=_NEVER)
+                for index in hosts
+            ],
+            None,
         )
         self.workload = workload
         self.sampling = True

@@ -34,9 +34,18 @@ def run(scenario: Scenario, directory: Path) -> tuple[list[Row], dict[str, Any]]
             while time.monotonic() < end:
                 rows.append(_second(generator, observer, began, high, rows[-1] if rows else None))
         generator.send({"do": "stop"})
+        shedding = dict.fromkeys(CLASSES, 0)  # frames that say so may wait in the shards until now
+        while not generator.speaks(_POLL):
+            shedding = _most(shedding, observer)
         final = generator.receive(_ANSWER_SECONDS)
         observer.poll()
-        return rows, final | observer.sums._asdict()
+        return rows, final | observer.sums._asdict() | {"shedding": shedding}
+
+
+def _most(shedding: dict[str, int], observer: Observer) -> dict[str, int]:
+    """The most hosts that shed by class, with one more look."""
+    observer.poll()
+    return {kind: max(most, observer.shedding[kind]) for kind, most in shedding.items()}
 
 
 def _second(generator: Child, observer: Observer, began: float, high: bool, last: Row | None) -> Row:
@@ -44,8 +53,7 @@ def _second(generator: Child, observer: Observer, began: float, high: bool, last
     end = time.monotonic() + 1.0
     shedding = dict.fromkeys(CLASSES, 0)  # the most at any moment of it
     while time.monotonic() < end:
-        observer.poll()
-        shedding = {kind: max(most, observer.shedding[kind]) for kind, most in shedding.items()}
+        shedding = _most(shedding, observer)
         time.sleep(_POLL)
     generator.send({"do": "mark"})
     counts = generator.receive(_ANSWER_SECONDS)

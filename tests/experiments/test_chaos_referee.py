@@ -20,6 +20,7 @@ from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
+from tests.support.waiting import PATIENCE
 
 LOAD = Load(hosts=2, entities=4, metrics=5, interval=1.0, seed=5, invalid=0.05)
 TAU = 5.0
@@ -48,7 +49,7 @@ def played(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Played]
             hosts[1] = start(1)
         for host in hosts:
             host.sample(0, wall + number, began + number * 1.001)
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + PATIENCE
     found = Played({}, books.read(cluster, read_layout(cluster)), ())
     made = {host.index: host_log.read(tmp_path / f"{host.index}.log") for host in hosts}
     while True:

@@ -11,6 +11,7 @@ from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 from experiments.harness import balance, pipeline, shard_counts
 from experiments.harness.options import Options
+from tests.support.waiting import PATIENCE
 
 
 def cut_streams(parts):
@@ -18,7 +19,7 @@ def cut_streams(parts):
     (pid,) = parts.roles["filter"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         before = shard_counts.read(parts.cluster).stored_frames
         while shard_counts.read(parts.cluster).stored_frames < before + 20 and time.monotonic() < deadline:
             time.sleep(0.05)

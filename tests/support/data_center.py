@@ -21,6 +21,7 @@ from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.waiting import PATIENCE
 
 GIB = float(1 << 30)
 
@@ -186,7 +187,7 @@ def smooth(worker: Worker, machines: Sequence[Machine], tick: int) -> None:
     """Turn until ``tick`` of these machines has been smoothed and committed."""
     wanted = {machine.id for machine in machines if machine.sends_host}
     wanted |= {f"{machine.id} guests" for machine in machines if machine.guests}
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     with SnapshotReader(machines[0].cluster.another()) as reader:
         while wanted:
             assert time.monotonic() < deadline, wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,13 @@ def catches(pid: int, number: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     (mask,) = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:")]
     return bool(mask >> (number - 1) & 1)
+
+
+def slept() -> float:
+    """Seconds that this thread has slept, by a clock that stands while it runs or waits for a core that others have:
+    how long a call blocks does not depend on how busy the machine is (schedstats.rst of the kernel)."""
+    ran, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+    return time.monotonic() - (ran + waited) / 1e9
 
 
 def resident(pid: int) -> int:

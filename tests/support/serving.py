@@ -107,13 +107,15 @@ class Serving:
             connection.close()
 
     def raw(self, data: bytes, seconds: float = 3.0) -> bytes:
-        """What comes back for bytes that need not be HTTP, until the other side closes or says nothing more."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plug:
+        """What comes back for bytes that need not be HTTP, until the other side closes or says nothing more for so many
+        seconds."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as plug:
             got = b""
             try:
                 plug.sendall(data)
                 while part := plug.recv(65536):
                     got += part
+                    plug.settimeout(seconds)
             except (TimeoutError, ConnectionError):
                 pass
             return got

@@ -23,7 +23,8 @@ from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
-from tests.support.waiting import eventually
+from tests.support.processes import slept
+from tests.support.waiting import PATIENCE, eventually
 
 HOST = 0xABCDEF0123456789
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))
@@ -108,10 +109,9 @@ class Pipeline:
         return sequence
 
     def turn(self) -> None:
-        now = time.monotonic()
+        now, before = time.monotonic(), slept()
         due = self.writer.service(now)
-        took = time.monotonic() - now
-        self.slowest = max(self.slowest, took)
+        self.slowest = max(self.slowest, slept() - before)
         assert due > now - 10.0
         if self.worker is not None:
             self.worker.turn(0.005)
@@ -125,7 +125,7 @@ class Pipeline:
         while time.monotonic() < end:
             self.turn()
 
-    def turn_until(self, done: Callable[[], Any], seconds: float = 10.0) -> None:
+    def turn_until(self, done: Callable[[], Any], seconds: float = PATIENCE) -> None:
         eventually(
             done,
             seconds,

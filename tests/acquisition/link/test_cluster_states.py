@@ -26,6 +26,7 @@ from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys
 from tests.support import slow_loading
 from tests.support.growth_load import SET, Load, loaded
+from tests.support.waiting import PATIENCE
 
 HOST, OTHER = 5, 60
 FRESH = 2.0
@@ -203,14 +204,14 @@ def test_state(world: World, name: str) -> None:
             if state.problem:
                 writer = load.writers[HOST]
                 words = state.problem.split("|")
-                load.wait(lambda: any(word in writer.problem for word in words), 5.0)
+                load.wait(lambda: any(word in writer.problem for word in words), PATIENCE)
             if name not in ("hanging", "gone"):
                 wait_applied(load, other, began, FRESH)
             assert load.filtering
         ended = time.monotonic()
         for host in (HOST, other):
             wait_applied(load, host, ended, state.applied_within)
-        load.wait(lambda: not any(writer.problem for writer in load.writers.values()), 8.0)
+        load.wait(lambda: not any(writer.problem for writer in load.writers.values()), PATIENCE)
         assert cluster.call(two_keys(world)[1], *two_keys(world)) == 2
         load.wait(lambda: all(block.has_values for block in reader.latest().blocks), state.applied_within)
     cluster.close()
@@ -252,7 +253,7 @@ def said_until(cluster: Cluster, key: str, address: Address, word: str) -> set[s
     A master that starts says CLUSTERDOWN of its slots first, LOADING to everything else.
     """
     said: set[str] = set()
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + PATIENCE
     while word not in " ".join(said):
         assert time.monotonic() < deadline, said
         try:

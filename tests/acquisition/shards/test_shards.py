@@ -28,6 +28,7 @@ from acquisition.wire import keys, layout
 from acquisition.wire.record_format import NEWEST, UNNAMED
 from tests.support.ports import base_port
 from tests.support.processes import started
+from tests.support.waiting import PATIENCE
 
 
 def binaries() -> list[str]:
@@ -35,7 +36,7 @@ def binaries() -> list[str]:
     return list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
 
 
-def gone(pids: list[int], seconds: float = 5.0) -> bool:
+def gone(pids: list[int], seconds: float = PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while any(machine.start_time(pid) for pid in pids):
         if time.monotonic() > deadline:

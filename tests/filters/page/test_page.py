@@ -22,6 +22,7 @@ from tests.support.processes import started
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
 from tests.support.serving import Serving  # isort: skip
 from tests.support.untested import require  # isort: skip
+from tests.support.waiting import PATIENCE
 
 PAGE = ROOT / "filters" / "page"
 LIVE = "document.body.dataset.connection === 'live'"
@@ -92,7 +93,7 @@ def data(cluster: Cluster) -> Iterator[Data]:
         yield running
 
 
-def shown(page: Page, element: str, text: str, seconds: float = 10.0) -> None:
+def shown(page: Page, element: str, text: str, seconds: float = PATIENCE) -> None:
     page.until(f"{TEXT.format(element)}.includes({text!r})", seconds)
 
 

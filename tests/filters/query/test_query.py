@@ -302,7 +302,7 @@ def in_terminal(arguments: list[str], width: int, **environment: str) -> str:
                 if not data:
                     break
                 output += data
-        assert process.wait(10) == 0
+        assert process.wait(20) == 0
     os.close(parent)
     return output.decode()
 

@@ -21,6 +21,7 @@ from filters.service.access import access, check, is_loopback
 from filters.service.problem import Problem
 from tests.support.serving import Serving
 from tests.support.untested import require
+from tests.support.waiting import PATIENCE
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -112,7 +113,7 @@ def test_token_and_tls_work(shards: Shards, tmp_path: Path, files: dict[str, str
         other = "another-token-of-some-length"
         Path(files["token_file"]).write_text(f"{other}\n")
         os.kill(service.process.pid, signal.SIGHUP)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE
         while ask("/openapi.json", {"Authorization": f"Bearer {other}"})[0] != 200:
             assert time.monotonic() < deadline
         assert ask("/openapi.json", {"Authorization": f"Bearer {TOKEN}"})[0] == 401

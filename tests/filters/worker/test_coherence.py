@@ -25,7 +25,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support.fixture_types import StartCluster
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 DOWN_AFTER = 10.0
 
@@ -41,7 +41,7 @@ class Bench:
         self.worker = lone_worker(
             self.cluster, read_layout(self.cluster), FilterSettings(linger_seconds=0.0), report=self.said.append
         )
-        self.reader = SnapshotReader(shards.connect(timeout=0.3), 0.5, DOWN_AFTER, lambda: plant.now)
+        self.reader = SnapshotReader(shards.connect(), 0.5, DOWN_AFTER, lambda: plant.now)
         self.owners = {host.name: self.cluster.owner(keys.applied(host.tag)) for host in plant.hosts}
 
     def deliver(self) -> None:
@@ -65,7 +65,7 @@ class Bench:
 
     def reconnect(self, host: Host) -> None:
         """Until the shard of a host answers again."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self.cursor(host.tag)
@@ -76,7 +76,7 @@ class Bench:
 
     def fresh(self) -> Snapshot:
         """What a reader sees that has never read before."""
-        with SnapshotReader(self.shards.connect(timeout=0.3), 0.5, DOWN_AFTER, lambda: self.plant.now) as reader:
+        with SnapshotReader(self.shards.connect(), 0.5, DOWN_AFTER, lambda: self.plant.now) as reader:
             return reader.coherent()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from acquisition.wire import keys, position, smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
 from tests.support.processes import catches, started
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -79,7 +79,7 @@ def test_smooths_until_told_to_stop_and_counts(cluster: Cluster, start: Start) -
     feed(feeder, 1, 5)
     applied(cluster, feeder, 5)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert json.loads(out)["samples"] == 20
 
@@ -161,7 +161,7 @@ def test_stops_in_order_while_it_waits_for_shards(start: Start, number: int) -> 
     eventually(lambda: catches(process.pid, signal.SIGHUP))
     process.send_signal(signal.SIGHUP)
     process.send_signal(number)
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
 
 
@@ -169,7 +169,7 @@ def test_stops_in_order_while_it_waits_for_shards(start: Start, number: int) -> 
 @pytest.mark.parametrize("value", ["nan", "-1", "inf", "soon"])
 def test_times_that_are_none_are_refused(start: Start, option: str, value: str) -> None:
     process = start(f"{option}={value}")
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
 
 
@@ -195,7 +195,7 @@ def test_hang_up_with_other_shards_moves_there(
         feed(there, 1, 2)
         applied(elsewhere, there, 2)
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=PATIENCE) == 0
         elsewhere.close()
 
 

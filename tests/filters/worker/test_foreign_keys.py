@@ -14,7 +14,7 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 class Bench:
@@ -28,7 +28,7 @@ class Bench:
             cluster, layout, FilterSettings(), new_holder(0.4), self.said.append
         )
 
-    def until(self, done: Callable[[], bool], seconds: float = 10.0) -> None:
+    def until(self, done: Callable[[], bool], seconds: float = PATIENCE) -> None:
         eventually(
             done,
             seconds,

@@ -16,7 +16,7 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.mark.alone
@@ -32,7 +32,7 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
 
     feed(frozen, 1, 3)
     feed(living, 1, 3)
-    until(lambda: applied_sequence(cluster, frozen) == applied_sequence(cluster, living) == 3, 10.0)
+    until(lambda: applied_sequence(cluster, frozen) == applied_sequence(cluster, living) == 3, PATIENCE)
     feed(frozen, 4, 4)
     os.kill(running.pids[0], signal.SIGSTOP)
     began, tick, slowest = time.monotonic(), 3, 0.0
@@ -44,12 +44,12 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
         slowest = max(slowest, time.monotonic() - pushed)
     assert slowest < 0.5
     os.kill(running.pids[0], signal.SIGCONT)
-    until(lambda: applied_sequence(cluster, frozen) == 4, 10.0)
+    until(lambda: applied_sequence(cluster, frozen) == 4, PATIENCE)
     feed(frozen, 5, 6)
-    until(lambda: applied_sequence(cluster, frozen) == 6, 5.0)
+    until(lambda: applied_sequence(cluster, frozen) == 6, PATIENCE)
     assert_equals_model(cluster, frozen, 6)
     assert_equals_model(cluster, living, tick)
-    until(lambda: len(worker.partitions) == layout.partitions, 5.0)
+    until(lambda: len(worker.partitions) == layout.partitions, PATIENCE)
     worker.close()
     leases.leave()
     cluster.close()

@@ -18,6 +18,7 @@ from acquisition.snapshot.workers import Workers, read_workers
 from acquisition.wire import keys
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
+from tests.support.waiting import PATIENCE
 
 PARTITIONS = keys.DEFAULT_PARTITIONS
 Ownership = dict[int, frozenset[int]]
@@ -105,7 +106,7 @@ class Stream:
                 feed(feeder, self.tick, self.tick)
 
 
-def finished(cluster: Cluster, stream: Stream, seconds: float = 10.0) -> None:
+def finished(cluster: Cluster, stream: Stream, seconds: float = PATIENCE) -> None:
     """Everything that was pushed is applied, and its state is what the scalar model says."""
     deadline = time.monotonic() + seconds
     for feeder in stream.feeders:
@@ -115,33 +116,35 @@ def finished(cluster: Cluster, stream: Stream, seconds: float = 10.0) -> None:
         assert_equals_model(cluster, feeder, stream.tick)
 
 
+@pytest.mark.alone
 def test_joining_and_leaving_rebalances_and_moves_only_what_must_move(team: Team) -> None:
     one = team.start()
-    team.until(team.balanced(one), 10.0)
+    team.until(team.balanced(one), PATIENCE)
     with Stream(team.cluster, range(8)) as stream:
         two = team.start()
-        first, _ = team.until(team.balanced(one, two), 10.0)
+        first, _ = team.until(team.balanced(one, two), PATIENCE)
         three = team.start()
-        second, _ = team.until(team.balanced(one, two, three), 10.0)
+        second, _ = team.until(team.balanced(one, two, three), PATIENCE)
         for pid in (one.pid, two.pid):
             assert second[pid] < first[pid], "who has to give takes nothing"
         two.terminate()
-        assert two.wait(10) == 0
-        third, seconds = team.until(team.balanced(one, three), 10.0)
+        assert two.wait(PATIENCE) == 0
+        third, seconds = team.until(team.balanced(one, three), PATIENCE)
         assert seconds < 1.0, "a clean stop gives its leases back"
         assert third[one.pid] > second[one.pid]
         assert third[three.pid] > second[three.pid]
     finished(team.cluster, stream)
 
 
+@pytest.mark.alone
 def test_a_killed_worker_is_replaced_within_three_seconds(team: Team) -> None:
     one, two = team.start(), team.start()
-    team.until(team.balanced(one, two), 10.0)
+    team.until(team.balanced(one, two), PATIENCE)
     with Stream(team.cluster, range(8)) as stream:
         time.sleep(0.5)
         killed = time.monotonic()
         one.kill()
-        _, seconds = team.until(team.balanced(two), 10.0)
+        _, seconds = team.until(team.balanced(two), PATIENCE)
         assert seconds <= 3.0
         pushed = stream.tick
         while any(applied_sequence(team.cluster, feeder) < pushed for feeder in stream.feeders):
@@ -151,13 +154,13 @@ def test_a_killed_worker_is_replaced_within_three_seconds(team: Team) -> None:
 
 
 def test_a_worker_that_slept_writes_nothing_stale_when_it_wakes(team: Team) -> None:
-    one, two = team.start(0.4), team.start(0.4)
-    team.until(team.balanced(one, two), 10.0)
+    one, two = team.start(0.8), team.start(0.8)
+    team.until(team.balanced(one, two), PATIENCE)
     with Stream(team.cluster, range(8)) as stream:
         time.sleep(0.3)
         os.kill(one.pid, signal.SIGSTOP)  # in the middle of its work, entries wait in its sockets
-        team.until(team.balanced(two), 5.0)
+        team.until(team.balanced(two), PATIENCE)
         time.sleep(1.0)
         os.kill(one.pid, signal.SIGCONT)
-        team.until(team.balanced(one, two), 5.0)
+        team.until(team.balanced(one, two), PATIENCE)
     finished(team.cluster, stream)

@@ -27,7 +27,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 class Pair:
@@ -41,7 +41,7 @@ class Pair:
     def _worker(self) -> Worker:
         return lone_worker(self.cluster, self.layout, FilterSettings(), report=lambda _: None)
 
-    def until(self, feeder: Feeder, sequence: int, *workers: Worker, seconds: float = 10.0) -> None:
+    def until(self, feeder: Feeder, sequence: int, *workers: Worker, seconds: float = PATIENCE) -> None:
         """Turn these workers in turn until a frame is applied; the others sleep."""
         deadline = time.monotonic() + seconds
         while applied_sequence(self.cluster, feeder) < sequence:

@@ -22,6 +22,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.waiting import PATIENCE
 
 ZERO = keys.DEFAULT_KEEP_TICKS
 
@@ -65,7 +66,7 @@ def bench(cluster: Cluster) -> Iterator[Bench]:
         worker.close()
 
 
-def turn_until(worker: Worker, done: Callable[[], bool], seconds: float = 10.0) -> None:
+def turn_until(worker: Worker, done: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, "the worker did not get there in time"

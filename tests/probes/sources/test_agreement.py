@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import pytest
 
@@ -24,6 +25,7 @@ from probes.sources import Request, Source, create
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_processes import ProcessSource
 from tests.support.process_load import busy
+from tests.support.waiting import eventually
 
 TICKS = 10
 HOST_CPU = 0.02
@@ -36,16 +38,26 @@ pytestmark = [pytest.mark.needs("vmstat", "pidstat"), pytest.mark.alone]
 Pairs = list[tuple[Reading, Reading]]
 
 
+class Measured(NamedTuple):
+    """Readings of host and of processes, each as (tool, procfs); ``load`` is the part of a core that the load had: less
+    than the half that it wants where others want cores as well."""
+
+    hosts: Pairs
+    processes: Pairs
+    load: float
+
+
 def report(line: str) -> None:
     raise AssertionError(line)
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pairs, Pairs]]:
-    """Readings of host and of processes, each as (tool, procfs), over TICKS ticks."""
-    load = busy(0.5, str(tmp_path_factory.mktemp("load") / "written"))
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    """What was measured over TICKS ticks."""
+    written = tmp_path_factory.mktemp("load") / "written"
+    load = busy(0.5, str(written))
     try:
-        time.sleep(0.5)  # the interpreter has started
+        eventually(lambda: written.exists() and written.stat().st_size)  # it is at work
         facts = HostFacts("here")
         selection = Selection(pids=(load.pid, os.getpid()))
         requests = {
@@ -57,13 +69,19 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pairs, Pai
             "host": HostSource(HOST, facts),
             "processes": ProcessSource(PROCESSES, facts, Discovery(facts, selection, 60.0)),
         }
+        began, used = time.monotonic(), cpu_seconds(load.pid)
         found = side_by_side(tools, procs)
+        part = (cpu_seconds(load.pid) - used) / (time.monotonic() - began)
         for source in (*tools.values(), *procs.values()):
             source.close()
-        yield found["host"], found["processes"]
+        yield Measured(found["host"], found["processes"], part)
     finally:
         load.kill()
         load.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str, Pairs]:
@@ -85,7 +103,7 @@ def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str
                 found[name].append((reading, arrived.pop(name, None) or sampled(procs[name])))
             elif source.wake_at() == float("inf"):
                 arrived.pop(name, None)  # vmstat's first line
-    return {name: pairs[1:] for name, pairs in found.items()}  # the first has no predecessor in procfs
+    return {name: pairs[1 : TICKS + 1] for name, pairs in found.items()}  # the first has no predecessor in procfs
 
 
 def sampled(source: Source) -> Reading:
@@ -119,20 +137,21 @@ def load_row(reading: Reading) -> int:
 
 
 @pytest.mark.parametrize("name", ["user", "system", "idle", "iowait", "steal"])
-def test_host_cpu(pairs: tuple[Pairs, Pairs], name: str) -> None:
-    compare(pairs[0], f"cpu_{name}_ratio", within(HOST_CPU))
+def test_host_cpu(pairs: Measured, name: str) -> None:
+    compare(pairs.hosts, f"cpu_{name}_ratio", within(HOST_CPU))
 
 
-def test_the_load_is_seen(pairs: tuple[Pairs, Pairs]) -> None:
-    row = load_row(pairs[1][0][1])
+def test_the_load_is_seen(pairs: Measured) -> None:
+    row = load_row(pairs.processes[0][1])
     cores = os.sysconf("SC_NPROCESSORS_ONLN")
-    assert fmean(column([pair[1] for pair in pairs[1]], "cpu_ratio", row)) == pytest.approx(0.5, abs=0.12)
-    assert fmean(column([pair[1] for pair in pairs[0]], "cpu_idle_ratio")) < 1 - 0.4 / cores
+    assert pairs.load > 0.05
+    assert fmean(column([pair[1] for pair in pairs.processes], "cpu_ratio", row)) == pytest.approx(pairs.load, abs=0.12)
+    assert fmean(column([pair[1] for pair in pairs.hosts], "cpu_idle_ratio")) < 1 - 0.8 * pairs.load / cores
 
 
 @pytest.mark.parametrize("name", ["memory_free_bytes", "memory_cache_bytes", "memory_buffers_bytes", "swap_used_bytes"])
-def test_host_memory(pairs: tuple[Pairs, Pairs], name: str) -> None:
-    compare(pairs[0], name, near(MEMORY, 1 << 20))
+def test_host_memory(pairs: Measured, name: str) -> None:
+    compare(pairs.hosts, name, near(MEMORY, 1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -145,21 +164,21 @@ def test_host_memory(pairs: tuple[Pairs, Pairs], name: str) -> None:
         ("swap_in_bytes_per_second", 4096.0),
     ],
 )
-def test_host_rates(pairs: tuple[Pairs, Pairs], name: str, floor: float) -> None:
-    compare(pairs[0], name, near(RATES, floor))
+def test_host_rates(pairs: Measured, name: str, floor: float) -> None:
+    compare(pairs.hosts, name, near(RATES, floor))
 
 
 @pytest.mark.parametrize(
     "name", ["cpu_user_ratio", "cpu_system_ratio", "cpu_guest_ratio", "cpu_wait_ratio", "cpu_ratio"]
 )
-def test_process_cpu(pairs: tuple[Pairs, Pairs], name: str) -> None:
-    compare(pairs[1], name, within(PROCESS_CPU), load_row(pairs[1][0][1]))
+def test_process_cpu(pairs: Measured, name: str) -> None:
+    compare(pairs.processes, name, within(PROCESS_CPU), load_row(pairs.processes[0][1]))
 
 
 @pytest.mark.parametrize("name", ["memory_virtual_bytes", "memory_resident_bytes", "memory_ratio"])
-def test_process_memory(pairs: tuple[Pairs, Pairs], name: str) -> None:
+def test_process_memory(pairs: Measured, name: str) -> None:
     floor = 0.0001 if name == "memory_ratio" else 8192.0  # pidstat prints per cent with two digits
-    compare(pairs[1], name, near(MEMORY, floor), load_row(pairs[1][0][1]))
+    compare(pairs.processes, name, near(MEMORY, floor), load_row(pairs.processes[0][1]))
 
 
 @pytest.mark.parametrize(
@@ -174,20 +193,20 @@ def test_process_memory(pairs: tuple[Pairs, Pairs], name: str) -> None:
         ("involuntary_switches_per_second", 2.0),
     ],
 )
-def test_process_rates(pairs: tuple[Pairs, Pairs], name: str, floor: float) -> None:
-    compare(pairs[1], name, near(RATES, floor), load_row(pairs[1][0][1]))
+def test_process_rates(pairs: Measured, name: str, floor: float) -> None:
+    compare(pairs.processes, name, near(RATES, floor), load_row(pairs.processes[0][1]))
 
 
-def test_both_say_the_same_about_block_delays(pairs: tuple[Pairs, Pairs]) -> None:
+def test_both_say_the_same_about_block_delays(pairs: Measured) -> None:
     at = [metric.name for metric in PROCESSES.metrics].index("io_delay_ticks")
     enabled = HostFacts("here").delay_accounting
-    for tool, proc in pairs[1]:
+    for tool, proc in pairs.processes:
         assert tool.codes[at] == proc.codes[at]
         assert (proc.codes[at] == VALID) == enabled
 
 
-def test_the_entities_are_the_same(pairs: tuple[Pairs, Pairs]) -> None:
-    tool, proc = pairs[1][0]
+def test_the_entities_are_the_same(pairs: Measured) -> None:
+    tool, proc = pairs.processes[0]
     assert {entity.id for entity in tool.entities} == {entity.id for entity in proc.entities}
-    assert pairs[0][0][0].entities[0].id == pairs[0][0][1].entities[0].id
+    assert pairs.hosts[0][0].entities[0].id == pairs.hosts[0][1].entities[0].id
     assert Path(f"/proc/{tool.entities[0].labels['pid']}").exists()

@@ -23,6 +23,7 @@ from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Un
 from probes.sources.procfs_processes import ProcessSource, wanted_files
 from tests.support import FIXTURES
 from tests.support.processes import started
+from tests.support.waiting import eventually
 
 CAPTURES = FIXTURES / "proc"
 NAMES = [metric.name for metric in PROCESSES.metrics]
@@ -234,11 +235,18 @@ def test_taskstats_agrees_with_proc(sleeper: subprocess.Popen[bytes]) -> None:
     found = taskstats.connect()
     if found is None:
         pytest.skip("taskstats needs CAP_NET_ADMIN and CONFIG_TASKSTATS: not to be had here")
-    time.sleep(0.3)  # it has started and sleeps
-    text = Path(f"/proc/{sleeper.pid}/status").read_text().split()
-    waited = int(Path(f"/proc/{sleeper.pid}/schedstat").read_text().split()[1])
-    expected = tuple(int(text[text.index(f"{kind}voluntary_ctxt_switches:") + 1]) for kind in ("", "non"))
-    assert found.read(sleeper.pid) == (waited, *expected)
+
+    def expected() -> tuple[int, ...]:
+        text = Path(f"/proc/{sleeper.pid}/status").read_text().split()
+        waited = int(Path(f"/proc/{sleeper.pid}/schedstat").read_text().split()[1])
+        return waited, *(int(text[text.index(f"{kind}voluntary_ctxt_switches:") + 1]) for kind in ("", "non"))
+
+    def at_rest() -> tuple[object, object] | None:  # it may still be starting
+        before, seen = expected(), found.read(sleeper.pid)
+        return (seen, before) if before == expected() else None
+
+    seen, shown = eventually(at_rest)
+    assert seen == shown
     sleeper.kill()
     sleeper.wait()
     assert found.read(sleeper.pid) is None
