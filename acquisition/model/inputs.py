@@ -26,6 +26,8 @@ class DecisionInputs(NamedTuple):
     close together, a spike begins and ends within samples and does not. None while the window holds fewer valid ones,
     and where ``plateau`` is 0: they are then not kept. ``ordered`` is False where ``[filter.inputs] order_statistics``
     does not name the resource set: median, MAD and quartiles are then not kept.
+    ``window_seconds``, ``counted_seconds`` and ``plateau_seconds`` are the lengths that ``window``, ``counted`` and
+    ``plateau`` were made of, for ticks of this interval.
     """
 
     window: int
@@ -46,6 +48,9 @@ class DecisionInputs(NamedTuple):
     lowest: float | None = None
     highest: float | None = None
     ordered: bool = True
+    window_seconds: float = 0.0
+    counted_seconds: float = 0.0
+    plateau_seconds: float = 0.0
 
 
 class Recent(NamedTuple):

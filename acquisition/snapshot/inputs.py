@@ -128,6 +128,7 @@ class InputsTable:
             figures["cusum"], known.get("median"), known.get("mad"), known.get("q1"), known.get("q3"),
             _DOUBLE.unpack_from(data, at.since + 8 * row)[0], data[at.seen + row] < head.window, head.counted, counted,
             head.plateau, known.get("lowest"), known.get("highest"), bool(head.figures & wire.ORDER_STATISTICS),
+            head.window_seconds, head.counted_seconds, head.plateau_seconds,
         )  # fmt: skip
 
     def _strided(self, offset: int, stride: int, count: int) -> list[float]:

@@ -61,6 +61,10 @@ class InputsDocument(Struct, frozen=True):
     plateau: int
     lowest: float | None
     highest: float | None
+    ordered: bool
+    window_seconds: float
+    counted_seconds: float
+    plateau_seconds: float
 
 
 class ReadingDocument(Struct, frozen=True):

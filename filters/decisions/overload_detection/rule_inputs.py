@@ -57,6 +57,7 @@ def history(reading: Reading, count: int, smoothed: bool = False) -> Sequence[fl
     """
     values, steps = reading.recent_means if smoothed else reading.recent, reading.recent_steps
     have = sum(step > steps[-1] - 2 * count for step in steps) if steps else len(values)
+    have = min(have, sum(map(math.isfinite, values[-count:])))
     return warming(reading, have, count) if have < count else values[-count:]
 
 
@@ -78,13 +79,14 @@ def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
     inputs = reading.inputs
     if inputs is None or reading.recent:
         return warming(reading, len(reading.recent), count)
-    if inputs.counted != count or not _same(inputs.threshold, threshold):
+    if not as_long(count, inputs.counted, inputs.counted_seconds) or not _same(inputs.threshold, threshold):
         return abstain(
             f"MISSING: the filter counts values of {reading.metric} above {inputs.threshold:g} among {inputs.counted}, "
             f"not above {threshold:g} among {count}: [filter.inputs] and the rule must agree"
         )
-    full = inputs.counted_valid == count or (not inputs.warming and 2 * inputs.counted_valid >= count)
-    return inputs.above if full else warming(reading, inputs.counted_valid, count)
+    kept = inputs.counted
+    full = inputs.counted_valid == kept or (not inputs.warming and 2 * inputs.counted_valid >= kept)
+    return inputs.above * count // kept if full else warming(reading, inputs.counted_valid, kept)
 
 
 def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
@@ -99,14 +101,14 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
     inputs = reading.inputs
     if inputs is None or reading.recent:
         return warming(reading, len(reading.recent), count)
-    if inputs.plateau != count:
+    if not as_long(count, inputs.plateau, inputs.plateau_seconds):
         return abstain(
             f"MISSING: the filter keeps lowest and highest of the last {inputs.plateau} values of {reading.metric}, "
             f"not of {count}: [filter.inputs] and the rule must agree"
         )
     if inputs.lowest is None or inputs.highest is None:
         return warming(reading, inputs.valid, count)
-    if inputs.counted_valid < count <= inputs.counted:
+    if inputs.counted_valid < inputs.plateau <= inputs.counted:
         return -math.inf, math.inf
     return inputs.lowest, inputs.highest
 
@@ -114,6 +116,12 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
 def enough(inputs: DecisionInputs) -> bool:
     """Whether the filter's window is full, and at least half of it was valid."""
     return not inputs.warming and 2 * inputs.valid >= inputs.window
+
+
+def as_long(count: int, kept: int, seconds: float) -> bool:
+    """Whether the filter keeps ``kept`` values for the ``count`` of a rule, which are of one second each: fewer of them
+    where ticks are longer."""
+    return kept > 0 and count in (kept, round(seconds))
 
 
 def _same(one: float | None, other: float) -> bool:

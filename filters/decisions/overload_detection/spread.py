@@ -71,7 +71,7 @@ def _spread(
     if not isinstance(values, Verdict):
         return of_values(values)
     inputs = reading.inputs
-    if inputs is None or inputs.window != window:
+    if inputs is None or not rule_inputs.as_long(window, inputs.window, inputs.window_seconds):
         return values
     if not inputs.ordered:
         return abstain(

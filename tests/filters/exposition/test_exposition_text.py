@@ -203,7 +203,7 @@ def test_prepared_labels_follow_names_and_rows() -> None:
     assert set(by_entity(read(snapshot(renamed), prepared=prepared)[CPU])) == {"init", "nginx-2"}
     fewer = web()
     fewer.use_names(renamed.names, None)
-    fewer._ids = fewer._ids[8:]
+    fewer._ids = fewer.raw_ids[8:]
     fewer.data = web(mean=np.ones((2, 2))).data
     rows = [prepared.rows(one, "web").texts for one in (renamed, fewer)]
     assert rows[0][1:] == rows[1]

@@ -110,8 +110,8 @@ def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker:
     assert hot.readings[NETWORK].mean == pytest.approx(2e6 / 1.25e9)
     assert cpu.inputs is not None
     assert not cpu.inputs.warming
-    assert cpu.inputs.above == cpu.inputs.counted == Inputs().counted
-    assert (cpu.inputs.plateau, cpu.inputs.lowest) == (Inputs().plateau, pytest.approx(0.95))
+    assert cpu.inputs.above == cpu.inputs.counted == Inputs().counted_seconds
+    assert (cpu.inputs.plateau, cpu.inputs.lowest) == (Inputs().plateau_seconds, pytest.approx(0.95))
     assert [vm.name for vm in hot.vms] == ["a", "b", "c"]
     vm = hot.vms[0]
     assert (vm.id, vm.host, vm.kind) == ("uuid-a", hot.id, "vm")

@@ -91,12 +91,13 @@ def test_inputs_places_and_recent_values(service: Serving) -> None:
     busy = service.ask("/v1/hosts/busy").json["host"]
     reading = busy["readings"]["cpu_busy_ratio"]
     assert reading["mean"] == pytest.approx(7.5 / 8, abs=1e-3)
-    assert (reading["inputs"]["warming"], reading["inputs"]["above"]) == (False, Inputs().counted)
+    assert (reading["inputs"]["warming"], reading["inputs"]["above"]) == (False, Inputs().counted_seconds)
     database = next(entity for entity in busy["entities"] if entity["name"] == "database")
     assert (database["shadow"], database["readings"]["memory_resident_bytes"]["inputs"]) == (False, None)
     found = service.ask(f"/v1/entities/{database['id']}").json
     assert (found["placement"]["state"], found["placement"]["host"]) == ("running", "busy")
-    assert found["entity"]["readings"]["cpu_ratio"]["inputs"]["median"] == pytest.approx(5.5)
+    inputs = found["entity"]["readings"]["cpu_ratio"]["inputs"]
+    assert (inputs["ordered"], inputs["median"], inputs["lowest"], inputs["above"]) == (False, None, 5.5, 8)
     recent = service.ask(f"/v1/entities/{database['id']}/recent").json
     series = recent["metrics"]["cpu_ratio"]
     assert len(series["tick"]) >= 30
