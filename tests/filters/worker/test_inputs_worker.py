@@ -21,7 +21,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import eventually
 
 WINDOW, COUNTED = 6, 3
 INPUTS = Bench(WINDOW, COUNTED).inputs
