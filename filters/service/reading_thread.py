@@ -19,7 +19,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.reader import Takes
+from acquisition.snapshot.found import Takes
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.tick_cache import Newest, TickCache
 
