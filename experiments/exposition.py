@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import resource
 import sys
 import time
@@ -31,7 +30,7 @@ from acquisition.wire.position import Position
 from acquisition.wire.table import Table
 from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number, resource_set, scale
-from experiments.harness import machine
+from experiments.harness import outcome
 from experiments.processes.program import program
 from filters.exposition import Options, Prepared, render
 from filters.exposition.options import HOSTS, INPUTS
@@ -58,7 +57,7 @@ def main(argv: list[str]) -> int:
         cpu.append(time.process_time() - used)
     begun = time.perf_counter()
     packed = gzip.compress(text, 1)
-    document: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "first_seconds": round(wall[0], 4),
         "median_seconds": round(median(wall[1:]), 4),
         "worst_seconds": round(max(wall[1:]), 4),
@@ -68,12 +67,8 @@ def main(argv: list[str]) -> int:
         "gzip_bytes": len(packed),
         "gzip_seconds": round(time.perf_counter() - begun, 4),
         "peak_memory_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        "machine": machine.describe(),
-        "provenance": machine.provenance(argv, "experiments.exposition"),
     }
-    json.dump(document, sys.stdout, indent=2)
-    print()
-    return 0
+    return outcome.conclude(outcome.document("exposition", argv, [], figures), options)
 
 
 def _names(options: argparse.Namespace) -> list[Names]:
@@ -132,11 +127,10 @@ def _inputs(block: Block, rng: np.random.Generator) -> InputsTable:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.exposition", description=__doc__)
-    parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--entities", type=int, default=101, help="rows of each host: itself and its VMs")
-    parser.add_argument("--metrics", type=int, default=15)
-    parser.add_argument("--repeats", type=int, default=15)
+    description, _, more = (__doc__ or "").partition("\n\n")
+    parser = outcome.parser(
+        "exposition", f"{description}\n\n{more}", "", hosts=100, entities=101, metrics=15, repeats=15
+    )
     parser.add_argument("--hosts-only", action="store_true", help="as the option of `shardpulse metrics`")
     parser.add_argument("--inputs", choices=INPUTS, default=HOSTS, help="as the option of `shardpulse metrics`")
     return parser

@@ -6,6 +6,7 @@ import os
 import time
 
 from probes.module import Module
+from probes.native import chosen
 from probes.procfs import number_after, read_once
 
 #: Reading smaps_rollup walks all pages of the process: about a millisecond.
@@ -30,6 +31,7 @@ class Account:
         return {
             "probe": {
                 "pid": os.getpid(),
+                "step": chosen().name,
                 "uptime_seconds": round(monotonic - self._started, 3),
                 "cpu_seconds": round(time.process_time(), 6),
                 "children_cpu_seconds": round(sum(children_cpu(part) for part in parts.values()), 6),

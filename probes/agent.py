@@ -24,6 +24,7 @@ from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
 from acquisition.trouble_log import SHARDS, TroubleLog
 from probes.agent_settings import AgentSettings, decode
+from probes.native import chosen
 from probes.probe import Outlet, Probe
 from probes.reload import Reload
 
@@ -183,7 +184,7 @@ class Agent:
         elif not self._sending:
             self._sending = True
             self._log.over(SHARDS)
-            report(f"{_described(self._settings)}; sending to shard {writer.address}")
+            report(f"{_described(self._settings)}; {chosen().text}; sending to shard {writer.address}")
         elif self._log.troubled:
             self._log.over(SHARDS, f"sending again, to shard {writer.address}")
 

@@ -14,6 +14,7 @@ from acquisition.wire.keys import DEFAULT_KEEP_TICKS
 from acquisition.wire.table import Entity, Table
 from probes.checks import Check
 from probes.checks.timeout import timed_out
+from probes.native import COLUMNS
 from probes.reading import Reading
 from probes.schedule import Schedule
 from probes.sources import Source
@@ -116,11 +117,11 @@ class Module:
 
     def emit(self, reading: Reading, tick: int) -> None:
         """Check a reading and hand it on as a frame, with a table before it where one is needed."""
-        self._check(reading)
         self._tick = tick
         if not reading.entities and not self.readings:
             self._entities = reading.entities
             return  # a set that never had entities is silent; one that had says that they are gone
+        self._check(reading)
         self._name_entities(reading, tick)
         codes = reading.codes
         invalid = len(codes) - codes.count(0)
@@ -198,12 +199,14 @@ class Module:
         }
 
 
-def pack(values: list[float]) -> bytes:
-    """Little-endian float32; what does not fit becomes infinite."""
-    packed = array("f", values)
+def pack(values: array[float]) -> bytes:
+    """float64 as little-endian float32; what does not fit becomes infinite."""
+    packed: bytes = COLUMNS.pack(values)
     if _BIG_ENDIAN:
-        packed.byteswap()
-    return packed.tobytes()
+        swapped = array("f", packed)
+        swapped.byteswap()
+        return swapped.tobytes()
+    return packed
 
 
 _BIG_ENDIAN = array("H", [1]).tobytes() == b"\0\1"

@@ -59,7 +59,8 @@ class Probe:
         self._discovery: Discovery | None = None
         self._account = Account()
         self._account_due = 0.0
-        self._waited: dict[int, int] = {}
+        self._waited: list[tuple[int, int]] = []
+        self._free_running: list[Module] = []
         self._poll = select.poll()
         self._outlet_due = 0.0
         self._build(settings)
@@ -102,6 +103,7 @@ class Probe:
             self.modules.append(self._module(wanted, self._discovery, *now))
         for module in running.values():
             module.source.close()
+        self._free_running = [module for module in self.modules if module.source.free_running]
 
     def _module(self, wanted: ModuleSettings, discovery: Discovery, wall: float, monotonic: float) -> Module:
         resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
@@ -122,11 +124,12 @@ class Probe:
     def step(self, also: int = -1) -> bool:
         """Wait for what comes first and do it. ``also`` is one more descriptor to wait
         for; whether that one is readable."""
-        wake = min(module.schedule.deadline for module in self.modules) if self.modules else time.monotonic() + 1.0
+        wake = self._outlet_due
         for module in self.modules:
+            wake = min(wake, module.schedule.deadline)
+        for module in self._free_running:
             wake = min(wake, module.source.wake_at())
-        wake = min(wake, self._outlet_due)
-        ready = self._wait(wake, also)
+        ready = self._wait(wake if self.modules else min(wake, time.monotonic() + 1.0), also)
         monotonic, wall = time.monotonic(), time.time()
         worked = self._run_modules(wall, monotonic, ready)
         if monotonic >= self._account_due:
@@ -138,31 +141,27 @@ class Probe:
 
     def _run_modules(self, wall: float, monotonic: float, ready: dict[int, int]) -> bool:
         worked = False
-        for module in self.modules:
+        for module in self._free_running:
             source = module.source
-            if source.free_running and (
-                source.wake_at() <= monotonic or any(number in ready for number in source.filenos())
-            ):
+            if source.wake_at() <= monotonic or any(number in ready for number in source.filenos()):
                 module.service(wall, monotonic, ready)
                 worked = True
+        for module in self.modules:
             if module.schedule.deadline <= monotonic:
                 module.run(wall, monotonic)
                 worked = True
         return worked
 
     def _wait(self, wake: float, also: int) -> dict[int, int]:
-        wanted = {}
-        if also >= 0:
-            wanted[also] = select.POLLIN
-        if self.outlet.fileno() >= 0:
-            wanted[self.outlet.fileno()] = self.outlet.events()
-        for module in self.modules:
-            for number in module.source.filenos():
-                wanted[number] = select.POLLIN
+        number = self.outlet.fileno()
+        wanted = [(also, select.POLLIN), (number, self.outlet.events() if number >= 0 else 0)]
+        for module in self._free_running:
+            wanted += [(number, select.POLLIN) for number in module.source.filenos()]
         if wanted != self._waited:
             self._poll = select.poll()
-            for number, events in wanted.items():
-                self._poll.register(number, events)
+            for number, events in wanted:
+                if number >= 0:
+                    self._poll.register(number, events)
             self._waited = wanted
         wait = min(max(0.0, wake - time.monotonic()), _LONGEST_WAIT)
         return dict(self._poll.poll(wait * 1000.0))

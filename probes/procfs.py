@@ -26,11 +26,14 @@ class OpenFile:
         """The whole content. Raises OSError when it cannot be read."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        while True:
-            data = os.pread(self._descriptor, self._size, 0)
-            if len(data) < self._size:
-                return data
-            self._size *= 2  # /proc/stat of a machine with many interrupts takes 100 kB
+        data = os.pread(self._descriptor, self._size, 0)
+        more = os.pread(self._descriptor, self._size, len(data))
+        while more:  # a short read is not the end: /proc/net/dev gives no more than 4 kB at once
+            data += more
+            more = os.pread(self._descriptor, self._size, len(data))
+        if len(data) > self._size:
+            self._size = 2 * len(data)  # /proc/stat of a machine with many interrupts takes 100 kB
+        return data
 
     def close(self) -> None:
         """Close; the next read opens the file again."""
@@ -43,7 +46,10 @@ def read_once(path: str, limit: int = 1 << 16) -> bytes:
     """At most ``limit`` bytes of a file that is not read again. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(descriptor, limit)
+        data = os.read(descriptor, limit)
+        while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
+            data += more
+        return data
     finally:
         os.close(descriptor)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
@@ -11,7 +12,7 @@ from acquisition.wire.table import Entity
 class Reading:
     """A matrix entities x metrics, flat and row-major, that checks may mark.
 
-    ``values`` floats (NaN: no value), ``codes`` one byte per value (acquisition.model.codes),
+    ``values`` float64 (NaN: no value), ``codes`` one byte per value (acquisition.model.codes),
     ``wall`` and ``monotonic`` seconds when sampling ended, ``dt`` seconds of the
     monotonic clock since the set's previous reading (0 for the first), ``cores`` and
     ``memory_bytes`` of the machine that was sampled (0 when unknown: then checks that need
@@ -27,7 +28,7 @@ class Reading:
         self,
         resource_set: ResourceSet,
         entities: list[Entity],
-        values: list[float],
+        values: Iterable[float],
         codes: bytearray,
         wall: float,
         monotonic: float,
@@ -38,7 +39,7 @@ class Reading:
     ) -> None:
         self.resource_set = resource_set
         self.entities = entities
-        self.values = values
+        self.values: array[float] = values if isinstance(values, array) else array("d", values)
         self.codes = codes
         self.wall = wall
         self.monotonic = monotonic

@@ -38,25 +38,29 @@ _FIGURES = struct.Struct("=Q96xI140xQQ")  # cpu_delay_total, ac_pid, nvcsw, nivc
 class TaskStats:
     """A netlink socket and the place of the figures in its answers; see ``connect``."""
 
-    __slots__ = ("_at", "_buffer", "_family", "_socket")
+    __slots__ = ("_buffer", "_socket", "at", "family")
 
     def __init__(self, netlink: socket.socket, family: int, at: int) -> None:
         self._socket = netlink
-        self._family = family
-        self._at = at
+        self.family = family
+        self.at = at
         self._buffer = bytearray(_SIZE)
 
     def read(self, pid: int) -> tuple[int, int, int] | None:
         """Nanoseconds spent waiting for a core, voluntary and involuntary switches of a thread; None: no answer."""
         try:
-            self._socket.send(_request(self._family, pid))
+            self._socket.send(_request(self.family, pid))
             size = self._socket.recv_into(self._buffer, _SIZE, socket.MSG_DONTWAIT)
         except OSError:
             return None
-        if size < self._at + _OFFSET + _FIGURES.size:
+        if size < self.at + _OFFSET + _FIGURES.size:
             return None  # an error message: the thread is gone
-        waited, who, voluntary, involuntary = _FIGURES.unpack_from(self._buffer, self._at + _OFFSET)
+        waited, who, voluntary, involuntary = _FIGURES.unpack_from(self._buffer, self.at + _OFFSET)
         return (waited, voluntary, involuntary) if who == pid else None
+
+    def fileno(self) -> int:
+        """The netlink socket, for ``probes.sources._process_step``, which asks the same with ``family`` and ``at``."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Close the socket."""
@@ -74,6 +78,7 @@ def connect() -> TaskStats | None:
         netlink.settimeout(1.0)
         found = _checked(netlink)
         if found is not None:
+            netlink.setblocking(False)  # the kernel answers while it takes the question; a timeout would mean polls
             return found
     except (OSError, struct.error):
         pass

@@ -29,8 +29,10 @@ from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Samples
 
-#: A reading may come earlier by this part of its interval, to share a system call with frames.
+#: A reading may come earlier by this part of its interval, to share a system call and a wake-up with frames. One that
+#: comes alone between two ticks draws the next one nearer by LONE, less than that, until it meets a tick.
 _EARLY = 0.25
+_LONE = 0.2
 
 
 class Writer:
@@ -63,6 +65,7 @@ class Writer:
         self._in_flight = InFlight(outbox, self._overload, old)
         self._positions = Positions(host, host_name, outbox, position_interval, wall)
         self._reply_due = 0.0
+        self._sent_frames = False  # since the newest reading
         self._extra: dict[str, Any] = {}
 
     @property
@@ -228,7 +231,11 @@ class Writer:
         interval = catch_up.reading if catch_up.is_active else positions.interval
         if now >= positions.due - (_EARLY * interval if frames_wait else 0.0):
             parts.append(self._questions(now))
+            if not frames_wait and self._sent_frames:
+                positions.hasten(now + (1.0 - _LONE) * interval)
+            self._sent_frames = False
         if frames_wait:
+            self._sent_frames = True
             in_flight.take(parts, now)
             if catch_up.is_active:
                 positions.hasten(now + catch_up.reading)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import FrameError, ShardError, TemporaryError
@@ -18,6 +18,7 @@ from acquisition.status import lag, shards
 from acquisition.status.lag import Lag
 from acquisition.status.shards import REPLICA, ShardHealth
 from acquisition.wire.keys import SLOTS
+from acquisition.wire.status import Status
 
 #: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
 BEHIND_SECONDS = 5.0
@@ -25,6 +26,10 @@ _FULL = 0.9
 _SLOW_STEP = (
     "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
     "install"
+)
+_SLOW_PROBES = (
+    "read /proc with Python, which takes more CPU than the native step: what they said at their start tells why, and "
+    "what to install"
 )
 
 UNBALANCED = "unbalanced"  #: counts that must agree do not
@@ -91,6 +96,7 @@ def read(
     findings += _of_shards(rows)
     findings += _of_filter(lags, live)
     findings += _of_hosts(accounts, now, down_after)
+    findings += _of_probes(found.statuses.values()) if found is not None else []
     return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings)
 
 
@@ -176,6 +182,18 @@ def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> lis
     for account in accounts:
         hosts.setdefault(account.host, []).append(account)
     return [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
+
+
+def _of_probes(reports: Collection[Status]) -> list[Finding]:
+    """How many probes read /proc the slow way, in one line for all."""
+    slow = [report for report in reports if _step_of(report) == "python"]
+    return [Finding(NOTE, "probes", f"{len(slow)} of {len(reports)} {_SLOW_PROBES}")] if slow else []
+
+
+def _step_of(report: Status) -> object:
+    """How a probe computes, ``native`` or ``python``; None when it does not say."""
+    said = report.rest.get("probe")
+    return said.get("step") if isinstance(said, dict) else None
 
 
 def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Finding]:

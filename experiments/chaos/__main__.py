@@ -33,10 +33,7 @@ examples:
   python -m experiments.chaos --seconds 60 --seed 1
   python -m experiments.chaos --seconds 300 --seed 7 --save chaos-seed-7
   python -m experiments.chaos --seconds 30 --seed 3 --only kill_master,kill_worker --keep /tmp/chaos
-      only these kinds of faults; all logs are kept in that directory
-
-exit codes: 0 everything held, 1 it did not (the directory with all logs is named), 2 wrong
-options, 69 a part could not be reached, 73 no namespace, port or file could be had"""
+      only these kinds of faults; all logs are kept in that directory"""
 
 
 @program("chaos", Need(missing, lambda argv: "--schedule" not in argv))

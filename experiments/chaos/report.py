@@ -12,7 +12,7 @@ from experiments.chaos.fault_runner import Course
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
 from experiments.chaos.run import Outcome
-from experiments.harness import machine
+from experiments.harness.outcome import document as document_of
 from experiments.harness.quantiles import percentiles
 
 
@@ -22,10 +22,7 @@ def document(argv: list[str], options: Options, outcome: Outcome, directory: str
     made = sum(note.samples for notes in outcome.logs.values() for note in notes)
     frames = sum(map(len, outcome.logs.values()))
     findings = outcome.findings
-    return {
-        **machine.provenance(argv, "experiments.chaos"),
-        "passed": not outcome.failures,
-        "failures": outcome.failures,
+    figures = {
         "seed": options.seed,
         "seconds": seconds,
         "samples_made": made,
@@ -41,17 +38,15 @@ def document(argv: list[str], options: Options, outcome: Outcome, directory: str
         "drain_seconds": round(outcome.drain_seconds, 2),
         "faults": _by_kind(outcome),
         "courses": [_course(course, outcome) for course in outcome.courses],
-        "machine": machine.describe(),
         "logs": directory,
     }
+    return document_of("chaos", argv, outcome.failures, figures)
 
 
-def format_text(found: dict[str, Any]) -> str:
+def format_text(found: dict[str, Any]) -> list[str]:
     """The document for people."""
     freshness, balance = found["freshness_ms"], found["balance"]
     rows = [
-        f"{found['command']}",
-        f"commit {found['commit'] or 'unknown'}, {found['date']}",
         f"made      {found['samples_made']:,} samples in {found['frames_made']:,} frames, "
         f"{found['ticks_missed']} ticks missed by frozen generators",
         "balance   " + ", ".join(f"{value:,} {name}" for name, value in balance.items()),
@@ -66,9 +61,7 @@ def format_text(found: dict[str, Any]) -> str:
         f"{kind:20} {row['made']:4} {row['skipped']:7}  {row['longest_recovery']!s:>8} {row['longest_silence']!s:>8}"
         for kind, row in found["faults"].items()
     ]
-    rows += ["", *(f"FAILED: {failure}" for failure in found["failures"])]
-    rows.append("everything held" if found["passed"] else f"logs are kept in {found['logs']}")
-    return "\n".join(rows)
+    return [*rows, "", "everything held" if found["passed"] else f"logs are kept in {found['logs']}"]
 
 
 def _balance(outcome: Outcome) -> dict[str, int]:

@@ -16,7 +16,8 @@ from experiments.figures.kinds import Bare, Figure, Row, find
 from experiments.processes.control import Child, ChildFailed, python
 from experiments.processes.needs import LACKS
 
-_SHORT_SECONDS, _FULL_SECONDS = 400.0, 2400.0  #: the longest that a command may take
+_MOST_TOLD = 4
+_SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
 
 
 class Number(NamedTuple):
@@ -90,7 +91,7 @@ def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
 def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: float) -> Measured:
     wrong = answer.get(row.failures) if row.failures else None
     if wrong:
-        return Measured(row, seconds, failed=str(wrong[0]))
+        return Measured(row, seconds, failed="; ".join(map(str, wrong[:_MOST_TOLD])))
     return Measured(row, seconds, tuple(read(figure, answer, beside) for figure in row.figures))
 
 

@@ -35,9 +35,7 @@ _EXAMPLES = """\
 examples:
   python -m experiments.fuzz --lines 10000000 --frames 1000000 --entries 100000 --json --save fuzz
   python -m experiments.fuzz --lines 200000 --frames 20000 --entries 0 --seed 7
-  python -m experiments.fuzz --seed 7 --only lines/12345      that case again, alone, with its traceback
-
-exit codes: 0 nothing found, 1 something was found: it is printed and its input saved, 2 wrong options"""
+  python -m experiments.fuzz --seed 7 --only lines/12345      that case again, alone, with its traceback"""
 
 
 @program("fuzz")
@@ -138,9 +136,9 @@ def _summary(answers: list[dict[str, Any]], target: int) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
+def text(document: dict[str, Any]) -> list[str]:
     """The document for people."""
-    rows = [f"{document['command']}", f"commit {document['commit'] or 'unknown'}, {document['date']}"]
+    rows = []
     for kind in ("lines", "frames", "entries"):
         if kind in document:
             figures = {name: value for name, value in document[kind].items() if name != "failures"}
@@ -149,7 +147,7 @@ def text(document: dict[str, Any]) -> str:
         rows.append(f"FAILED {failure['kind']}/{failure['case']}: {failure['error']}\n{failure['where']}")
         if failure["input"]:
             rows.append(f"  input: {failure['input']}")
-    return "\n".join([*rows, "nothing found" if document["passed"] else f"{len(document['failures'])} failures"])
+    return [*rows, "nothing found" if document["passed"] else f"{len(document['failures'])} failures"]
 
 
 if __name__ == "__main__":

@@ -16,12 +16,37 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 Value = TypeVar("Value")
 
 
-def parser(experiment: str, description: str, examples: str, saved: str = "NAME.json") -> argparse.ArgumentParser:
-    """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save``; ``saved`` says in words
-    what the latter writes."""
-    made = bare_parser(experiment, description, examples)
+#: Options that many programs have: what they stand for, and what their help says.
+_COMMON = {
+    "hosts": ("N", "emulated hosts, one connection each"),
+    "entities": ("N", "rows of a frame: the host and its VMs"),
+    "metrics": ("N", "columns of a frame"),
+    "seconds": ("S", "length of the measured window"),
+    "warm_up": ("S", "time before the window"),
+    "shards": ("N", "pinned redis-servers; 0: one per core"),
+    "repeats": ("N", "runs; medians are printed"),
+    "seed": ("N", "determines every value"),
+}
+_EXIT_CODES = """
+
+exit codes: 0 done, and everything is as it must be, 1 not so: the last lines say what, 2 wrong options,
+69 cannot start, or a part could not be reached, 73 no port, core, file or namespace could be had"""
+
+
+def parser(
+    experiment: str, description: str, examples: str, saved: str = "NAME.json", **common: float
+) -> argparse.ArgumentParser:
+    """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save``, of which ``saved`` says
+    in words what it writes, and the ``common`` options with their defaults."""
+    made = bare_parser(experiment, description, examples + _EXIT_CODES)
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
+    for name, default in common.items():
+        unit, told = _COMMON[name]
+        made.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, metavar=unit,
+            help=f"{told} (default %(default)s)",
+        )  # fmt: skip
     return made
 
 
@@ -63,21 +88,31 @@ def document(
     }
 
 
-def complaints(document: Mapping[str, Any]) -> list[str]:
-    """Why it has not passed, line by line, for people."""
-    return [f"FAILED: {reason}" for reason in [*document["failures"], *document.get("missed", ())]]
-
-
 def conclude(
-    document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], str] | None = None
+    document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], list[str]] | None = None
 ) -> int:
-    """Save a document where ``--save`` says so, print it (or what ``text`` makes of it), and answer the exit code
-    that its ``passed`` means."""
+    """Save a document where ``--save`` says so, print it, or for people what ``text`` makes of it, with where it comes
+    from and why it has not passed, and answer the exit code that its ``passed`` means."""
     if given.save:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
-    if given.json or text is None:
-        print(json.dumps(document, indent=None if given.json else 1))
+    if given.json:
+        print(json.dumps(document))
     else:
-        print(text(dict(document)))
+        found = dict(document)
+        wrong = [f"FAILED: {reason}" for reason in [*found["failures"], *found["missed"]] if isinstance(reason, str)]
+        told = text(found) if text else [json.dumps(found, indent=1)]
+        print("\n".join([*_origin(found), *told, *wrong]))
     return EXIT_OK if document["passed"] else EXIT_FAILURE
+
+
+def _origin(document: Mapping[str, Any]) -> list[str]:
+    where = document["machine"]
+    redis = f", redis-server {where['redis_server']}" if where["redis_server"] else ""
+    return [
+        document["command"],
+        f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}{redis}, "
+        f"numpy {where['packages']['numpy']}",
+        f"commit {document['commit'] or 'unknown'}, {document['date']}",
+        "",
+    ]

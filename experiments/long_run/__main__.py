@@ -39,6 +39,9 @@ _SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent mean
 _HELD_SECONDS = 60.0
 _LONG = 1800.0  #: from so many seconds on, expiry is the product's own
 
+#: Why it does not count, the figures, the rows.
+Measured = tuple[list[str], dict[str, Any], list[dict[str, float]]]
+
 _DESCRIPTION = """\
 Run the pipeline for long, with everything that comes and goes: 100 hosts of which some vanish and others
 take their place, VMs that are replaced (at least 10% an hour), a real probe whose processes are
@@ -54,18 +57,15 @@ examples:
   python -m experiments.long_run --seconds 3600 --json --save long-run
       50,500 samples/s for an hour; writes long-run.json, .csv and .png to experiments/results
   python -m experiments.long_run --seconds 120
-      a smoke test: expiry is shortened, figures this short are no verdict on leaks
-
-exit codes: 0 flat, gone and nothing lost; 1 not so, the failures say what; 2 wrong options;
-69 a part could not be reached, 73 no port, core or file could be had"""
+      a smoke test: expiry is shortened, figures this short are no verdict on leaks"""
 
 
 @program("long_run", needs.plots())
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when everything holds."""
     given = parse(argv)
-    document, rows = measure(given)
-    document = machine.provenance(argv, "experiments.long_run") | document
+    failures, figures, rows = measure(given)
+    document = outcome.document("long_run", argv, failures, figures)
     if given.save:
         from experiments.long_run.plot import draw
 
@@ -76,12 +76,11 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options, with what follows from the length of the run filled in. Raises UsageError."""
-    parser = outcome.parser("long_run", _DESCRIPTION, _EXAMPLES, "NAME.json, NAME.csv and NAME.png")
+    parser = outcome.parser(
+        "long_run", _DESCRIPTION, _EXAMPLES, "NAME.json, NAME.csv and NAME.png",
+        seconds=3600.0, hosts=100, entities=101, metrics=5, shards=0, seed=1,
+    )  # fmt: skip
     add = parser.add_argument
-    add("--seconds", type=float, default=3600.0, metavar="S", help="length of the run (default 3600)")
-    add("--hosts", type=int, default=100, metavar="N", help="emulated hosts at any time (default 100)")
-    add("--entities", type=int, default=101, metavar="N", help="rows of a host: itself and its VMs (default 101)")
-    add("--metrics", type=int, default=5, metavar="N", help="columns (default 5)")
     add("--churn", type=float, default=0.1, metavar="SHARE", help="VMs replaced in an hour, at least (default 0.1)")
     add("--vanishing", type=int, default=4, metavar="N", help="hosts that vanish together (default 4)")
     add("--cohorts", type=int, default=5, metavar="N", help="so often, others take their place (default 5)")
@@ -90,8 +89,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--expire", type=float, metavar="S", help="when hosts are forgotten (default: the product's 600; a tenth "
         "of a run shorter than half an hour)")  # fmt: skip
     add("--every", type=float, metavar="S", help=f"seconds between two rows (default: {_ROWS} rows, at least 1)")
-    add("--shards", type=int, default=0, metavar="N", help="pinned redis-servers (default: one per core)")
-    add("--seed", type=int, default=1, metavar="N", help="determines every emulated value (default 1)")
     given = parser.parse_args(argv)
     outcome.require_positive(
         given, "seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"
@@ -103,8 +100,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return given
 
 
-def measure(given: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """One run: its document and its rows. Raises ShardpulseError when a part does not come up or ends."""
+def measure(given: argparse.Namespace) -> Measured:
+    """One run: what is wrong, its figures and its rows. Raises ShardpulseError when a part does not come up or ends."""
     with tempfile.TemporaryDirectory(prefix="shardpulse-long-run-") as name:
         directory = Path(name)
         config = directory / "filter.toml"
@@ -145,9 +142,7 @@ def _cohorts(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Ite
         yield cohorts
 
 
-def _run(
-    given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, cohorts: Cohorts
-) -> tuple[dict[str, Any], list[dict[str, float]]]:
+def _run(given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, cohorts: Cohorts) -> Measured:
     watched = local_probe.Watched(parts.cluster, read_layout(parts.cluster))
     parts.tell("start")
     parts.measure_freshness()
@@ -167,7 +162,7 @@ def _run(
         cohorts.check()
         probe.check()
     ran = time.monotonic() - began
-    return _finish(given, parts, load, probe, cohorts, watched, rows, ran), rows
+    return *_finish(given, parts, load, probe, cohorts, watched, rows, ran), rows
 
 
 def _finish(
@@ -179,7 +174,7 @@ def _finish(
     watched: local_probe.Watched,
     rows: list[dict[str, float]],
     ran: float,
-) -> dict[str, Any]:
+) -> tuple[list[str], dict[str, Any]]:
     """End everything in order, look at what is left, and judge."""
     layout = read_layout(parts.cluster)
     due, left = left_over(parts.cluster, layout, cohorts.gone, given.expire)
@@ -223,9 +218,7 @@ def _finish(
     times = series.column(rows, "seconds") if rows else []
     memory = flatness.verdicts(times, {name: series.column(rows, name) for name in _JUDGED if rows}, given.seconds)
     failures = _failures(given, figures, memory, left, [report["drained"] for report in reports])
-    return {
-        "passed": not failures,
-        "failures": failures,
+    return failures, {
         **figures,
         "expire_seconds": given.expire,
         "settling_seconds": flatness.settling(given.seconds),
@@ -267,17 +260,15 @@ def _failures(
     return found
 
 
-def text(document: dict[str, Any]) -> str:
+def text(document: dict[str, Any]) -> list[str]:
     """The document for people."""
-    lines = [document["command"]]
-    hidden = ("memory", "machine", "failures", "examples", "command", "commit", "date", "executable")
-    lines += [f"{name:34} {value}" for name, value in document.items() if name not in hidden]
-    lines += [
+    hidden = ("memory", "machine", "failures", "missed", "examples", "command", "commit", "date", "executable")
+    lines = [f"{name:34} {value}" for name, value in document.items() if name not in hidden]
+    return lines + [
         f"{name:20} {row['early_bytes']:>14,.0f} -> {row['late_bytes']:>14,.0f} bytes  medians {row['growth']:+.2%}  "
         f"fitted {row['fitted_growth']:+.2%} ({row['slope_per_hour']:+.2%} per hour)"
         for name, row in document["memory"].items()
     ]
-    return "\n".join([*lines, *(f"FAILED: {failure}" for failure in document["failures"])])
 
 
 if __name__ == "__main__":

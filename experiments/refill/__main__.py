@@ -22,9 +22,7 @@ full: every host sends 600 frames again. Mean, variance and trend must equal tho
 _EXAMPLES = """\
 examples:
   python -m experiments.refill --hosts 100 --json --save refill
-      100 hosts of 101 x 5 samples, medians of 3; writes refill.json to experiments/results
-
-exit codes: 0 within the bound, 1 not, 2 wrong options, 69 a part could not be reached"""
+      100 hosts of 101 x 5 samples, medians of 3; writes refill.json to experiments/results"""
 
 
 @program("refill")
@@ -58,16 +56,15 @@ def judge(task: Task, runs: list[dict[str, Any]], within: float) -> list[str]:
 
 def parse(argv: list[str]) -> tuple[Task, argparse.Namespace]:
     """The task and the options around it. Raises UsageError."""
-    made = outcome.parser("refill", _DESCRIPTION, _EXAMPLES)
     default = Task()
+    made = outcome.parser(
+        "refill", _DESCRIPTION, _EXAMPLES,
+        hosts=default.hosts, entities=default.entities, metrics=default.metrics, repeats=3,
+    )  # fmt: skip
     add = made.add_argument
-    add("--hosts", type=int, default=default.hosts, metavar="N", help="hosts (default %(default)s)")
-    add("--entities", type=int, default=default.entities, metavar="N", help="rows of a frame (default %(default)s)")
-    add("--metrics", type=int, default=default.metrics, metavar="N", help="columns of a frame (default %(default)s)")
     add("--ticks", type=int, default=default.ticks, metavar="N", help="seconds before the kill (default %(default)s)")
     add("--ring", type=float, default=default.ring_seconds, metavar="S", help="length of a ring (default %(default)s)")
     add("--within", type=float, default=5.0, metavar="S", help="the bound on the median (default %(default)s)")
-    add("--repeats", type=int, default=3, metavar="N", help="runs; medians are printed (default %(default)s)")
     given = made.parse_args(argv)
     outcome.require_positive(given, "hosts", "entities", "metrics", "ticks", "ring", "within", "repeats")
     task = Task(given.hosts, given.entities, given.metrics, given.ticks, given.ring, given.ring / 12.0)

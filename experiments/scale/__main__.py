@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.errors import UsageError
-from experiments.harness import machine, outcome
+from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.program import program
 from experiments.scale import cost, frames, limit, million, sharding
@@ -50,10 +50,7 @@ _EXAMPLES = """\
 examples:
   python -m experiments.scale --json --save scale               everything: about half an hour on a quiet machine
   python -m experiments.scale --rows limit,filter --repeats 5
-  python -m experiments.scale --quick                            a few small runs that show that it works
-
-exit codes: 0 all targets met and all runs valid, 1 not so (--quick: 1 only when a run failed),
-2 wrong options, 69 a part could not be reached, 73 no port, core or file could be had"""
+  python -m experiments.scale --quick                            a few small runs that show that it works"""
 
 
 @program("scale", needs.plots(lambda argv: needs.saving(argv) and "cost" in parse(argv)[1]))
@@ -61,7 +58,7 @@ def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, plan = parse(argv)
     rows = {name: ROWS[name](plan) for name in names}
-    document = machine.provenance(argv, "experiments.scale") | summary(rows, plan)
+    document = summary(argv, rows, plan)
     if given.save and "cost" in rows:
         from experiments.scale.plot import draw
 
@@ -90,31 +87,28 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Plan]:
     return given, names, Plan(given.seconds or 15.0, given.seconds or 300.0, given.repeats, False)
 
 
-def summary(rows: dict[str, Row], plan: Plan) -> dict[str, Any]:
+def summary(argv: list[str], rows: dict[str, Row], plan: Plan) -> dict[str, Any]:
     """The document: targets of all rows, whether they are met, and every row's figures."""
     targets = [target for row in rows.values() for target in row.targets]
     failures = [failure for row in rows.values() for failure in row.failures]
     missed = [] if plan.quick else [_missed(target) for target in targets if not target.met()]
-    return {
-        "passed": not failures and not missed,
+    figures = {
         "seconds": plan.seconds,
         "repeats": plan.repeats,
         "quick": plan.quick,
         "targets": [target._asdict() | {"met": target.met()} for target in targets],
-        "failures": failures,
-        "missed": missed,
         "rows": {name: row.figures for name, row in rows.items()},
-        "machine": machine.describe(),
     }
+    return outcome.document("scale", argv, failures, figures, missed)
 
 
 def _missed(target: Target) -> str:
     return f"{target.what}: {target.measured:g} is not {'at least' if target.at_least else 'at most'} {target.bound:g}"
 
 
-def text(document: dict[str, Any]) -> str:
+def text(document: dict[str, Any]) -> list[str]:
     """The document for people."""
-    lines = [document["command"], f"commit {document['commit'] or 'unknown'}, {document['date']}", ""]
+    lines = []
     for target in document["targets"]:
         sign = ">=" if target["at_least"] else "<="
         verdict = "" if document["quick"] else "met" if target["met"] else "NOT MET"
@@ -124,7 +118,7 @@ def text(document: dict[str, Any]) -> str:
         lines.append(f"  {point['samples_per_second']:>12,} samples/s: CPU seconds per million samples: {shown}")
     if "shards" in document["rows"]:
         lines.append(f"  closed loop, two shards to one: {document['rows']['shards']['closed_loop_ratio']}")
-    return "\n".join([*lines, *(f"FAILED: {failure}" for failure in document["failures"])])
+    return lines
 
 
 if __name__ == "__main__":

@@ -35,10 +35,7 @@ twenty is overloaded all the time. The targets of /v1/hot are 2,000 requests/s a
 _EXAMPLES = """\
 examples:
   python -m experiments.serve_load --hosts 100 --seconds 10
-  python -m experiments.serve_load --hosts 100 --seconds 10 --json --save serve-load
-
-exit codes: 0 the targets are met, 1 they are not, or answers failed, 2 wrong options, 69 a part could not be
-reached, or there is no wrk (apt install wrk), 73 no port, core or file could be had"""
+  python -m experiments.serve_load --hosts 100 --seconds 10 --json --save serve-load"""
 
 #: What is asked for: name, path, headers.
 REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -118,9 +115,8 @@ def _last_core() -> int:
     return max(os.sched_getaffinity(0))
 
 
-def _format(document: dict[str, Any]) -> str:
+def _format(document: dict[str, Any]) -> list[str]:
     rows = [
-        document["command"],
         f"{document['hosts']} hosts, {document['samples_smoothed_per_second']} samples/s smoothed meanwhile; "
         f"the answer of /v1/hot has {document['answer_bytes']} bytes; without requests the service takes "
         f"{document['service_cores_without_requests']:.1%} of a core",
@@ -132,17 +128,14 @@ def _format(document: dict[str, Any]) -> str:
     rows.append(
         f"  a bare server {bare['requests_per_second']:>5.0f} requests/s   p50 {bare['p50']} ms   p99 {bare['p99']} ms"
     )
-    return "\n".join(rows + outcome.complaints(document))
+    return rows
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    made = outcome.parser("serve_load", _DESCRIPTION, _EXAMPLES)
-    made.add_argument("--hosts", type=int, default=100, metavar="N", help="emulated hosts (default 100)")
-    made.add_argument("--entities", type=int, default=101, metavar="N", help="rows of each host (default 101)")
-    made.add_argument("--metrics", type=int, default=5, metavar="N", help="metrics of each row (default 5)")
-    made.add_argument("--seconds", type=int, default=10, metavar="S", help="of each load (default 10)")
+    made = outcome.parser(
+        "serve_load", _DESCRIPTION, _EXAMPLES, hosts=100, entities=101, metrics=5, seconds=10, warm_up=_WARM_UP
+    )
     made.add_argument("--connections", type=int, default=8, metavar="N", help="of wrk (default 8)")
-    made.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="S", help="before the first load (default 40)")
     return made.parse_args(argv)
 
 

@@ -19,6 +19,7 @@ from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import MISSING, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, nothing
+from probes.native import COLUMNS
 from probes.reading import Reading
 
 __all__ = ["REGISTRY", "Check", "CheckSettings", "build_pipeline"]
@@ -55,9 +56,8 @@ def build_pipeline(resource_set: ResourceSet, settings: Mapping[str, CheckSettin
 
 
 def _no_value_is_missing(reading: Reading) -> None:
-    if not isnan(sum(reading.values)):
-        return
     codes = reading.codes
-    for i, value in enumerate(reading.values):
-        if codes[i] == VALID and isnan(value):
-            codes[i] = MISSING
+    if COLUMNS.unmarked(reading.values, codes):
+        for i, value in enumerate(reading.values):
+            if codes[i] == VALID and isnan(value):
+                codes[i] = MISSING

@@ -11,6 +11,7 @@ from math import isnan
 from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import FIRST, VALID
 from acquisition.model.metric import COUNTER, ResourceSet
+from acquisition.wire.table import Entity
 from probes.checks.check import Check, CheckSettings
 from probes.reading import Reading
 
@@ -21,20 +22,20 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     width = len(resource_set.metrics)
     counters = [i for i, metric in enumerate(resource_set.metrics) if metric.kind == COUNTER]
     known: frozenset[int] = frozenset()
-    before: list[int] = []
+    before: list[Entity] | None = None
 
     def check(reading: Reading) -> None:
         nonlocal known, before
-        present = [entity.id for entity in reading.entities]
-        if present == before:
+        if reading.entities is before:  # as long as nobody comes or goes, sources give the same list
             return
+        present = [entity.id for entity in reading.entities]
         for row, key in enumerate(present):
             if key in known:
                 continue
             for i in (row * width + column for column in counters):
                 if reading.codes[i] == VALID and isnan(reading.values[i]):
                     reading.codes[i] = FIRST
-        before, known = present, frozenset(present)
+        before, known = reading.entities, frozenset(present)
 
     return check
 

@@ -14,12 +14,11 @@ with guests set ``tolerance = 1``.
 
 from __future__ import annotations
 
-from operator import add, sub
-
 from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import INCONSISTENT, MISSING, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
+from probes.native import COLUMNS
 from probes.reading import Reading
 
 _SHARES = tuple(f"cpu_{name}_ratio" for name in ("user", "system", "idle", "iowait", "steal"))
@@ -61,18 +60,10 @@ def _host(width: int, shares: list[int], guest: int, tolerance: float) -> Check:
 
 
 def _process(width: int, parts: list[int], whole: int, tolerance: float) -> Check:
-    user, system, guest = parts
-
     def check(reading: Reading) -> None:
-        values = reading.values
-        if not values:
+        if not COLUMNS.unbalanced(reading.values, width, *parts, whole, tolerance):
             return
-        sums = map(add, map(add, values[user::width], values[system::width]), values[guest::width])
-        off = list(map(sub, sums, values[whole::width]))
-        # NaN hides from min() and max(), but only where it is, and there is nothing to contradict
-        if max(off) <= tolerance and min(off) >= -tolerance:
-            return
-        for row in range(0, len(values), width):
+        for row in range(0, len(reading.values), width):
             _mark(reading, [row + column for column in parts], row + whole, tolerance)
 
     return check

@@ -12,6 +12,7 @@ Infinite values fail; NaN is no value and has no range, its reason comes from el
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from math import isnan
 
@@ -21,6 +22,7 @@ from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings
 from probes.metric_kinds import CORES
 from probes.metrics import WITHIN_MEMORY
+from probes.native import COLUMNS
 from probes.reading import Reading
 
 _FINITE = 1.7976931348623157e308
@@ -35,34 +37,28 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The range check of a resource set; ``limits``: metric -> (low, high) in place of its own."""
     width = len(resource_set.metrics)
     limits = _limits(resource_set, settings.get(_LIMITS.name, {}))
-    lows = [low for low, _ in limits]
-    machine: tuple[float, float, float] = (-1.0, -1.0, -1.0)
-    highs: list[float] = []
+    lows, own = array("d", [low for low, _ in limits]), [high for _, high in limits]
+    of_cores = [i for i, metric in enumerate(resource_set.metrics) if metric.unit == CORES]
+    of_memory = [i for i, metric in enumerate(resource_set.metrics) if metric.name in WITHIN_MEMORY]
+    highs = array("d", own)
 
     def check(reading: Reading) -> None:
-        nonlocal machine, highs
-        now = (float(reading.cores), reading.memory_bytes, reading.dt)
-        if now != machine:
-            machine = now
-            highs = _highs(resource_set, [high for _, high in limits], now)
-        values = reading.values
-        if not values:
-            return
-        total = sum(values)
-        suspect = total - total != 0.0  # a NaN or an infinity somewhere: min() and max() may not see it
-        for column in range(width):
-            figures = values[column::width]
-            inside = lows[column] <= min(figures) and max(figures) <= highs[column]
-            if not inside or (suspect and isnan(sum(figures))):
-                _mark(reading, column, width, lows[column], highs[column])
+        seconds, memory = reading.dt, reading.memory_bytes or _FINITE
+        cpu = _FINITE
+        if reading.cores:
+            cpu = reading.cores * _CORES_SPARE + (_TICKS_SPARE / seconds if seconds > 0 else _TICKS_SPARE)
+        for column in of_cores:
+            highs[column] = min(own[column], cpu)
+        for column in of_memory:
+            highs[column] = min(own[column], memory)
+        for column in COLUMNS.outside(reading.values, lows, highs):
+            _mark(reading, column, width, lows[column], highs[column])
 
     return check
 
 
 def _mark(reading: Reading, column: int, width: int, low: float, high: float) -> None:
     codes = reading.codes
-    if VALID not in codes[column::width]:
-        return
     for i, value in zip(range(column, len(codes), width), reading.values[column::width], strict=True):
         if not low <= value <= high and codes[i] == VALID and not isnan(value):
             codes[i] = RANGE
@@ -74,20 +70,6 @@ def _limits(resource_set: ResourceSet, own: object) -> list[tuple[float, float]]
     for metric in resource_set.metrics:
         low, high = overrides.get(metric.name, (metric.low, metric.high))
         found.append((max(float(low), -_FINITE), min(float(high) * _ROUNDING, _FINITE)))
-    return found
-
-
-def _highs(resource_set: ResourceSet, highs: list[float], machine: tuple[float, float, float]) -> list[float]:
-    cores, memory, seconds = machine
-    cpu = cores * _CORES_SPARE + (_TICKS_SPARE / seconds if seconds > 0 else _TICKS_SPARE)
-    found = []
-    for metric, high in zip(resource_set.metrics, highs, strict=True):
-        if cores and metric.unit == CORES:
-            found.append(min(high, cpu))
-        elif memory and metric.name in WITHIN_MEMORY:
-            found.append(min(high, memory))
-        else:
-            found.append(high)
     return found
 
 

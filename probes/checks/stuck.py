@@ -7,6 +7,8 @@ events or bytes of 10 per second and more stand still with it: those always jitt
 
 from __future__ import annotations
 
+from array import array
+
 from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import STUCK
 from acquisition.model.metric import COUNTER, ResourceSet
@@ -27,13 +29,14 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     rates = [i for i, m in enumerate(resource_set.metrics) if m.kind == COUNTER and m.unit in _JITTERY]
     if len(rates) < _MIN_RATES:
         return nothing
-    before: list[float] = []
+    before = b""
     equal = 1
 
     def check(reading: Reading) -> None:
         nonlocal before, equal
-        if reading.values != before:
-            before = reading.values[:]
+        figures = reading.values.tobytes()  # NaN equals itself here
+        if figures != before:
+            before = figures
             equal = 1
             return
         equal += 1
@@ -43,7 +46,7 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     return check
 
 
-def _moving(values: list[float], rates: list[int], width: int) -> bool:
+def _moving(values: array[float], rates: list[int], width: int) -> bool:
     found = sum(value >= _MIN_RATE for column in rates for value in values[column::width])
     return found >= _MIN_RATES
 

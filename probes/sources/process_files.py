@@ -8,6 +8,9 @@ This is where a probe spends its time. Hence equal text is not parsed again (equ
 equal figures: no growth), and a first thread that has not run since (equal schedstat) has
 not switched either. Of one that has run, taskstats gives both figures where it may be used;
 else status, the costliest file of the four, has to be read.
+
+A text that says something else than the kernel would is UNREADABLE for this tick, and what comes after it FIRST.
+``_process_step.c`` does the same for all processes at once, where it could be compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
-from acquisition.model.codes import FIRST, MISSING, NAN
+from acquisition.model.codes import FIRST, MISSING, NAN, UNREADABLE
 from probes.procfs import read_once
 from probes.rates import differences
 from probes.taskstats import TaskStats
@@ -39,13 +42,15 @@ _STAT_COUNTERS = COLUMNS[_STAT][:7]
 _JITTER_TICKS = 2
 _NANOSECOND = 1e-9
 _SHORT = 511  #: more than stat, io and schedstat take; small blocks are cheaper to allocate
-_LONG = 16384  #: status, with a long list of groups
+_LONG = 16384  #: status, with a long list of groups; stat with very large numbers
+_MOST = (1 << 64) - 1  #: of a counter
 _CLOSED = -1
 _ABSENT = -2
 _SWITCHES = b"\nvoluntary_ctxt_switches:"
 _STORAGE = b"read_bytes:"
 _THREAD = (WAIT, VOLUNTARY, INVOLUNTARY)
 _FIRSTS = (FIRST,) * WIDTH
+_UNREADABLES = (UNREADABLE,) * WIDTH
 
 
 class Units:
@@ -94,7 +99,8 @@ class ProcessFiles:
         Raises OSError when the process is gone."""
         self._base = base
         self._start = start
-        self._stat_text = self._io_text = self._sched_text = b""
+        self._stat_text: bytes | None = None
+        self._io_text = self._sched_text = b""
         self._stat_moved = self._io_moved = self._ran = False
         self._stat: tuple[int, ...] = ()
         self._io: tuple[int, ...] = ()
@@ -105,6 +111,9 @@ class ProcessFiles:
         self._steady = bytearray(WIDTH)  # codes that hold for every tick: VALID or MISSING
         if not delays:
             self._steady[DELAY] = MISSING
+        self.codes = bytearray(self._steady)
+        self._marked = True  # some codes are of this tick only
+        self.flagged = True
         #: per file: a descriptor, _CLOSED (open it at each read) or _ABSENT (not wanted, not readable)
         self._descriptors = [_CLOSED if file in wanted else _ABSENT for file in range(len(FILES))]
         for file in range(len(FILES)):
@@ -112,9 +121,6 @@ class ProcessFiles:
                 self._miss(file)
             elif file in kept:
                 self._open(file)
-        self.codes = bytearray(self._steady)
-        self._marked = True  # some codes are of this tick only
-        self.flagged = True
 
     def read(self, units: Units) -> None:
         """Read the files and set ``values`` and ``codes``.
@@ -125,21 +131,23 @@ class ProcessFiles:
             self._marked = False
             self.codes[:] = self._steady
             self.flagged = any(self._steady)
-        stat, io = self._descriptors[_STAT], self._descriptors[_IO]
-        text = pread(stat, _SHORT, 0) if stat >= 0 else self._reopened(_STAT)
+        stat = self._descriptors[_STAT]
+        text = pread(stat, _SHORT, 0) if stat >= 0 else read_once(f"{self._base}/stat", _SHORT)
+        if len(text) == _SHORT:  # cut off: very large numbers
+            text = read_once(f"{self._base}/stat", _LONG)
         if text != self._stat_text:
             self._take_stat(text, units)
         elif self._stat_moved:
             self._stat_moved = False
             self._still(_STAT_COUNTERS)
-        if io != _ABSENT:
-            try:
-                text = pread(io, _SHORT, 0) if io >= 0 else self._reopened(_IO)
-            except PermissionError:  # it runs as another user now
-                text = b""
-            text = text[text.find(_STORAGE) :]  # what went through caches and pipes (rchar, wchar) is no part of it
-            if not text or text != self._io_text:
-                self._take_io(text, units.per_second)
+        if self._descriptors[_IO] != _ABSENT:
+            text = self._text(_IO)
+            at = text.find(_STORAGE)  # what went through caches and pipes (rchar, wchar) is no part of it
+            moved = text[at:] if at >= 0 and len(text) < _SHORT else b""
+            if not text:  # it runs as another user now
+                self._miss(_IO)
+            elif not moved or moved != self._io_text:
+                self._take_io(moved, units.per_second)
             elif self._io_moved:
                 self._io_moved = False
                 self._still(COLUMNS[_IO])
@@ -149,62 +157,71 @@ class ProcessFiles:
     def _read_thread(self, units: Units) -> None:
         """Waiting time and switches of the first thread."""
         text = b""
-        schedstat = self._descriptors[_SCHEDSTAT]
-        if schedstat != _ABSENT and not (self._ran and units.task_stats is not None):
-            text = pread(schedstat, _SHORT, 0) if schedstat >= 0 else self._reopened(_SCHEDSTAT)
-            if text == self._sched_text:
+        if self._descriptors[_SCHEDSTAT] != _ABSENT and not (self._ran and units.task_stats is not None):
+            text = self._text(_SCHEDSTAT)
+            if text == self._sched_text and self._thread:
                 if self._ran:
                     self._ran = False
                     self._still(_THREAD)
                 return
             self._sched_text = text
-        new = self._thread_figures(text, units.task_stats)
+        try:
+            new = self._thread_figures(text, units.task_stats)
+        except ValueError:
+            self._thread = ()
+            self._mark(_THREAD, _UNREADABLES)
+            return
         old, self._thread = self._thread, new
         if not old:
             self._ran = True
             self._mark(_THREAD, _FIRSTS)
             return
         grown, codes = differences(new, old)
-        values, per_second = self.values, units.per_second
+        values, steady, per_second = self.values, self._steady, units.per_second
         self._ran = any(grown)
-        values[WAIT] = NAN if self._steady[WAIT] else grown[0] * per_second * _NANOSECOND
-        values[VOLUNTARY] = grown[1] * per_second
-        values[INVOLUNTARY] = grown[2] * per_second
+        values[WAIT] = NAN if steady[WAIT] else grown[0] * (per_second * _NANOSECOND)
+        values[VOLUNTARY] = NAN if steady[VOLUNTARY] else grown[1] * per_second
+        values[INVOLUNTARY] = NAN if steady[INVOLUNTARY] else grown[2] * per_second
         if codes is not None:
             self._mark(_THREAD, codes)
 
-    def _thread_figures(self, schedstat: bytes, task_stats: TaskStats | None) -> tuple[int, int, int]:
-        """Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable."""
-        status = self._descriptors[_STATUS]
-        if task_stats is not None and status != _ABSENT:
+    def _thread_figures(self, schedstat: bytes, task_stats: TaskStats | None) -> tuple[int, ...]:
+        """Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable.
+        Raises ValueError for a text that is none."""
+        absent = self._descriptors[_STATUS] == _ABSENT
+        if task_stats is not None and not absent:
             figures = task_stats.read(self._pid)
             if figures is not None:
                 return figures
         words = schedstat.split(None, 2)
-        waited = int(words[1]) if len(words) == 3 else (self._thread[0] if self._thread else 0)
-        if status == _ABSENT:
+        waited = numbers(words[1:2])[0] if len(words) == 3 else (self._thread[0] if self._thread else 0)
+        if absent:
             return waited, 0, 0
-        text = pread(status, _LONG, 0) if status >= 0 else self._reopened(_STATUS)
+        text = self._text(_STATUS, _LONG)
         words = text[text.rfind(_SWITCHES) :].split(None, 4)
         if len(words) < 4:
             self._miss(_STATUS)
             return waited, 0, 0
-        return waited, int(words[1]), int(words[3])
+        return waited, *numbers([words[1], words[3]])
 
     def _take_stat(self, text: bytes, units: Units) -> None:
         self._stat_text = text
-        if len(text) == _SHORT:  # cut off: very large numbers
-            text = read_once(f"{self._base}/stat")
-        fields = text[text.rindex(b")") + 2 :].split()
-        if int(fields[19]) != self._start:
+        try:
+            if len(text) == _LONG:
+                raise ValueError
+            fields = text[text.rindex(b")") + 2 :].split()
+            # user with guest time, system, guest, minor, major, delay, virtual, resident, start
+            found = numbers([fields[i] for i in (11, 12, 40, 7, 9, 39, 20, 21, 19)])
+        except (ValueError, IndexError):
+            self._unreadable_stat()
+            return
+        user, system, guest, minor, major, delay, virtual, pages, start = found
+        if start != self._start:
             raise ProcessLookupError  # the pid is another process's now
-        guest = int(fields[40])
-        user, system = int(fields[11]), int(fields[12])
-        # wire order: user, system, guest, all CPU, minor, major, delay
-        new = (user - guest, system, guest, user + system, int(fields[7]), int(fields[9]), int(fields[39]))
+        new = (user - guest, system, guest, user + system, minor, major, delay)
         values = self.values
-        values[VIRTUAL] = float(fields[20])
-        resident = float(fields[21]) * units.page_size
+        values[VIRTUAL] = float(virtual)
+        resident = float(pages) * units.page_size
         values[RESIDENT] = resident
         values[SHARE] = resident / units.memory_bytes if units.memory_bytes else NAN
         old, self._stat = self._stat, new
@@ -220,22 +237,30 @@ class ProcessFiles:
         values[ALL_CPU] = grown[3] * per_tick
         values[MINOR] = grown[4] * per_second
         values[MAJOR] = grown[5] * per_second
-        values[DELAY] = NAN if self._steady[DELAY] else grown[6]
+        values[DELAY] = NAN if self._steady[DELAY] else float(grown[6])
         if codes is not None:
             self._mark(_STAT_COUNTERS, codes)
 
+    def _unreadable_stat(self) -> None:
+        self._stat_text, self._stat = None, ()
+        self._mark(COLUMNS[_STAT], _UNREADABLES)
+
     def _take_io(self, text: bytes, per_second: float) -> None:
-        words = text.split()
-        if len(words) < 6:
-            self._miss(_IO)
-            return
         self._io_text = text
         self._io_moved = True
-        old, self._io = self._io, (int(words[1]), int(words[3]), int(words[5]))
+        try:
+            new = numbers(text.split()[1:6:2])
+            if len(new) < len(COLUMNS[_IO]):
+                raise ValueError
+        except ValueError:
+            self._io_text, self._io = b"", ()
+            self._mark(COLUMNS[_IO], _UNREADABLES)
+            return
+        old, self._io = self._io, new
         if not old:
             self._mark(COLUMNS[_IO], _FIRSTS)
             return
-        grown, codes = differences(self._io, old)
+        grown, codes = differences(new, old)
         values = self.values
         values[READ] = grown[0] * per_second
         values[WRITTEN] = grown[1] * per_second
@@ -260,12 +285,12 @@ class ProcessFiles:
     def _miss(self, file: int) -> None:
         """The figures of a file cannot be had: MISSING from now on."""
         for column in COLUMNS[file]:
-            self._steady[column] = MISSING
+            self._steady[column] = self.codes[column] = MISSING
             self.values[column] = NAN
+        self.flagged = True
         if self._descriptors[file] >= 0:
             close(self._descriptors[file])
         self._descriptors[file] = _ABSENT
-        self._marked = True
 
     def _open(self, file: int) -> None:
         try:
@@ -275,13 +300,13 @@ class ProcessFiles:
                 raise
             self._miss(file)  # /proc/PID/io of another user's process, no schedstat in this kernel
 
-    def _reopened(self, file: int) -> bytes:
+    def _text(self, file: int, size: int = _SHORT) -> bytes:
+        """What a file other than ``stat`` says; nothing, taken as MISSING, when it may not be read any more."""
+        descriptor = self._descriptors[file]
         try:
-            return read_once(f"{self._base}/{FILES[file]}")
+            return pread(descriptor, size, 0) if descriptor >= 0 else read_once(f"{self._base}/{FILES[file]}", size)
         except PermissionError:
-            if file == _STAT:
-                raise
-            return b""  # taken as MISSING
+            return b""
 
     def close(self) -> None:
         """Close the files."""
@@ -289,3 +314,13 @@ class ProcessFiles:
             if descriptor >= 0:
                 close(descriptor)
                 self._descriptors[file] = _CLOSED
+
+
+def numbers(words: Sequence[bytes]) -> tuple[int, ...]:
+    """The whole numbers of 64 bits that these words are. Raises ValueError when one of them is none."""
+    if not b"".join(words).isdigit():
+        raise ValueError(words)
+    found = tuple(map(int, words))
+    if max(found) > _MOST:
+        raise ValueError(words)
+    return found

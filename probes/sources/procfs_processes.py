@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
@@ -11,9 +12,9 @@ from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES
 from probes.reading import Reading
-from probes.sources import Request
+from probes.sources import Request, process_table
 from probes.sources.polled import Polled
-from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
+from probes.sources.process_files import COLUMNS, FILES, WIDTH, Units
 from probes.taskstats import connect
 
 #: Descriptors that are left for everything else.
@@ -42,10 +43,9 @@ def wanted_files(columns: tuple[int, ...]) -> frozenset[int]:
 
 
 class Watched:
-    """Keeps ``ProcessFiles`` for those that discovery found, and reads them all."""
+    """Keeps the files of those that discovery found open, and reads them all."""
 
     def __init__(self, facts: HostFacts, discovery: Discovery, columns: tuple[int, ...]) -> None:
-        self.files: dict[int, ProcessFiles] = {}
         self._found: dict[int, Found] = {}
         self._facts = facts
         self._discovery = discovery
@@ -55,15 +55,19 @@ class Watched:
         self._units = Units(facts.hertz, facts.page_size, task_stats)
         self._kept = self._wanted - {_STATUS} if task_stats else self._wanted
         self._budget = max(0, int(os.sysconf("SC_OPEN_MAX")) - _RESERVED) // len(FILES)
+        self._table = process_table.create(facts.proc)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
     def follow(self, found: dict[int, Found]) -> bool:
         """Watch exactly these processes; whether anything has changed."""
         if self._delays != self._facts.delay_accounting:
             self._delays = self._facts.delay_accounting
-            self._drop(list(self.files))
+            self._drop(list(self._found))
         gone = [pid for pid, old in self._found.items() if pid not in found or found[pid].start != old.start]
         self._drop(gone)
-        come = [each for pid, each in found.items() if pid not in self.files]
+        come = [each for pid, each in found.items() if pid not in self._found]
         for each in come:
             self._add(each)
         renamed = [pid for pid, old in self._found.items() if found[pid] != old]
@@ -72,51 +76,47 @@ class Watched:
         return bool(gone or come or renamed)
 
     def _add(self, found: Found) -> None:
-        kept = self._kept if len(self.files) < self._budget else frozenset[int]()
-        base = f"{self._facts.proc}/{found.pid}"
+        kept = self._kept if len(self._found) < self._budget else frozenset[int]()
         try:
-            self.files[found.pid] = ProcessFiles(base, found.start, self._wanted, self._delays, kept)
+            self._table.add(found.pid, found.start, self._wanted, self._delays, kept)
             self._found[found.pid] = found
         except OSError:
             self._discovery.forget(found.pid)
 
     def _drop(self, pids: list[int]) -> None:
+        self._table.drop(pids)
         for pid in pids:
-            files = self.files.pop(pid, None)
-            self._found.pop(pid, None)
-            if files is not None:
-                files.close()
+            del self._found[pid]
 
     def read(self, seconds: float) -> bool:
         """Read all; True when some were gone, which are no longer watched."""
         units = self._units
         units.begin(seconds, self._facts.memory_bytes)
-        gone = []
-        for pid, files in self.files.items():
-            try:
-                files.read(units)
-            except OSError:  # ESRCH: it has ended
-                gone.append(pid)
-        self._drop(gone)
+        gone = self._table.read(units)
         for pid in gone:
+            del self._found[pid]
             self._discovery.forget(pid)
         return bool(gone)
 
     def found(self) -> list[Found]:
-        """Those that are watched, in the order of ``files``."""
-        return [self._found[pid] for pid in self.files]
+        """Those that are watched, in the order of ``rows``."""
+        return [self._found[pid] for pid in self._table.pids()]
+
+    def rows(self) -> tuple[array[float], bytearray]:
+        """The figures of the newest ``read`` and their codes, WIDTH of each process."""
+        return self._table.rows()
 
     def account(self) -> dict[str, object]:
         """How many are watched, how many of them without open files, and whether taskstats helps."""
         return {
-            "watched": len(self.files),
-            "reopened": max(0, len(self.files) - self._budget),
+            "watched": len(self._found),
+            "reopened": max(0, len(self._found) - self._budget),
             "taskstats": self._units.task_stats is not None,
         }
 
     def close(self) -> None:
         """Close all files."""
-        self._drop(list(self.files))
+        self._drop(list(self._found))
         if self._units.task_stats is not None:
             self._units.task_stats.close()
 
@@ -149,7 +149,9 @@ class ProcessSource(Polled):
         self._last = monotonic
         if self._watched.read(seconds) or changed:
             self._entities = [process_entity(self._facts, found) for found in self._watched.found()]
-        values, codes = rows(list(self._watched.files.values()), self._columns)
+        values, codes = self._watched.rows()
+        if self._columns is not None:
+            values, codes = chosen(values, codes, self._columns)
         facts = self._facts
         return Reading(
             self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
@@ -164,18 +166,11 @@ class ProcessSource(Polled):
         self._watched.close()
 
 
-def rows(files: list[ProcessFiles], columns: tuple[int, ...] | None) -> tuple[list[float], bytearray]:
-    """Values and codes of all, row by row; only ``columns`` unless None."""
-    values: list[float] = []
-    if columns is None:
-        codes = bytearray(len(files) * WIDTH)
-        for number, each in enumerate(files):
-            values += each.values
-            if each.flagged:
-                codes[number * WIDTH : (number + 1) * WIDTH] = each.codes
-        return values, codes
-    codes = bytearray()
-    for each in files:
-        values += [each.values[column] for column in columns]
-        codes += bytes([each.codes[column] for column in columns])
-    return values, codes
+def chosen(values: array[float], codes: bytearray, columns: tuple[int, ...]) -> tuple[array[float], bytearray]:
+    """Of rows with all WIDTH columns only these."""
+    few = array("d", bytes(len(values) // WIDTH * len(columns) * values.itemsize))
+    marks = bytearray(len(few))
+    for place, column in enumerate(columns):
+        few[place :: len(columns)] = values[column::WIDTH]
+        marks[place :: len(columns)] = codes[column::WIDTH]
+    return few, marks

@@ -7,6 +7,8 @@ tap from the other side: what the host transmits into it the guest receives.
 
 from __future__ import annotations
 
+from array import array
+
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
@@ -89,7 +91,7 @@ class VmSource(Polled):
         )
 
     def _forget(self) -> None:
-        alive = self._watched.files
+        alive = {found.pid for found in self._watched.found()}
         self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
         self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
         self._entities = [
@@ -103,21 +105,22 @@ class VmSource(Polled):
         if self._taps_age >= _TAPS_REFRESH:
             self._taps_age = 0
             self._taps.clear()
-        for pid in self._watched.files:
-            if pid not in self._taps:
-                self._taps[pid] = taps(self._facts.proc, pid)
+        for found in self._watched.found():
+            if found.pid not in self._taps:
+                self._taps[found.pid] = taps(self._facts.proc, found.pid)
 
-    def _rows(self, seconds: float) -> tuple[list[float], bytearray]:
-        values: list[float] = []
+    def _rows(self, seconds: float) -> tuple[array[float], bytearray]:
+        values = array("d")
         codes = bytearray()
         traffic = self._interfaces()
-        for found in self._watched.found():
-            files, guest = self._watched.files[found.pid], found.guest
+        figures, marks = self._watched.rows()
+        for number, found in enumerate(self._watched.found()):
+            guest, place = found.guest, slice(number * WIDTH, (number + 1) * WIDTH)
             more = [(float(guest.vcpus), VALID), (float(guest.memory_bytes), VALID)] if guest else []
             more += self._guest_traffic(found.pid, traffic, seconds)
-            row = [*files.values, *(value for value, _ in more)]
-            flags = [*files.codes, *(code for _, code in more)]
-            values += [row[column] for column in self._columns]
+            row = [*figures[place], *(value for value, _ in more)]
+            flags = [*marks[place], *(code for _, code in more)]
+            values.extend([row[column] for column in self._columns])
             codes += bytes([flags[column] for column in self._columns])
         return values, codes
 

@@ -175,7 +175,7 @@ def test_a_compiler_that_comes_later_is_used_by_the_next_start(environment, chec
     assert f"apt install gcc python{version}-dev" in said
     (tmp_path / "compiler").symlink_to("/bin/true")
     environment.prepare([])  # and no headers yet
-    assert f"no Python.h to compile the native one (Debian, Ubuntu: apt install python{version}-dev)" in (
+    assert f"no Python.h to compile the native ones (Debian, Ubuntu: apt install python{version}-dev)" in (
         capsys.readouterr().err
     )
     (tmp_path / "include").mkdir()
@@ -187,9 +187,9 @@ def test_a_compiler_that_comes_later_is_used_by_the_next_start(environment, chec
 
 
 def test_the_native_step_is_told_where_there_is_one(environment):
-    built = environment._runs(Path(sys.executable), "import filters.worker.step._step")
+    built = environment._runs(Path(sys.executable), f"import {', '.join(environment._NATIVE).replace('/', '.')}")
     said = environment._native_step(Path(sys.prefix))
-    assert said.startswith("the filter's step is native" if built else "the filter's step is numpy's")
+    assert said.startswith("the steps of filter and probe are native" if built else "the filter's step is numpy's")
 
 
 def test_a_checkout_that_cannot_be_written_uses_the_cache(environment, monkeypatch, tmp_path):

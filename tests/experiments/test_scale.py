@@ -22,11 +22,11 @@ def test_targets_have_a_direction():
 
 def test_a_missed_target_or_a_failed_run_fails_unless_it_is_quick():
     rows = {"limit": Row([Target("ratio", 2.4, 2.0, False)], {}, [])}
-    document = scale.summary(rows, PLAN)
+    document = scale.summary([], rows, PLAN)
     assert not document["passed"]
     assert document["missed"] == ["ratio: 2.4 is not at most 2"]
-    assert scale.summary(rows, PLAN._replace(quick=True))["passed"]
-    assert not scale.summary({"limit": rows["limit"]._replace(failures=["x"])}, PLAN._replace(quick=True))["passed"]
+    assert scale.summary([], rows, PLAN._replace(quick=True))["passed"]
+    assert not scale.summary([], {"limit": rows["limit"]._replace(failures=["x"])}, PLAN._replace(quick=True))["passed"]
     json.dumps(document)
 
 

@@ -530,8 +530,10 @@ def test_two_probes_with_one_name_are_visible_and_do_not_flood(make_pipeline: Ma
         two.offer()
         one.turn()
         two.turn()
+    began = time.monotonic()
     for _ in range(300):
         one.turn()
         two.turn()
+    readings = min(300.0, (time.monotonic() - began) / 0.1)  # of each of the two
     sent = one.writer.account()["resent_frames"] + two.writer.account()["resent_frames"]
-    assert sent < 42 * 20  # they do not go back at every reading
+    assert sent < (readings + 2) * 20, "they go back not even at every other reading"

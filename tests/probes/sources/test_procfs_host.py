@@ -223,7 +223,7 @@ def test_only_the_files_of_the_selected_metrics_are_read(tmp_path: Path) -> None
         (proc / name).unlink()
     chosen = HOST.select(("memory_free_bytes", "memory_total_bytes"))
     reading = HostSource(chosen, facts).sample(1000.0, 50.0)
-    assert reading.values == [5_000_000 * 1024.0, 8_000_000 * 1024.0]
+    assert list(reading.values) == [5_000_000 * 1024.0, 8_000_000 * 1024.0]
     assert not any(reading.codes)
 
 

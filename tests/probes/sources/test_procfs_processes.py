@@ -19,15 +19,26 @@ from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES
 from probes.reading import Reading
+from probes.sources import process_table
 from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
 from probes.sources.procfs_processes import ProcessSource, wanted_files
 from tests.support import FIXTURES
 from tests.support.processes import started
+from tests.support.untested import require_native
 from tests.support.waiting import eventually
 
 CAPTURES = FIXTURES / "proc"
 NAMES = [metric.name for metric in PROCESSES.metrics]
 START = 123456
+
+
+@pytest.fixture(autouse=True, params=["native", "python"])
+def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that asks a source holds for both steps."""
+    if request.param == "native":
+        require_native(process_table.PROCESSES)
+    else:
+        monkeypatch.setattr(process_table, "PROCESSES", None)
 
 
 def units(seconds: float = 2.0) -> Units:

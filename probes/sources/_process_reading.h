@@ -1,0 +1,376 @@
+/* Reads one process from /proc: what probes.sources.process_files.ProcessFiles does, over a Record. See _process_step.c,
+   which includes this.
+
+   process_files stays the definition: the same files in the same order, the same figures and codes. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, UNREADABLE = 10 }; /* acquisition.model.codes */
+enum { /* probes.sources.process_files */
+    USER, SYSTEM, GUEST, WAIT, ALL_CPU, MINOR, MAJOR, VIRTUAL, RESIDENT, SHARE, READ, WRITTEN, CANCELLED, DELAY,
+    VOLUNTARY, INVOLUNTARY, WIDTH
+};
+enum { STAT, STATUS, IO, SCHEDSTAT, FILES };
+enum { CLOSED = -1, ABSENT = -2 };
+enum { SHORT = 511, LONG = 16384, STAT_FIELDS = 41, JITTER_TICKS = 2, MOST_PATH = 4096 };
+enum { LIVES, GONE };
+
+static const char *const NAMES[FILES] = {"stat", "status", "io", "schedstat"};
+static const int STAT_COUNTERS[] = {USER, SYSTEM, GUEST, ALL_CPU, MINOR, MAJOR, DELAY};
+static const int IO_COUNTERS[] = {READ, WRITTEN, CANCELLED};
+static const int THREAD_COUNTERS[] = {WAIT, VOLUNTARY, INVOLUNTARY};
+static const int GAUGES[] = {VIRTUAL, RESIDENT, SHARE};
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+typedef __int128 Number; /* a counter of 64 bits, or a difference of such */
+
+typedef struct {
+    Number stat[COUNT(STAT_COUNTERS)], io[COUNT(IO_COUNTERS)], thread[COUNT(THREAD_COUNTERS)];
+    uint64_t start;          /* the start time that the process must have */
+    uint64_t sched_text;     /* a hash of schedstat's text */
+    int32_t pid;
+    int32_t files[FILES];    /* a descriptor, CLOSED: opened at each read, ABSENT: not wanted or not readable */
+    uint8_t steady[WIDTH];   /* codes that hold for every tick: VALID or MISSING */
+    uint8_t has_stat, has_io, has_thread; /* whether there are counters of the tick before */
+    uint8_t thread_wanted, ran;
+} Record;
+
+/* What is the same for all processes of a tick. */
+typedef struct {
+    const char *proc;
+    double per_second, per_tick, page_size, memory_bytes;
+    int netlink, family; /* of taskstats; -1: there is none */
+    Py_ssize_t at;       /* of struct taskstats in an answer */
+} Tick;
+
+typedef struct {
+    double *values;
+    uint8_t *codes;
+} Row;
+
+/* Text */
+
+static int is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The next word of ``*at``, which moves behind it; NULL when there is none. */
+static const char *next_word(const char **at, const char *end, size_t *length)
+{
+    const char *start = *at;
+    while (start < end && is_space(*start))
+        start++;
+    const char *stop = start;
+    while (stop < end && !is_space(*stop))
+        stop++;
+    *at = stop;
+    *length = (size_t)(stop - start);
+    return stop > start ? start : NULL;
+}
+
+/* The whole number that a word is; 0 when it is none of 64 bits. */
+static int number_of(const char *word, size_t length, Number *found)
+{
+    uint64_t number = 0;
+    if (!word || !length)
+        return 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned digit = (unsigned)(unsigned char)word[i] - '0';
+        if (digit > 9 || __builtin_mul_overflow(number, 10u, &number) || __builtin_add_overflow(number, digit, &number))
+            return 0;
+    }
+    *found = number;
+    return 1;
+}
+
+/* The last place of ``label`` in the text, NULL when it is not there. */
+static const char *find_last(const char *text, size_t length, const char *label)
+{
+    size_t size = strlen(label);
+    for (size_t at = length >= size ? length - size + 1 : 0; at-- > 0;)
+        if (text[at] == label[0] && !memcmp(text + at, label, size))
+            return text + at;
+    return NULL;
+}
+
+static uint64_t hash_of(const char *text, size_t length)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Figures and codes */
+
+static void mark(const Record *record, Row row, const int *columns, size_t count, uint8_t code)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!record->steady[columns[i]]) {
+            row.codes[columns[i]] = code;
+            row.values[columns[i]] = NAN;
+        }
+}
+
+/* Rates of some counters, which replace those of the tick before; all are FIRST when there were none. Answers whether
+   any of them has changed. */
+static int grow(const Record *record, Row row, const int *columns, size_t count, Number *old, const Number *new,
+                uint8_t *has, int jitter, const double *scale)
+{
+    int moved = !*has;
+    if (!*has)
+        mark(record, row, columns, count, FIRST);
+    for (size_t i = 0; i < count; i++) {
+        Number grown = new[i] - old[i];
+        old[i] = new[i];
+        moved |= grown != 0;
+        if (!*has)
+            continue;
+        if (grown < -jitter)
+            mark(record, row, columns + i, 1, RESET);
+        else if (!record->steady[columns[i]])
+            row.values[columns[i]] = grown < 0 ? 0.0 : (double)grown * scale[i];
+    }
+    *has = 1;
+    return moved;
+}
+
+static void miss(Record *record, Row row, int file, const int *columns, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        record->steady[columns[i]] = row.codes[columns[i]] = MISSING;
+        row.values[columns[i]] = NAN;
+    }
+    if (record->files[file] >= 0)
+        close(record->files[file]);
+    record->files[file] = ABSENT;
+}
+
+/* Files */
+
+static int open_file(const char *proc, int pid, int file)
+{
+    char path[MOST_PATH];
+    snprintf(path, sizeof path, "%s/%d/%s", proc, pid, NAMES[file]);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Up to ``most`` bytes of a file of the process; negative: errno. */
+static ssize_t read_file(const Record *record, const Tick *tick, int file, char *text, size_t most)
+{
+    int kept = record->files[file];
+    int descriptor = kept >= 0 ? kept : open_file(tick->proc, record->pid, file);
+    if (descriptor < 0)
+        return -errno;
+    ssize_t size = pread(descriptor, text, most, 0);
+    int error = errno;
+    if (kept < 0)
+        close(descriptor);
+    return size >= 0 ? size : -error;
+}
+
+static int take_stat(const Record *record, const char *text, size_t size, Number *new, Number *gauges)
+{
+    static const int wanted[] = {11, 12, 40, 7, 9, 39, 20, 21, 19};
+    Number found[STAT_FIELDS];
+    const char *end = text + size, *at = find_last(text, size, ")");
+    if (!at || size == LONG)
+        return -1;
+    at = at + 2 < end ? at + 2 : end;
+    const char *words[STAT_FIELDS];
+    size_t lengths[STAT_FIELDS];
+    for (int i = 0; i < STAT_FIELDS; i++)
+        words[i] = next_word(&at, end, &lengths[i]);
+    for (size_t i = 0; i < COUNT(wanted); i++)
+        if (!number_of(words[wanted[i]], lengths[wanted[i]], &found[wanted[i]]))
+            return -1;
+    new[0] = found[11] - found[40]; /* the kernel's user time has guest time in it */
+    new[1] = found[12];
+    new[2] = found[40];
+    new[3] = found[11] + found[12];
+    new[4] = found[7];
+    new[5] = found[9];
+    new[6] = found[39];
+    gauges[0] = found[20];
+    gauges[1] = found[21];
+    return found[19] == (Number)record->start ? LIVES : GONE;
+}
+
+static int read_stat(Record *record, const Tick *tick, Row row, char *text)
+{
+    const double scale[] = {tick->per_tick, tick->per_tick, tick->per_tick, tick->per_tick,
+                            tick->per_second, tick->per_second, 1.0};
+    Number new[COUNT(STAT_COUNTERS)], gauges[2];
+    ssize_t size = read_file(record, tick, STAT, text, LONG);
+    if (size < 0)
+        return GONE;
+    int found = take_stat(record, text, (size_t)size, new, gauges);
+    if (found == GONE)
+        return GONE;
+    if (found < 0) {
+        mark(record, row, STAT_COUNTERS, COUNT(STAT_COUNTERS), UNREADABLE);
+        mark(record, row, GAUGES, COUNT(GAUGES), UNREADABLE);
+        record->has_stat = 0;
+        return LIVES;
+    }
+    row.values[VIRTUAL] = (double)gauges[0];
+    row.values[RESIDENT] = (double)gauges[1] * tick->page_size;
+    row.values[SHARE] = tick->memory_bytes != 0.0 ? row.values[RESIDENT] / tick->memory_bytes : NAN;
+    grow(record, row, STAT_COUNTERS, COUNT(STAT_COUNTERS), record->stat, new, &record->has_stat, JITTER_TICKS, scale);
+    return LIVES;
+}
+
+static int read_io(Record *record, const Tick *tick, Row row, char *text)
+{
+    static const char label[] = "read_bytes:";
+    const double scale[] = {tick->per_second, tick->per_second, tick->per_second};
+    Number new[COUNT(IO_COUNTERS)];
+    if (record->files[IO] == ABSENT)
+        return LIVES;
+    ssize_t size = read_file(record, tick, IO, text, SHORT);
+    if (size < 0 && size != -EACCES && size != -EPERM)
+        return GONE;
+    if (size <= 0) { /* it runs as another user now */
+        miss(record, row, IO, IO_COUNTERS, COUNT(IO_COUNTERS));
+        return LIVES;
+    }
+    const char *end = text + size, *at = memmem(text, (size_t)size, label, sizeof label - 1);
+    for (size_t i = 0; i < COUNT(IO_COUNTERS); i++) {
+        size_t length;
+        const char *word = NULL;
+        if (at && next_word(&at, end, &length)) /* the label */
+            word = next_word(&at, end, &length);
+        if (!word || size == SHORT || !number_of(word, length, &new[i])) {
+            mark(record, row, IO_COUNTERS, COUNT(IO_COUNTERS), UNREADABLE);
+            record->has_io = 0;
+            return LIVES;
+        }
+    }
+    grow(record, row, IO_COUNTERS, COUNT(IO_COUNTERS), record->io, new, &record->has_io, 0, scale);
+    return LIVES;
+}
+
+/* Context switches and waiting time of the first thread by taskstats; see probes.taskstats. 0: no answer. */
+static int ask_taskstats(const Record *record, const Tick *tick, Number *new)
+{
+    enum { WAITED = 24, WHO = 128, SWITCHED = 272, SIZE = 288 }; /* offsets in struct taskstats */
+    struct {
+        uint32_t length;
+        uint16_t type, flags;
+        uint32_t sequence, port;
+        uint8_t command, version;
+        uint16_t reserved, attribute_length, attribute;
+        uint32_t pid;
+    } request = {sizeof request, (uint16_t)tick->family, 1, 0, 0, 1, 1, 0, 8, 1, (uint32_t)record->pid};
+    char answer[4096];
+    uint64_t figures[2], waited;
+    uint32_t who;
+    if (send(tick->netlink, &request, sizeof request, 0) < 0)
+        return 0;
+    ssize_t size = recv(tick->netlink, answer, sizeof answer, MSG_DONTWAIT);
+    if (size < tick->at + SIZE)
+        return 0; /* an error message: the thread is gone */
+    memcpy(&waited, answer + tick->at + WAITED, sizeof waited);
+    memcpy(&who, answer + tick->at + WHO, sizeof who);
+    memcpy(figures, answer + tick->at + SWITCHED, sizeof figures);
+    new[0] = waited;
+    new[1] = figures[0];
+    new[2] = figures[1];
+    return who == (uint32_t)record->pid;
+}
+
+/* What probes.sources.process_files finds in a text that is split into words: the numbers at ``first`` and ``second``
+   of at least ``least`` words; 1: found, 0: too few words, -1: no numbers. */
+static int find_numbers(const char *at, const char *end, int least, int first, int second, Number *one, Number *two)
+{
+    int bad = 0;
+    for (int i = 0; i < least; i++) {
+        size_t length;
+        const char *word = next_word(&at, end, &length);
+        if (!word)
+            return 0;
+        if (i == first)
+            bad |= !number_of(word, length, one);
+        if (i == second)
+            bad |= !number_of(word, length, two);
+    }
+    return bad ? -1 : 1;
+}
+
+/* Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable. */
+static int find_thread(Record *record, const Tick *tick, Row row, char *text, size_t size, Number *new)
+{
+    static const char label[] = "\nvoluntary_ctxt_switches:";
+    static const int columns[] = {VOLUNTARY, INVOLUNTARY};
+    if (tick->netlink >= 0 && record->files[STATUS] != ABSENT && ask_taskstats(record, tick, new))
+        return 1;
+    new[0] = record->has_thread ? record->thread[0] : 0;
+    new[1] = new[2] = 0;
+    Number waited = new[0];
+    if (find_numbers(text, text + size, 3, 1, -1, &waited, NULL) < 0)
+        return -1;
+    new[0] = waited;
+    if (record->files[STATUS] == ABSENT)
+        return 1;
+    ssize_t length = read_file(record, tick, STATUS, text, LONG);
+    if (length < 0 && length != -EACCES && length != -EPERM)
+        return 0;
+    const char *at = length > 0 ? find_last(text, (size_t)length, label) : NULL;
+    int found = at ? find_numbers(at, text + length, 4, 1, 3, &new[1], &new[2]) : 0;
+    if (!found)
+        miss(record, row, STATUS, columns, COUNT(columns));
+    return found < 0 ? -1 : 1;
+}
+
+static int read_thread(Record *record, const Tick *tick, Row row, char *text)
+{
+    const double scale[] = {tick->per_second * 1e-9, tick->per_second, tick->per_second};
+    Number new[COUNT(THREAD_COUNTERS)];
+    ssize_t size = 0;
+    int still = 0;
+    if (!record->thread_wanted)
+        return LIVES;
+    if (record->files[SCHEDSTAT] != ABSENT && !(record->ran && tick->netlink >= 0)) {
+        size = read_file(record, tick, SCHEDSTAT, text, SHORT);
+        if (size < 0 && size != -EACCES && size != -EPERM)
+            return GONE;
+        size = size < 0 ? 0 : size;
+        uint64_t hash = hash_of(text, (size_t)size);
+        still = record->has_thread && hash == record->sched_text;
+        record->sched_text = hash;
+    }
+    int found = 1;
+    if (still) /* it has not run, so it has not switched */
+        memcpy(new, record->thread, sizeof new);
+    else
+        found = find_thread(record, tick, row, text, (size_t)size, new);
+    if (!found)
+        return GONE;
+    if (found < 0) {
+        mark(record, row, THREAD_COUNTERS, COUNT(THREAD_COUNTERS), UNREADABLE);
+        record->has_thread = 0;
+        return LIVES;
+    }
+    record->ran = (uint8_t)grow(record, row, THREAD_COUNTERS, COUNT(THREAD_COUNTERS), record->thread, new,
+                                &record->has_thread, 0, scale);
+    return LIVES;
+}
+
+static int read_process(Record *record, const Tick *tick, Row row)
+{
+    char text[LONG];
+    for (int i = 0; i < WIDTH; i++) {
+        row.codes[i] = record->steady[i];
+        row.values[i] = NAN;
+    }
+    return read_stat(record, tick, row, text) || read_io(record, tick, row, text) || read_thread(record, tick, row, text)
+        ? GONE : LIVES;
+}

@@ -1,0 +1,18 @@
+from array import array
+
+def open_process(proc: bytes, pid: int, start: int, wanted: int, kept: int, delays: bool, /) -> bytes: ...
+def close_processes(records: bytes | bytearray, /) -> None: ...
+def read_processes(
+    records: bytearray,
+    values: array[float],
+    codes: bytearray,
+    proc: bytes,
+    per_second: float,
+    per_tick: float,
+    page_size: float,
+    memory_bytes: float,
+    netlink: int,
+    family: int,
+    at: int,
+    /,
+) -> list[int]: ...
