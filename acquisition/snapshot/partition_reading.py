@@ -4,9 +4,9 @@ Everything that a filter keeps of a partition is written in commits, and each co
 reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
 has become due all records are other ones: then everything is asked for at once, in one pipeline per shard.
 
-The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids are
-compared for equality only. A partition that has none, is on its way to another shard, or could not be read whole, is
-asked for again every time.
+The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids
+are compared for equality only. A partition that holds something and has none, is on its way to another shard, or could
+not be read whole, is asked for again every time.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from acquisition.wire.layout import Layout
 Slotted = tuple[int, bytes | None]
 #: A member and the seconds between two of its ticks.
 Paced = tuple[Member, float]
+_NEVER = b"never"  #: in the place of the commit id of a partition in which no filter has ever written anything
 _MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
 
 
@@ -113,7 +114,9 @@ class PartitionReader:
         """The partitions whose commit is another one, and those that cannot be asked."""
         failed = {number: reply for number, reply in enumerate(commits) if isinstance(reply, ShardpulseError)}
         pairs = enumerate(zip(commits, self.answers, strict=True))
-        return [number for number, (reply, held) in pairs if not held.commit or reply != held.commit], failed
+        return [
+            number for number, (reply, held) in pairs if not held.commit or (reply or _NEVER) != held.commit
+        ], failed
 
     def _ask(self, cluster: Cluster, slots: tuple[int, ...], partitions: Sequence[int]) -> dict[int, Answer]:
         asked = self._wanted(slots)
@@ -159,4 +162,6 @@ def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any]) -> An
     if not sound and any(isinstance(reply, ReplyError) for reply in replies):
         replies = cluster.gather(question.commands)  # it has moved, or is on its way
     commit, applied, *records = replies
+    if not commit and not applied:
+        commit = _NEVER
     return Answer(commit if sound and commit else b"", applied, question.asked, records[0] if records else None)

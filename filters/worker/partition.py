@@ -30,6 +30,7 @@ from filters.worker.state import State
 START = b"0-0"
 _LAST_ID = b"18446744073709551615-18446744073709551615"
 _EXPIRE_EVERY = 10.0
+_TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _MOST_COUNTED = 1 << 62
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
@@ -68,6 +69,7 @@ class Partition:
         self._kept: deque[tuple[bytes, int]] = deque()
         self._kept_bytes = 0
         self._expire_at = 0.0
+        self._trim_at = 0.0
 
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
         """Go on behind a commit that this or another worker made."""
@@ -216,6 +218,9 @@ class Partition:
         """XTRIM behind the cursor and both retentions, bytes before seconds; None when nothing goes."""
         last: bytes | None = None
         settings = self.settings
+        if now < self._trim_at and self._kept_bytes <= settings.retention_bytes:
+            return None
+        self._trim_at = now + min(_TRIM_EVERY, settings.retention_seconds / 4.0)
         while len(self._kept) > 1:
             entry, size = self._kept[0]
             age = now - int(entry.partition(b"-")[0]) / 1000.0

@@ -13,6 +13,7 @@ from filters.kernels import Kernel, computed
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import NameTable
 from filters.worker.record import set_prefix
+from filters.worker.rows import who_stayed
 from filters.worker.sequence import Track
 
 #: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
@@ -101,7 +102,7 @@ class State:
         age = np.full((rows, metrics), np.inf, np.float32)
         if schema == self.schema and metrics == self.metrics and self.ids:
             old_ids = np.frombuffer(self.ids, "<u8")
-            _, here, there = np.intersect1d(new_ids, old_ids, return_indices=True)
+            here, there = who_stayed(new_ids, old_ids)
             old_age = np.zeros(self.planes.shape[1], np.float32)
             old_age[self.exception_table["index"]] = self.exception_table["age"]
             planes[:, here] = self.planes.reshape(depth, old_ids.size, metrics)[:, there]

@@ -9,7 +9,7 @@ import pytest
 from experiments.reading import __main__ as reading
 from probes.metrics import HOST
 
-SMALL = ["--hosts", "3", "--entities", "4", "--metrics", "2", "--seconds", "1", "--pause", "0.02", "--json"]
+SMALL = ["--hosts", "3", "--entities", "4", "--metrics", "2", "--seconds", "3", "--pause", "0.02", "--json"]
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,7 @@ def test_readings_are_timed(question: str, still: bool, capsys: pytest.CaptureFi
         of_vms = found["samples"] - 3 * len(HOST.metrics)
         assert (found["blocks"], found["late"]) == (6, 0)
         assert 0 < of_vms <= 3 * 4 * 2  # some VMs come later
+        assert found["unchanged_milliseconds"]["p50"] > 0 < found["reference_milliseconds"]["p50"]
+        assert found["ratio"]["p50"] > 0
     else:
         assert (found["hosts"], found["equal"]) == (3, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 
@@ -10,11 +11,13 @@ import numpy as np
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.wire import keys, position, smoothed, table
+from acquisition.wire import commit, keys, position, smoothed, table
+from acquisition.wire.commit import Commit
 from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 
+_FIRST = itertools.count(1, 1_000_000)  #: no two scenes make the same commit
 Exceptions = Sequence[tuple[int, int, float]]
 
 METRICS = (
@@ -74,12 +77,18 @@ class Scene:
         self.cluster = cluster
         self.keep_ticks = keep_ticks
         self.tags = keys.tags(keys.DEFAULT_PARTITIONS)
+        self.commits = next(_FIRST)
 
     def tag(self, host: int) -> str:
         return self.tags[keys.partition_of(host, len(self.tags))]
 
     def put(self, key: str, *command: object) -> None:
+        """A command, and a commit of the partition, as the filter makes one for everything that it writes."""
         self.cluster.call(key, *command)
+        self.commits += 1
+        if "{" in key and not key.startswith("commit"):
+            commit_key = f"commit:{key[key.index('{') : key.index('}') + 1]}"
+            self.cluster.call(commit_key, "SET", commit_key, commit.encode(Commit(b"s%d" % self.commits, b"1-1", 0)))
 
     def position(self, host: str, resource_set: str, newest: Position) -> None:
         number = host_id(host)

@@ -93,14 +93,18 @@ class Ring:
         left = (self._gone == _TAKEN) & ~here
         self._gone[left] = step
         self._gone[here] = _TAKEN
-        added = self._add(np.unique(ids[places < 0]), step, also)
+        missing = places < 0
+        if missing.any():
+            newcomers, which = np.unique(ids[missing], return_inverse=True)
+            added = self._add(newcomers, step, also)
+            places[missing] = added[which]
+            first, end = int(added[0]), int(added[-1]) + 1
+            if not fresh:
+                data = self._slots[first:end].tobytes()
+                also(pack(("SETRANGE", self._key, self.head.slot_at(first), data)))
         if fresh:
             self._create(also)
-        elif added.size:
-            first, end = int(added.min()), int(added.max()) + 1
-            data = self._slots[first:end].tobytes()
-            also(pack(("SETRANGE", self._key, self.head.slot_at(first), data)))
-        return self._find(ids).astype(np.uint32)
+        return places.astype(np.uint32)
 
     def _find(self, ids: Ids) -> npt.NDArray[np.int64]:
         """The slots that entities have, -1 where they have none."""

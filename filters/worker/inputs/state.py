@@ -14,6 +14,7 @@ from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
+from filters.worker.rows import who_stayed
 
 VALID, COUNTED, ABOVE = map(wire.COUNTS.index, ("valid", "counted", "above"))
 MEAN, AGE = map(wire.DERIVED_PLANES.index, ("mean", "age"))
@@ -105,7 +106,7 @@ class InputsState:
             count *= size
         return np.frombuffer(self.memory, dtype, count, start).reshape(shape)
 
-    def _lay_out(self, ids: bytes) -> None:
+    def _lay_out(self, ids: bytes) -> Arrays:
         """Memory for these entities, of whom nothing is known."""
         plan, entities = self.plan, len(ids) // 8
         at, series = plan.head.places(entities), plan.columns * entities
@@ -117,12 +118,12 @@ class InputsState:
         self._put(at.slacks, plan.slacks.tobytes())
         self._put(at.sources, np.array(plan.sources, "<u2").tobytes())
         self._put(at.names, wire.pack_names(plan.names))
-        self._forget()
+        return self._forget()
 
     def _put(self, at: int, data: bytes) -> None:
         self.memory[at : at + len(data)] = data
 
-    def _forget(self) -> None:
+    def _forget(self) -> Arrays:
         """Nothing is known any more but who the rows are."""
         kept = self.arrays()
         for array in (kept.since, kept.figures[: TIME_ABOVE + 1], kept.seen, kept.counts, kept.codes):
@@ -132,6 +133,7 @@ class InputsState:
         kept.derived[AGE] = 0.0
         for array in (kept.window, kept.ordered):
             array[...] = ABSENT
+        return kept
 
     def native(self, frame: Frame, also: Also) -> NativeInputs:
         """``begin``, and what the native step takes then."""
@@ -163,10 +165,9 @@ class InputsState:
             missing = round(min(dt / interval, 1e9)) - 1
         self.step += 1 + min(missing, self.plan.depth)
         if frame.ids != self.ids:
-            self._align(frame.ids)
-            self._take_slots(interval, also)
+            self._take_slots(self._align(frame.ids), interval, also)
         elif self.ring.interval != interval:
-            self._take_slots(interval, also)
+            self._take_slots(self.arrays(), interval, also)
         if self.begins or missing >= self.plan.window:
             self.begins = True
             self.epoch, self.first = frame.epoch, self.step
@@ -174,20 +175,19 @@ class InputsState:
             return Begun(interval, min(interval, _LONGEST), 0)
         return Begun(dt, min(dt / (1 + missing), _LONGEST), missing)
 
-    def _take_slots(self, interval: float, also: Also) -> None:
-        ids = np.frombuffer(self.ids, "<u8")
-        self.arrays().slots[...] = self.ring.place(ids, self.step, interval, also)
+    def _take_slots(self, kept: Arrays, interval: float, also: Also) -> None:
+        kept.slots[...] = self.ring.place(np.frombuffer(self.ids, "<u8"), self.step, interval, also)
 
-    def _align(self, ids: bytes) -> None:
+    def _align(self, ids: bytes) -> Arrays:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
         old_ids, old = np.frombuffer(self.ids, "<u8"), self.arrays()
-        self._lay_out(ids)
-        new = self.arrays()
-        _, here, there = np.intersect1d(np.frombuffer(ids, "<u8"), old_ids, return_indices=True)
+        new = self._lay_out(ids)
+        here, there = who_stayed(np.frombuffer(ids, "<u8"), old_ids)
         arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = list(zip(new[:-2], old[:-2], strict=True))
         for array, before in arrays:
             array[..., here] = before[..., there]
         new.ordered[:, here] = old.ordered[:, there]
+        return new
 
     def section(self) -> memoryview:
         """The section of this tick's record."""
