@@ -194,7 +194,7 @@ def _distribute(items: list[Item], starts: Positions, result: Smoothed) -> None:
     exceptions = exceptions_of(result, starts)
     edges = starts.tolist()
     for i, item in enumerate(items):
-        item.state.planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
+        item.state.take(np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]]))
         item.state.end(item.frame, exceptions[i], unused[i])
 
 

@@ -87,6 +87,10 @@ class State:
         self.monotonic = frame.monotonic
         return dt
 
+    def take(self, planes: Floats) -> None:
+        """Go on with planes that were computed elsewhere, float32 (P, n * m), C-contiguous."""
+        self.planes = planes
+
     def end(self, frame: Frame, exceptions: bytes, unused: int) -> None:
         """Take what became of the samples of a frame whose planes have moved; ``unused`` of them were not valid."""
         self.exceptions = exceptions
