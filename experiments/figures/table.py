@@ -144,7 +144,7 @@ ROWS: tuple[Row, ...] = (
         (
             Figure("medians.procfs.cpu_percent", "{:.2f}% of a core"),
             Figure("medians.procfs.ratio_to_bare_tools", "{:.2f} of the bare tools", Inside("bare vmstat and pidstat")),
-            Figure("medians.procfs.ratio_to_empty_loop", "{:.2f} of the loop", Inside("an empty C loop over its files")),
+            Figure("medians.procfs.ratio_to_empty_loop", "{:.2f} of the loop", Inside("a bare C loop over its files")),
             Figure("medians.procfs.probe_private_bytes", "{:.1f} MB of its own", scale=1e-6),
         ),
         ("acquisition/link", "acquisition/outbox", "acquisition/wire", "probes", "experiments/probe_cost.py"),
