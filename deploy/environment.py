@@ -155,14 +155,10 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
     basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()}".encode())
-    for name in (
-        "setup.cfg",
-        "setup.py",
-        "pyproject.toml",
-        "deploy/constraints.txt",
-        *(path for package in ("filters", "probes") for path in sorted((CHECKOUT / package).rglob("*.[ch]"))),
-    ):
-        basis.update((CHECKOUT / name).read_bytes())
+    named = [CHECKOUT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt")]
+    compiled = [path for package in ("filters", "probes") for path in sorted((CHECKOUT / package).rglob("*.[ch]"))]
+    for path in (*named, *compiled):
+        basis.update(path.read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
     if same and set(extras) <= set(has[1:]):
         return None

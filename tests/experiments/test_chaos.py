@@ -19,7 +19,10 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(bool(missing()), reason=f"THE CHAOS RUN IS NOT TESTED HERE: {missing()}")
+needs_namespaces = pytest.mark.skipif(bool(missing()), reason=f"THE CHAOS RUN IS NOT TESTED HERE: {missing()}")
+
+
+@needs_namespaces
 def test_short_run_holds(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     command = [sys.executable, "-m", "experiments.chaos", "--seconds", "16", "--seed", str(SEED), "--json"]
@@ -42,6 +45,7 @@ def test_short_run_holds(tmp_path: Path) -> None:
         assert (logs / kept).stat().st_size > 0
 
 
+@needs_namespaces
 def test_options_teach(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "earthquake"]) == 2
     assert "kill_master" in capsys.readouterr().err

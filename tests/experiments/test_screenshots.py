@@ -29,6 +29,7 @@ def test_a_small_data_center_is_pictured(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_wrong_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    require("chromium")
     assert main(["--racks", "1", "--hot", "2"]) == 2
     assert "hot host" in capsys.readouterr().err
 

@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 
 from tests.support.data_center import Guest, Machine  # isort: skip  # page_scene makes it importable
 from tests.support.serving import Serving  # isort: skip
+from tests.support.untested import require  # isort: skip
 
 KERNELS = '[filter]\nkernels = ["last", "mean", "variance", "trend", "peak"]\n'
 BEFORE, NOW = 4.0, 0.5  #: cores that the VM uses
@@ -74,6 +75,7 @@ def test_whoever_reads_shows_it(service: Serving, tmp_path: Path, machine: Machi
     over_http(service, machine)
     in_commands(tmp_path)
     for_prometheus(service, tmp_path)
+    require("chromium")
     on_the_page(service, machine)
 
 

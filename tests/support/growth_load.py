@@ -81,7 +81,7 @@ class Load:
         """Whether the filter worker lives."""
         return self._filter.poll() is None
 
-    def wait(self, done: Callable[[], bool], seconds: float = 15.0) -> None:
+    def wait(self, done: Callable[[], bool], seconds: float = 40.0) -> None:
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, {

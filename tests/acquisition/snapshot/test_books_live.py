@@ -101,7 +101,7 @@ def settle(pipeline: Pipeline, auditor: Auditor) -> None:
             for number in (SET, OTHER_SET)
         )
 
-    pipeline.turn_until(settled, 15.0)
+    pipeline.turn_until(settled, 40.0)
 
 
 def test_balance_holds_at_every_moment_although_entries_vanish(make_pipeline: MakePipeline, shards: Shards) -> None:
