@@ -275,3 +275,14 @@ def test_hosts_with_other_columns_share_the_families_that_they_have() -> None:
     series = read(snapshot(wide, narrow))
     assert series["shardpulse_host_memory_free_bytes"] == {("narrow",): 0.0, ("wide",): 3.0}
     assert set(series["shardpulse_host_tasks_runnable"]) == {("wide",)}
+
+
+def test_the_own_metrics_of_a_late_host_say_so_by_name() -> None:
+    own = block("web", "host", [host_entity("web")], HOST.metrics)
+    rest = web()
+    for one in (own, rest):
+        one.has_values, one.state, one.age_seconds = False, LATE, 3.5
+    series = read(snapshot(own, rest))
+    late = {labels for labels in series["shardpulse_sample_invalid"] if "LATE" in labels}
+    assert len(late) == len(HOST.metrics)
+    assert "shardpulse_sample_stale_seconds" not in series
