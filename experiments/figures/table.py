@@ -147,7 +147,7 @@ ROWS: tuple[Row, ...] = (
             Figure("medians.procfs.ratio_to_empty_loop", "{:.2f} of the loop", Inside("a bare C loop over its files")),
             Figure("medians.procfs.probe_private_bytes", "{:.1f} MB of its own", scale=1e-6),
         ),
-        ("acquisition/link", "acquisition/outbox", "acquisition/wire", "probes", "experiments/probe_cost.py"),
+        ("acquisition/link", "acquisition/outbox", "acquisition/wire", "probes", "experiments/probe_cost"),
         front=True,
     ),
     Row(

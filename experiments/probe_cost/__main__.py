@@ -4,6 +4,7 @@
 
     python -m experiments.probe_cost [--source procfs|tools|both] [--processes 100] [--seconds 60]
                                      [--repeats 5] [--interval 1] [--json]
+                                     [--idle 5000] [--forks 300] [--vms 200]
 
 Memory: PSS depends on who else maps the same interpreter (the load may, with 100 processes);
 ``probe_private_bytes`` is what would be free if the probe ended, ``probe_rss_bytes`` the most that it can be.
@@ -12,7 +13,13 @@ One run starts the load (``load_processes``), one real shard and the real probe,
 ``--warm-up`` seconds and measures a window: CPU of the probe and of its tools by
 /proc/PID/schedstat (nanoseconds; all of them have one thread), memory by smaps_rollup. Discovery, checks,
 frames, outbox and sending are all in it. In the same run vmstat and pidstat alone, told the
-same pids, are measured for the same time: on a shared machine compare ratios.
+same pids, are measured for the same time, and a C program that does nothing but read the same files
+(``empty_loop.c``, where there is a C compiler): on a shared machine compare ratios. ``empty_loop`` reads
+all files that the figures come from, ``empty_loop_kept`` leaves out /proc/PID/status, in whose place the
+probe asks taskstats where it may.
+
+``--idle``, ``--forks`` and ``--vms`` fill the host with processes that are not among the N; the VMs are processes that
+sleep under the name and with the command line of a qemu, and the probe takes them for VMs.
 """
 
 from __future__ import annotations
@@ -36,14 +43,15 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments.harness import machine
+from experiments.probe_cost import beside
 from experiments.processes import needs
 from experiments.processes.control import product
 from experiments.processes.program import program
 from probes.account import cpu_seconds, pss_bytes
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
-_TOOLS = ("bare_tools",)
+_BARE = ("bare_tools", *beside.PROCESS_FILES)
 
 
 @program("probe_cost", needs.tool("vmstat", "procps"), needs.tool("pidstat", "sysstat"))
@@ -51,18 +59,26 @@ def main(argv: list[str]) -> int:
     """Run, print, and with ``--save`` keep the raw results."""
     options = _parser().parse_args(argv)
     kinds = list(_SOURCES) if options.source == "both" else [options.source]
-    runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_TOOLS)}
+    runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_BARE)}
+    if beside.compiler() is None:
+        print("probe_cost: no cc, so no empty loop to compare with: apt install gcc libc6-dev", file=sys.stderr)
     with (
         tempfile.TemporaryDirectory() as name,
         load(options.processes, Path(name)) as pids,
+        beside.crowd(options.idle, options.forks, options.vms, Path(name)),
         start_shards(1, Path(name) / "shards", maxmemory_bytes=256 << 20) as shards,
     ):
+        loop = beside.build(Path(name)) if beside.compiler() else None
         for repeat in range(options.repeats):
             for kind in kinds:
                 runs[kind].append(measure_probe(kind, shards, options, Path(name)))
                 _progress(repeat, kind, runs[kind][-1])
             runs["bare_tools"].append(measure_tools(pids, options))
             _progress(repeat, "bare_tools", runs["bare_tools"][-1])
+            for kind in beside.PROCESS_FILES:
+                if loop is not None:
+                    runs[kind].append(measure_loop(loop, beside.files(kind, pids), options))
+                    _progress(repeat, kind, runs[kind][-1])
         version = shards.redis.version
     result = summary(runs, options) | machine.provenance(argv, "experiments.probe_cost")
     result["machine"] = machine.describe(version)
@@ -99,7 +115,10 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
     with subprocess.Popen(product("probe", config, shards.addresses), cwd=_ROOT) as probe:
         try:
             time.sleep(options.warm_up)
+            before = beside.sent(probe.pid)
             figures = window(probe.pid, children(probe.pid), options.seconds)
+            after = beside.sent(probe.pid)
+            figures |= {f"{name}_per_second": (after[name] - before[name]) / options.seconds for name in before}
             if probe.poll() is not None:
                 raise RuntimeError(f"the probe ended with {probe.returncode} while it was measured")
             figures |= written(shards, f"cost-{kind}", options.processes)
@@ -125,6 +144,13 @@ def measure_tools(pids: list[int], options: argparse.Namespace) -> dict[str, flo
         for each in running:
             each.kill()
             each.wait()
+
+
+def measure_loop(program: Path, paths: list[str], options: argparse.Namespace) -> dict[str, float]:
+    """One window of the empty loop over these files."""
+    with beside.empty_loop(program, paths, options.interval) as pid:
+        time.sleep(min(3.0, options.warm_up))
+        return window(0, [pid], options.seconds)
 
 
 def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
@@ -178,11 +204,13 @@ def summary(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace
     medians = {
         kind: {name: median(run[name] for run in found) for name in found[0]} for kind, found in runs.items() if found
     }
-    bare = medians["bare_tools"]["cpu_percent"]
     for found in medians.values():
-        found["ratio_to_bare_tools"] = found["cpu_percent"] / bare
+        for kind in _BARE:
+            if kind in medians:
+                found[f"ratio_to_{kind}"] = found["cpu_percent"] / medians[kind]["cpu_percent"]
     return {
         "processes": options.processes,
+        "crowd": {"idle": options.idle, "forks_per_second": options.forks, "vms": options.vms},
         "interval": options.interval,
         "seconds": options.seconds,
         "repeats": options.repeats,
@@ -198,13 +226,14 @@ def table(result: dict[str, Any]) -> str:
         f"{result['machine']['cpu']}, {result['machine']['cores']} cores, Linux {result['machine']['kernel']}, "
         f"Python {result['machine']['python']}, commit {result['commit'][:12]}",
         "",
-        "source      CPU % of a core  (probe + tools)   PSS MB (probe + tools)  ratio to bare tools",
+        "source          CPU % of a core  (probe + tools)   PSS MB (probe + tools)  ratio to tools, loop, loop kept",
     ]
     for kind, found in result["medians"].items():
         lines.append(
-            f"{kind:<11} {found['cpu_percent']:>15.3f}  ({found['probe_cpu_percent']:.3f} + "
+            f"{kind:<15} {found['cpu_percent']:>15.3f}  ({found['probe_cpu_percent']:.3f} + "
             f"{found['tools_cpu_percent']:.3f})   {found['probe_pss_bytes'] / 1e6:>10.2f} + "
-            f"{found['tools_pss_bytes'] / 1e6:<6.2f}  {found['ratio_to_bare_tools']:>12.2f}"
+            f"{found['tools_pss_bytes'] / 1e6:<6.2f}  "
+            + "".join(f"{found[name]:>9.2f}" for name in map("ratio_to_{}".format, _BARE) if name in found)
         )
     return "\n".join(lines)
 
@@ -223,6 +252,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--source", choices=("procfs", "tools", "both"), default="both")
     parser.add_argument("--processes", type=int, default=100, metavar="N")
+    parser.add_argument("--idle", type=int, default=0, metavar="N", help="processes that are not watched (default 0)")
+    parser.add_argument("--forks", type=float, default=0.0, metavar="N", help="new processes each second (default 0)")
+    parser.add_argument("--vms", type=int, default=0, metavar="N", help="processes that look like VMs (default 0)")
     parser.add_argument("--interval", type=float, default=1.0, metavar="S")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="length of a window")
     parser.add_argument("--warm-up", type=float, default=15.0, metavar="S")

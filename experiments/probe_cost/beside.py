@@ -1,0 +1,112 @@
+"""What the probe is measured beside: an empty loop in C over the same files, and a host that is full of others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("empty_loop.c")
+HOST_FILES = ("stat", "meminfo", "vmstat", "net/dev", "pressure/cpu", "pressure/memory", "pressure/io")
+#: Per process: what pidstat's figures come from, and what is left of it where taskstats tells the switches.
+PROCESS_FILES = {"empty_loop": ("stat", "status", "io", "schedstat"), "empty_loop_kept": ("stat", "io", "schedstat")}
+_SENT = re.compile(r"\b(bytes_sent|segs_out|data_segs_out):(\d+)")
+
+_CROWD = """
+import os, signal, sys, time
+idle, per_second, vms = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(idle):
+    if not os.fork():
+        open("/proc/self/comm", "w").write("crowd")
+        os.read(0, 1)  # until the standard input is closed
+        os._exit(0)
+for number in range(int(vms[0]) if vms else 0):
+    name = f"guest=emulated{number}"
+    uuid = f"00000000-0000-4000-8000-{number:012x}"
+    if not os.fork():
+        code = "import os; os.read(0, 1)"
+        words = ["-I", "-S", "-c", code, "-name", name, "-uuid", uuid, "-smp", "2", "-m", "1024"]
+        os.execv(vms[1], [vms[1], *words])
+print("ready", flush=True)
+at = time.monotonic()
+while per_second:
+    at += 1 / per_second
+    if not os.fork():
+        os._exit(0)
+    time.sleep(max(0.0, at - time.monotonic()))
+os.read(0, 1)
+"""
+
+
+def compiler() -> str | None:
+    """The C compiler, None where there is none."""
+    return shutil.which("cc")
+
+
+def build(directory: Path) -> Path:
+    """The empty loop, compiled. Raises subprocess.CalledProcessError."""
+    made = directory / "empty_loop"
+    subprocess.run(["cc", "-O2", "-o", str(made), str(_SOURCE)], check=True)
+    return made
+
+
+def files(kind: str, pids: list[int]) -> list[str]:
+    """The files that the loop ``kind`` reads."""
+    return [f"/proc/{name}" for name in HOST_FILES] + [
+        f"/proc/{pid}/{name}" for pid in pids for name in PROCESS_FILES[kind]
+    ]
+
+
+@contextmanager
+def empty_loop(program: Path, paths: list[str], interval: float) -> Iterator[int]:
+    """The running loop over these files; its pid."""
+    with subprocess.Popen(
+        [str(program), str(interval)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as loop:
+        assert loop.stdin is not None
+        assert loop.stdout is not None
+        try:
+            loop.stdin.write("".join(f"{path}\n" for path in paths))
+            loop.stdin.close()
+            loop.stdout.readline()
+            yield loop.pid
+        finally:
+            loop.kill()
+
+
+@contextmanager
+def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
+    """Processes that nobody watches: ``idle`` that sleep, ``forks`` new ones each second, ``vms`` that look like qemu.
+
+    They end when this block does: their standard input is closed then."""
+    qemu = directory / "qemu-system-x86_64"
+    if not qemu.exists():
+        qemu.symlink_to(os.path.realpath(sys.executable))
+    command = [sys.executable, "-I", "-S", "-c", _CROWD, str(idle), str(forks), str(vms), str(qemu)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        try:
+            parent.stdout.readline()
+            yield
+        finally:
+            parent.terminate()
+
+
+def sent(pid: int) -> dict[str, int]:
+    """What the TCP connections of a process have sent so far (``ss``, tcp(7)): bytes, and packets with and without
+    data; empty where ss cannot be had or does not say."""
+    if shutil.which("ss") is None:
+        return {}
+    done = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=False)
+    found: dict[str, int] = {}
+    for line in done.stdout.splitlines():
+        if f"pid={pid}," in line:
+            for name, number in _SENT.findall(line):
+                found[name] = found.get(name, 0) + int(number)
+    return found
