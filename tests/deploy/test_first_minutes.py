@@ -23,7 +23,7 @@ from acquisition.snapshot import SnapshotReader
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
-PATIENT = 30.0
+PATIENT = 60.0
 LONG_RUNNING = {"filter": (), "probe": (), "serve": ("--bind", "127.0.0.1:0")}
 
 
