@@ -26,6 +26,7 @@ _LOOKS = 2
 #: In so many scans every process is looked into again, some at each: a pid may have been reused
 #: between two scans, and a process may have become another program.
 _ROUND = 12
+_MOST_AGAIN = 100  #: at one scan; thousands of processes take a longer round
 
 
 class Selection(NamedTuple):
@@ -122,8 +123,9 @@ class Discovery:
         for pid in self._known.keys() - listed:
             self._unlearn(pid)
         self._scans += 1
-        turn = self._scans % _ROUND
-        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS or pid % _ROUND == turn]
+        scans = max(_ROUND, len(listed) // _MOST_AGAIN)
+        turn = self._scans % scans
+        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS or pid % scans == turn]
         for pid in young:
             found = self._look(pid)
             if found is None:

@@ -138,6 +138,27 @@ def test_a_later_change_of_program_and_a_reused_pid_are_found_in_time(proc: Fake
     assert found.processes[50].start == 777
 
 
+def test_thousands_of_processes_are_looked_into_again_a_hundred_at_a_time(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.discovery._MOST_AGAIN", 5)
+    for number in range(200):
+        proc.add(1000 + number, f"one{number}")
+    discovery = proc.discovery(Selection())
+    for _ in range(2):
+        discovery.scan()
+    looked: list[int] = []
+    look = discovery._look
+    monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+    most = 0
+    for _ in range(80):
+        before = len(looked)
+        discovery.scan()
+        most = max(most, len(looked) - before)
+    assert set(looked) == set(discovery._known)
+    assert most <= 10
+
+
 def test_beyond_the_limit_the_choice_is_stable_and_counted(proc: FakeProc) -> None:
     for number in range(10):
         proc.add(100 + number, "worker", start=200 + number)
