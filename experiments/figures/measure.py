@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -10,13 +12,15 @@ from itertools import groupby
 from statistics import mean
 from typing import Any, NamedTuple
 
+from acquisition import lifeline
 from acquisition.errors import ShardpulseError
 from experiments.figures import references
 from experiments.figures.kinds import Bare, Figure, Row, find
-from experiments.processes.control import Child, ChildFailed, python
+from experiments.processes.control import ChildFailed, python
 from experiments.processes.needs import LACKS
 
-_MOST_TOLD = 4
+_MOST_TOLD = 4  #: of a run's failures
+_STOP_SECONDS = 20.0
 _SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
 
 
@@ -76,16 +80,34 @@ def _references(bare: Iterable[Bare]) -> dict[Bare, float]:
 
 def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
     """The JSON document of a program. Raises Lacking, or ChildFailed with what it said last."""
-    with tempfile.TemporaryFile() as said:
+    command = lifeline.tied(python(f"experiments.{program}", *words, "--json"))
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=said) as child:
+            try:
+                child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                raise ChildFailed(f"experiments.{program} was not done after {seconds:g} s") from None
+            finally:
+                _end(child)
+        for file in (said, told):
+            file.seek(0)
+        last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
+        if LACKS in last:
+            raise Lacking(last.partition(LACKS)[2])
         try:
-            with Child(program, python(f"experiments.{program}", *words, "--json"), stderr=said) as child:
-                return child.receive(seconds)
-        except ChildFailed as error:
-            said.seek(0)
-            last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
-            if LACKS in last:
-                raise Lacking(last.partition(LACKS)[2]) from None
-            raise ChildFailed(f"{error}: {last}") from None
+            answer: dict[str, Any] = json.load(told)
+        except ValueError:
+            raise ChildFailed(f"experiments.{program} ended with exit code {child.returncode}: {last}") from None
+        return answer
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Let it clear up, if it still runs."""
+    child.terminate()
+    try:
+        child.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
 
 
 def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: float) -> Measured:
