@@ -39,8 +39,7 @@ _QUICK_ATTEMPTS = 24
 _MOST_DELAY = 2.0
 _LOOKUP_POLL = 0.02
 _SLOW_DELAY = 5.0
-#: One for all senders of a process: what is received is parsed at once.
-_BUFFER = memoryview(bytearray(1 << 14))
+_MOST_BYTES = 1 << 14  #: of one read
 
 
 class Sender:
@@ -137,18 +136,18 @@ class Sender:
         if self._socket is None:
             return []
         try:
-            size = self._socket.recv_into(_BUFFER)
+            data = self._socket.recv(_MOST_BYTES)
         except BlockingIOError:
             return []
         except OSError as error:
             self._fail_os(error, now)
             return []
-        if not size:
+        if not data:
             self.fail("closed", f"shard {self.address} closed the connection", now)
             return []
         reader = self._reader
         try:
-            reader.feed(bytes(_BUFFER[:size]))
+            reader.feed(data)
             replies = []
             reply = reader.gets()
             while reply is not False:

@@ -79,10 +79,9 @@ def test_a_cluster_of_local_shards_is_found_again_at_other_ports(start_cluster: 
     assert not reader.coherent().errors
     ports = {address.port for address in first.addresses}
     first.stop()
-    with pytest.raises(ShardError, match="closed the connection"):
-        reader.coherent()
-    with pytest.raises(ShardError, match="no shards run on this machine"):
-        reader.coherent()
+    for _ in range(2):
+        with pytest.raises(ShardError, match="no shards run on this machine"):
+            reader.coherent()
     with pytest.raises(ShardError, match="no shards run on this machine"):
         members.look()
 

@@ -97,8 +97,8 @@ def impostor() -> Iterator[Callable[..., Impostor]]:
         one.close()
 
 
-LAYOUT = b'$37\r\n{"format":1,"partitions":64,"x": "y"}\r\n'
-assert len(LAYOUT) == 5 + 37 + 2
+_DOCUMENT = b'{"format":1,"partitions":64,"record_format":3,"x": "y"}'
+LAYOUT = b"$%d\r\n%b\r\n" % (len(_DOCUMENT), _DOCUMENT)
 
 
 def slots(host: bytes, port: int) -> bytes:

@@ -24,8 +24,8 @@ from acquisition.shards import machine, redis_binary
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
-from acquisition.wire import keys, layout
-from acquisition.wire.record_format import NEWEST, UNNAMED
+from acquisition.wire import keys, layout, record_format
+from acquisition.wire.record_format import NEWEST
 from tests.support.ports import base_port
 from tests.support.processes import started
 from tests.support.waiting import PATIENCE
@@ -243,12 +243,13 @@ def test_the_state_file_tells_of_them(start_cluster, tmp_path):
         running(shards.directory)
 
 
-def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, capsys):
-    """An older version has started these shards: its state file names no record format."""
+def test_the_record_format_is_raised_and_remembered(start_cluster, capsys, monkeypatch):
+    """An older version, of which this one still knows the format, has started these shards."""
+    monkeypatch.setitem(record_format.FORMATS, NEWEST - 1, record_format.FORMATS[NEWEST])
     shards = start_cluster(2)
     state = shards.directory / "shards.json"
     document = json.loads(state.read_text())
-    del document["layout"]["record_format"]
+    document["layout"]["record_format"] = NEWEST - 1
     state.write_text(json.dumps(document))
     cluster = shards.connect()
     older = layout.encode(read_layout(cluster)._replace(record_format=NEWEST - 1))
@@ -266,15 +267,6 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, tmp_path, cap
     cluster.close()
     shards_command.main(["status", *command, "--json"])
     assert json.loads(capsys.readouterr().out)["record_format"] == NEWEST
-
-
-def test_shards_of_an_older_version_are_taken_for_what_they_are(start_cluster):
-    shards = start_cluster(1)
-    state = shards.directory / "shards.json"
-    document = json.loads(state.read_text())
-    del document["layout"]["record_format"]
-    state.write_text(json.dumps(document))
-    assert running(shards.directory).layout.record_format == UNNAMED
 
 
 def test_a_state_directory_of_doubtful_ownership_is_refused(tmp_path):

@@ -140,6 +140,7 @@ def test_credentials_that_are_refused(two: Shards) -> None:
         reader.coherent()
         for address in two.addresses:
             Connection(address).call("ACL", "SETUSER", "default", "-hgetall")
+        scene.host("host1", [TICK + 1])  # what has not changed is not asked for again
         with pytest.raises(PermissionRefused, match="NOPERM"):
             reader.coherent()
 
