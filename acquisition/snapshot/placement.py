@@ -86,7 +86,7 @@ def settle(vm: str, evidence: Iterable[VmEvidence]) -> Placement:
         state = MIGRATING
     elif place.host_state != CURRENT:
         state = UNSEEN
-    elif _waits(place):
+    elif waits_for_guest(place):
         state = ARRIVING
     else:
         state = RUNNING
@@ -107,8 +107,11 @@ def _is_there(process: VmEvidence) -> bool:
     return process.certain and not process.unheard
 
 
-def _waits(process: VmEvidence) -> bool:
-    """Whether a process still waits for the guest that it was started to receive."""
+def waits_for_guest(process: VmEvidence) -> bool:
+    """Whether a process still waits for the guest that it was started to receive, as far as is known of it.
+
+    Its host may be late: what the process uses is not the load of the VM then either.
+    """
     if process.guest.ever or not (process.incoming and process.kvm):
         return False
     return process.accounted or (process.cpu.mean or 0.0) < _STANDSTILL

@@ -19,7 +19,7 @@ from acquisition.config.decisions import Decisions
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import ARRIVING, MIGRATING, Placement, settle
+from acquisition.snapshot.placement import MIGRATING, Placement, waits_for_guest
 from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, evidence_of
@@ -98,9 +98,7 @@ class _Observer:
 
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
         block = view.block
-        arrives = (
-            bool(entity.labels.get("incoming")) and settle(entity.stable, [evidence_of(block, row)]).state == ARRIVING
-        )
+        arrives = "incoming" in entity.labels and waits_for_guest(evidence_of(block, row))
         return Vm(
             entity.stable,
             entity.name,

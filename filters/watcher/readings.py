@@ -14,7 +14,7 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import ARRIVING, settle
+from acquisition.snapshot.placement import waits_for_guest
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
@@ -84,10 +84,8 @@ class Readings:
         place = self._vms.get(uuid.lower())
         if place is None:
             raise NoValue(f"no VM with the uuid {uuid} is monitored")
-        if place.entity.labels.get("incoming"):
-            state = settle(place.entity.stable, [evidence_of(place.block, place.row)]).state
-            if state == ARRIVING:
-                raise NoValue(f"VM {uuid} is arriving on host {place.block.host}, which has not run it yet")
+        if waits_for_guest(evidence_of(place.block, place.row)):
+            raise NoValue(f"VM {uuid} is arriving on host {place.block.host}, which has not run it yet")
         return place
 
     def mean(self, place: Place, metric: str) -> float:

@@ -173,12 +173,13 @@ def test_a_vm_that_migrates_is_where_it_runs_and_not_where_it_is_received(
     center.close()
 
 
+@pytest.mark.parametrize("late", [0.0, 5.0])
 def test_a_vm_of_which_only_the_receiving_process_is_known_has_no_value(
-    shards: RunningShards, cluster: Cluster
+    shards: RunningShards, cluster: Cluster, late: float
 ) -> None:
     receiving = Guest("moving", 0.0, started=20.0, incoming=True)
     center = Center(cluster, (ComputeHost("to", 0.5, (receiving,)),))
-    center.feed()
+    center.feed(late_by={"to": late})
     helper = ShardpulseHelper(settings(*map(str, shards.addresses)))
     assert ask(helper, "instance_cpu_usage", instance_of(receiving)) is None
     center.close()
