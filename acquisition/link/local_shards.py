@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from acquisition.errors import ConfigError, ShardError
+from acquisition.link import trusted_file
 from acquisition.link.resp import Address
 
 STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
@@ -36,21 +36,41 @@ class LocalShards(NamedTuple):
     def look(self) -> Found:
         """Where they listen now. Raises ShardError when there are none, ConfigError when the file is not to be
         believed or is damaged."""
-        path = os.path.join(self.directory, STATE_FILE)
+        document = read_state(self.directory)
+        if document is None:
+            document = {"instance": "", "shards": []}
         try:
-            document = _read(self.directory, path)
             addresses = [Address(shard["host"], int(shard["port"])) for shard in document["shards"]]
             found = Found(document["instance"], tuple(addresses))
-        except FileNotFoundError:
-            found = Found("", ())
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"the state of the shards in {path} cannot be read: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(self.directory, error) from error
         if not found.addresses:
             raise ShardError(
                 "no shards run on this machine: start some with `shardpulse shards up`, or name those of another one "
                 "with --shards HOST:PORT or in the [shards] table"
             )
         return found
+
+
+def read_state(directory: str) -> dict[str, Any] | None:
+    """The document that ``shardpulse shards up`` has left in ``directory``, None when there is none.
+
+    Raises ConfigError when it is not to be believed or is damaged.
+    """
+    try:
+        document = json.loads(trusted_file.read(directory, STATE_FILE))
+        if not isinstance(document, dict):
+            raise ValueError("it is no JSON object")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise damaged(directory, error) from error
+    return document
+
+
+def damaged(directory: str, error: Exception) -> ConfigError:
+    """What to raise for a state file that makes no sense."""
+    return ConfigError(f"the state of the shards in {os.path.join(directory, STATE_FILE)} cannot be read: {error}")
 
 
 #: Addresses that somebody named, or this machine's shards wherever they listen.
@@ -60,21 +80,3 @@ Seeds = Sequence[Address] | LocalShards
 def look(seeds: Seeds) -> Found:
     """Where the shards listen now. Raises as ``LocalShards.look``."""
     return seeds.look() if isinstance(seeds, LocalShards) else Found("", tuple(seeds))
-
-
-def _read(directory: str, path: str) -> Any:
-    """The document; both it and its directory must be ours or root's, and writable for nobody else."""
-    _check(os.stat(directory, follow_symlinks=False), directory)
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="utf-8") as file:
-        _check(os.fstat(file.fileno()), path)
-        return json.load(file)
-
-
-def _check(status: os.stat_result, path: str) -> None:
-    if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(
-            f"{path} belongs to another user (uid {status.st_uid}), so it is not believed: "
-            "name the shards with --shards HOST:PORT or in the [shards] table"
-        )
-    if stat.S_IMODE(status.st_mode) & 0o022:
-        raise ConfigError(f"others may write {path}, so it is not believed: chmod go-w it")

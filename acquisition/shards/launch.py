@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from acquisition.errors import CannotCreateError, ConfigError
+from acquisition.errors import CannotCreateError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.link.local_shards import STATE_FILE
+from acquisition.link.local_shards import STATE_FILE, damaged, read_state
 from acquisition.link.resp import Address
 from acquisition.shards import failover, interrupts, join, machine, readiness
 from acquisition.shards import process as shard_process
@@ -223,11 +223,12 @@ def start_shards(
 def running(directory: Path) -> Shards | None:
     """The shards that the state file in ``directory`` tells of, dead ones included; None when there is none.
 
-    Raises ConfigError when the file is damaged.
+    Raises ConfigError when the file is damaged, or not to be believed.
     """
-    path = directory / STATE_FILE
+    document = read_state(str(directory))
+    if document is None:
+        return None
     try:
-        document = json.loads(path.read_text())
         shards = [Shard(**shard) for shard in document["shards"]]
         layout = Layout(**document["layout"])
         intent = document.get("intent")
@@ -239,10 +240,8 @@ def running(directory: Path) -> Shards | None:
             intent=Intent(**intent | {"replicas": tuple(intent["replicas"])}) if intent else None,
             instance=document["instance"],
         )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"the state of the shards in {path} cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(str(directory), error) from error
 
 
 def _start(

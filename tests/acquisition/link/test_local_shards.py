@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.errors import ConfigError, ShardError
+from acquisition.cli import main as shardpulse
+from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_CONFIG, ConfigError, ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import STATE_FILE, Found, LocalShards
 from acquisition.link.resp import Address
@@ -67,6 +68,35 @@ def test_a_link_to_a_file_elsewhere_is_not_followed(state: Path, tmp_path: Path)
     state.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(ConfigError, match="cannot be read"):
         LocalShards(str(state.parent)).look()
+
+
+def test_a_pipe_in_its_place_keeps_nobody_waiting(state: Path) -> None:
+    state.unlink()
+    os.mkfifo(state, 0o600)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        LocalShards(str(state.parent)).look()
+
+
+@root
+@pytest.mark.parametrize("command", ["status", "down", "up", "balance"])
+def test_commands_on_shards_believe_another_users_state_as_little(
+    command: str, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    state.write_text(json.dumps(_foreign_state(victim)))
+    os.chown(state.parent, 12345, 12345)
+    assert shardpulse(["shards", command, "--dir", str(state.parent)]) in (EXIT_CONFIG, EXIT_CANNOT_CREATE)
+    assert "another user (uid 12345)" in capsys.readouterr().err
+    assert victim.is_dir()
+
+
+def _foreign_state(directory: Path) -> dict[str, object]:
+    """What would make `down` end a process that is none of its own and remove a directory of its victim."""
+    shard = {"host": "127.0.0.1", "port": 7600, "pid": 999999, "started": 1, "core": 0, "directory": str(directory)}
+    redis = {"path": "/usr/bin/redis-server", "version": "7.0.15", "source": "given"}
+    layout = {"partitions": 64, "keep_ticks": 3, "record_format": 3}
+    return {"instance": "abc", "redis": redis, "layout": layout, "shards": [shard], "intent": None}
 
 
 def test_a_cluster_of_local_shards_is_found_again_at_other_ports(start_cluster: StartCluster) -> None:
