@@ -43,6 +43,27 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_seconds(parser: argparse.ArgumentParser) -> None:
+    """``--seconds``, the same in all commands that run until they are told to stop; 0.0 for never."""
+    parser.add_argument(
+        "--seconds", type=number(0.001, 1e9), default=0.0, metavar="S", help="stop after S seconds (default: never)"
+    )
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """``--dir``: where the local shards keep their state; None as configured."""
+    parser.add_argument(
+        "--dir", metavar="DIR", help="state directory of this machine's shards (default: [shards] directory)"
+    )
+
+
+def add_shard_count(parser: argparse.ArgumentParser, flag: str) -> None:
+    """How many shards are started; 0 for one per core."""
+    parser.add_argument(
+        flag, type=whole(1, 65535), default=0, metavar="N", help="shards to start (default: one per core)"
+    )
+
+
 def number(low: float, high: float, unit: str = " seconds") -> Callable[[str], float]:
     """The type of an argument: a finite number from ``low`` to ``high``."""
 

@@ -149,7 +149,7 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
 
 def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -> None:
     """Show what the shards hold until the time is over."""
-    end = time.monotonic() + options.seconds
+    end = time.monotonic() + (options.seconds or math.inf)
     due = time.monotonic()
     with _screen(options.json) as show:
         while not stop.wait_until(min(due, end, time.monotonic() + _BOOKS_SECONDS)) and time.monotonic() < end:
@@ -216,17 +216,9 @@ def _since_start() -> float:
 def _arguments() -> argparse.Namespace:
     codes = (EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY)
     parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes, prog="deploy/demo")
-    parser.add_argument(
-        "--seconds", type=help_text.number(0.01, 1e9), default=math.inf, metavar="N", help="stop after N seconds"
-    )
+    help_text.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="no view; print one JSON document at the end")
-    parser.add_argument(
-        "--shards",
-        type=help_text.whole(1, 1000),
-        default=0,
-        metavar="N",
-        help="number of shards (default: one per core)",
-    )
+    help_text.add_shard_count(parser, "--shards")
     parser.add_argument(
         "--interval", type=help_text.number(0.01, 3600), default=1.0, metavar="S", help="seconds per tick (default 1)"
     )

@@ -229,20 +229,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
     help_text.add_shards(parser)
     help_text.add_wait(parser)
-    parser.add_argument("--dir", metavar="DIR", help="state directory of local shards (default: as configured)")
+    help_text.add_directory(parser)
+    help_text.add_seconds(parser)
     parser.add_argument(
-        "--seconds",
-        type=help_text.number(0.001, 1e9),
-        default=0.0,
-        metavar="S",
-        help="stop after S seconds (default: never)",
-    )
-    parser.add_argument(
-        "--ticks",
-        type=help_text.whole(1, 1_000_000_000),
-        default=0,
-        metavar="N",
-        help="stop after N ticks (default: never)",
+        "--ticks", type=help_text.whole(1, 10**9), default=0, metavar="N", help="stop after N ticks (default: never)"
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"

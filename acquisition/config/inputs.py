@@ -7,20 +7,19 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from acquisition.config.base import Table
-from acquisition.model.inputs import RECENT_TICKS
+from acquisition.model.inputs import RECENT_TICKS, Span
 
 _METRICS = (
     "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
 )  # fmt: skip
 DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
-DEFAULT_WINDOW_SECONDS, DEFAULT_WINDOW_LEAST = 30.0, 10
-DEFAULT_COUNTED_SECONDS, DEFAULT_COUNTED_LEAST = 8.0, 4
-DEFAULT_PLATEAU_SECONDS, DEFAULT_PLATEAU_LEAST = 4.0, 3
+DEFAULT_WINDOW, DEFAULT_COUNTED, DEFAULT_PLATEAU = Span(30.0, 10), Span(8.0, 4), Span(4.0, 3)
 DEFAULT_ORDER_STATISTICS = ("host",)
 DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
-_LONGEST = 86400.0
 
 Patterns = dict[str, float]
+Seconds = Annotated[float, Meta(le=86400.0)]
+Samples = Annotated[int, Meta(le=RECENT_TICKS)]
 
 
 class Inputs(Table, frozen=True):
@@ -33,23 +32,23 @@ class Inputs(Table, frozen=True):
 
     enabled: Annotated[bool, Meta(description="false switches it off")] = True
     window_seconds: Annotated[
-        float, Meta(gt=0, le=_LONGEST, description="how far median, MAD, quartiles and valid samples look back (n)")
-    ] = DEFAULT_WINDOW_SECONDS
+        Seconds, Meta(gt=0, description="how far median, MAD, quartiles and valid samples look back (n)")
+    ] = DEFAULT_WINDOW.seconds
     window_least: Annotated[
-        int, Meta(ge=2, le=RECENT_TICKS, description="samples that the window holds however long the interval")
-    ] = DEFAULT_WINDOW_LEAST
+        Samples, Meta(ge=2, description="samples that the window holds however long the interval")
+    ] = DEFAULT_WINDOW.least
     counted_seconds: Annotated[
-        float, Meta(gt=0, le=_LONGEST, description="of which the samples above the threshold are counted (k of n)")
-    ] = DEFAULT_COUNTED_SECONDS
-    counted_least: Annotated[
-        int, Meta(ge=1, le=RECENT_TICKS, description="samples of k of n however long the interval")
-    ] = DEFAULT_COUNTED_LEAST
+        Seconds, Meta(gt=0, description="of which the samples above the threshold are counted (k of n)")
+    ] = DEFAULT_COUNTED.seconds
+    counted_least: Annotated[Samples, Meta(ge=1, description="samples of k of n however long the interval")] = (
+        DEFAULT_COUNTED.least
+    )
     plateau_seconds: Annotated[
-        float, Meta(ge=0, le=_LONGEST, description="of valid values whose lowest and highest are kept; 0: none")
-    ] = DEFAULT_PLATEAU_SECONDS
-    plateau_least: Annotated[
-        int, Meta(ge=2, le=RECENT_TICKS, description="samples of the plateau however long the interval")
-    ] = DEFAULT_PLATEAU_LEAST
+        Seconds, Meta(ge=0, description="of valid values whose lowest and highest are kept; 0: none")
+    ] = DEFAULT_PLATEAU.seconds
+    plateau_least: Annotated[Samples, Meta(ge=2, description="samples of the plateau however long the interval")] = (
+        DEFAULT_PLATEAU.least
+    )
     order_statistics: Annotated[
         list[str], Meta(description="resource sets that have median, MAD and quartiles; *: all")
     ] = field(default_factory=lambda: list(DEFAULT_ORDER_STATISTICS))

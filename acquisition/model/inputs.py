@@ -10,6 +10,13 @@ from typing import NamedTuple
 RECENT_TICKS = 120  #: whose raw and smoothed values stay readable
 
 
+class Span(NamedTuple):
+    """How long a window is: ``seconds``, and where ticks are far apart ``least`` samples."""
+
+    seconds: float
+    least: int
+
+
 class DecisionInputs(NamedTuple):
     """Figures over the last ``window`` ticks; only valid samples count, a tick that never came is not valid.
 

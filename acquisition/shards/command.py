@@ -216,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     for action, text in texts.items():
         sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
-        sub.add_argument("--dir", metavar="DIR", help="where their state lives (default: [shards] directory)")
+        help_text.add_directory(sub)
         sub.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
         sub.add_argument("--json", action="store_true", help="print JSON")
         if action is up:
@@ -234,27 +234,17 @@ def _add_add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
     parser.add_argument("--port", type=_PORT, metavar="P", help="its port (default: the next free one)")
     parser.add_argument(
-        "--maxmemory",
-        type=help_text.whole(1 << 20, 1 << 60, " bytes"),
-        metavar="BYTES",
+        "--maxmemory", type=help_text.whole(1 << 20, 1 << 60, " bytes"), metavar="BYTES",
         help="its limit (default: that of the others)",
-    )
+    )  # fmt: skip
 
 
 def _add_up_options(parser: argparse.ArgumentParser) -> None:
+    help_text.add_shard_count(parser, "--count")
     parser.add_argument(
-        "--count",
-        type=help_text.whole(1, 65535),
-        default=0,
-        metavar="N",
-        help="shards to start (default: one per core)",
-    )
-    parser.add_argument(
-        "--replicas",
-        type=help_text.whole(0, 8),
-        metavar="N",
+        "--replicas", type=help_text.whole(0, 8), metavar="N",
         help="replicas of each shard (default: [shards] replicas, which is 0)",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--base-port", type=_PORT, metavar="P",
         help=f"first port, all from it on must be free (default: {machine.FIRST_PORT}, passing over those in use)",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from acquisition import compiled
 from acquisition.errors import FrameError, ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
@@ -158,7 +159,9 @@ def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
         found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
     elif free:
         found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
-    found += [Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == "numpy"]
+    found += [
+        Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
+    ]
     for worker in live.workers:
         worst = lag.worst_of(worker, lags)
         if worst > BEHIND_SECONDS:
@@ -186,7 +189,7 @@ def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> lis
 
 def _of_probes(reports: Collection[Status]) -> list[Finding]:
     """How many probes read /proc the slow way, in one line for all."""
-    slow = [report for report in reports if _step_of(report) == "python"]
+    slow = [report for report in reports if _step_of(report) == compiled.PYTHON]
     return [Finding(NOTE, "probes", f"{len(slow)} of {len(reports)} {_SLOW_PROBES}")] if slow else []
 
 

@@ -35,7 +35,7 @@ from acquisition.errors import FrameError
 from acquisition.model import codes as validity
 from acquisition.wire import record_format
 from acquisition.wire.inputs import Bytes, Cutter, Floats, pack_names, padded, split_names
-from acquisition.wire.record_format import check_version
+from acquisition.wire.record_format import head_fields
 
 MAGIC = b"SPRG"
 VERSIONS = record_format.known("recent")  #: that are read
@@ -216,13 +216,7 @@ def check(data: bytes) -> Head:
 
 def unpack_head(data: bytes) -> Head:
     """The header at the start of ``data``. Raises FrameError when it is none."""
-    if len(data) < HEADER.size:
-        raise FrameError("short", f"{len(data)} bytes are no ring of recent values")
-    head = Head._make(HEADER.unpack_from(data))
-    if head.magic != MAGIC:
-        raise FrameError("magic", f"starts with {head.magic!r} instead of {MAGIC!r}")
-    check_version("ring of recent values", head.version, VERSIONS)
-    return head
+    return Head._make(head_fields("ring of recent values", data, HEADER, MAGIC, VERSIONS))
 
 
 def decode(data: bytes) -> Ring:

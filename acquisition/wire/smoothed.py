@@ -30,7 +30,7 @@ import numpy.typing as npt
 from acquisition.errors import FrameError
 from acquisition.wire import planes, record_format
 from acquisition.wire.planes import Plane
-from acquisition.wire.record_format import check_version
+from acquisition.wire.record_format import head_fields
 
 MAGIC = b"SPSM"
 VERSIONS = record_format.known("smoothed")  #: that are read
@@ -159,13 +159,7 @@ class Head(NamedTuple):
 
 def unpack_head(data: bytes) -> Head:
     """The header at the start of ``data``, which may be cut. Raises FrameError when it is none."""
-    if len(data) < HEADER_SIZE:
-        raise FrameError("short", f"{len(data)} bytes are no smoothed record")
-    head = Head._make(HEADER.unpack_from(data))
-    if head.magic != MAGIC:
-        raise FrameError("magic", f"starts with {head.magic!r} instead of {MAGIC!r}")
-    check_version("smoothed record", head.version, VERSIONS)
-    return head
+    return Head._make(head_fields("smoothed record", data, HEADER, MAGIC, VERSIONS))
 
 
 def check(data: bytes) -> Head:

@@ -20,6 +20,7 @@ from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Address
+from acquisition.model.inputs import Span
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
@@ -105,12 +106,9 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
         if name != ANY and name not in known:
             raise ConfigError(f"filter.inputs.order_statistics: there is no resource set {name!r}; * stands for all")
     return InputsSettings(
-        chosen.window_seconds,
-        chosen.window_least,
-        chosen.counted_seconds,
-        chosen.counted_least,
-        chosen.plateau_seconds,
-        chosen.plateau_least,
+        Span(chosen.window_seconds, chosen.window_least),
+        Span(chosen.counted_seconds, chosen.counted_least),
+        Span(chosen.plateau_seconds, chosen.plateau_least),
         order_statistics=tuple(chosen.order_statistics),
         thresholds=chosen.thresholds,
         slacks=chosen.slacks,
@@ -270,11 +268,8 @@ def _listed(addresses: Sequence[Address]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES, _EXITS)
-    parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    help_text.add_shards(parser)
     help_text.add_wait(parser)
-    parser.add_argument(
-        "--seconds", type=help_text.seconds, default=0.0, metavar="N", help="stop after N seconds (0: never)"
-    )
+    help_text.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
     return parser

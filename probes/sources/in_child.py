@@ -53,6 +53,10 @@ class SourceInChild(OneChild):
         self._rejected = 0
         self._problem = ""
 
+    def begin(self) -> None:
+        """See ``OneChild``."""
+        self._problem = ""  # was that of the child before
+
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
         """See ``OneChild``."""
         newest = None

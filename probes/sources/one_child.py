@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 
 from acquisition.model.metric import ResourceSet
@@ -11,7 +12,7 @@ from probes.reading import Reading
 from probes.sources.tool_child import ToolChild
 
 
-class OneChild:
+class OneChild(ABC):
     """Base of sources that take what ``child`` prints; see ``probes.sources.Source``."""
 
     free_running = True
@@ -21,12 +22,13 @@ class OneChild:
         self._child = child
         self._entities = entities
 
+    @abstractmethod
     def begin(self) -> None:
         """The child has been started: what it prints begins anew."""
 
+    @abstractmethod
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
         """The reading that these lines complete; of several the newest counts."""
-        raise NotImplementedError
 
     def sample(self, wall: float, monotonic: float) -> Reading | None:
         """See ``Source``."""

@@ -464,10 +464,10 @@ def test_a_reader_that_goes_away_stops_it(demo):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--seconds", "0"], "is not 0.01 to"),
-        (["--seconds", "nan"], "is not 0.01 to"),
+        (["--seconds", "0"], "is not 0.001 to"),
+        (["--seconds", "nan"], "is not 0.001 to"),
         (["--interval", "0.001"], "is not 0.01 to 3600"),
-        (["--shards", "-1"], "is not 1 to 1000"),
+        (["--shards", "-1"], "is not 1 to 65535"),
         (["--shards", "1000"], "1000 shards are too many"),
         (["--source", "psutil"], "invalid choice"),
         (["--what"], "unrecognized arguments"),

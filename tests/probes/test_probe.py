@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from acquisition import compiled
+from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_CONFIG, EXIT_INTERNAL, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_USAGE
 from acquisition.link.cluster import Cluster
 from acquisition.model.codes import ORDER, RANGE, TIMEOUT
@@ -24,6 +26,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table
+from probes import native
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
 from probes.dry_run import row
@@ -143,6 +146,33 @@ def test_frames_and_tables_arrive_and_sigterm_ends_in_order(host: Host) -> None:
     assert account is not None
     assert account["probe"]["ticks"] >= 5
     assert account["sources"] == {"host": "procfs", "processes": "procfs", "vms": "procfs"}
+
+
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_a_probe_and_status_say_which_step_runs_and_what_to_do(
+    pure: str, host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(compiled.SWITCH, pure)
+    host.start()
+    found = eventually(host.status, seconds=PATIENT)
+    name = compiled.PYTHON if pure or native.PROCESSES is None else compiled.NATIVE
+    assert found["probe"]["step"] == name
+    assert f"; {compiled.chosen(name == compiled.NATIVE, compiled.PYTHON).text}; sending to" in host.said()
+    assert (f"{compiled.SWITCH} is set" in host.said()) == bool(pure)
+    shardpulse(["status", "--json", "--config", str(host.config)])
+    notes = [row for row in json.loads(capsys.readouterr().out)["findings"] if row["about"] == "probes"]
+    assert len(notes) == (name == compiled.PYTHON)
+    for note in notes:
+        assert note["kind"] == "note"
+        assert note["text"].startswith("1 of 1 read /proc with Python")
+        assert note["text"].endswith("what to install")
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_who_has_no_compiled_step_is_told_what_to_install(loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(compiled.SWITCH, raising=False)
+    told = compiled.chosen(loaded, compiled.PYTHON).text
+    assert ("apt install gcc python3-dev" in told) == (not loaded)
 
 
 def test_a_bounded_run(host: Host) -> None:

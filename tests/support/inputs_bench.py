@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from acquisition.model import codes
+from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
@@ -59,7 +60,7 @@ class Bench:
     ) -> None:
         chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
         self.inputs = InputsSettings(
-            window, window, counted, counted, plateau, plateau,
+            Span(window, window), Span(counted, counted), Span(plateau, plateau),
             order_statistics=order_statistics, thresholds=chosen_metrics, slacks={"*.cpu_ratio": 0.1},
         )  # fmt: skip
         self.lengths = window, counted, plateau

@@ -13,18 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.config.inputs import (
-    DEFAULT_COUNTED_LEAST,
-    DEFAULT_COUNTED_SECONDS,
+    DEFAULT_COUNTED,
     DEFAULT_ORDER_STATISTICS,
-    DEFAULT_PLATEAU_LEAST,
-    DEFAULT_PLATEAU_SECONDS,
+    DEFAULT_PLATEAU,
     DEFAULT_SLACKS,
     DEFAULT_THRESHOLDS,
-    DEFAULT_WINDOW_LEAST,
-    DEFAULT_WINDOW_SECONDS,
+    DEFAULT_WINDOW,
 )
 from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, Derived
-from acquisition.model.inputs import RECENT_TICKS
+from acquisition.model.inputs import RECENT_TICKS, Span
 from acquisition.model.metric import resource_set_id
 from acquisition.wire.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
 
@@ -69,20 +66,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class InputsSettings:
-    """Lengths in seconds with the least number of samples of each: of the window, of k of n, and of the plateau, whose
-    lowest and highest valid values are kept (0 seconds: none). ``depth``: how many recent values stay readable.
+    """How long window, k of n and plateau are; of the plateau the lowest and highest valid values are kept (0 seconds:
+    none). ``depth``: how many recent values stay readable.
 
     ``thresholds`` and ``slacks`` by SET.METRIC, where SET is a name or ``*`` and METRIC may hold ``*`` and ``?``; the
     first pattern that fits a metric counts. A metric without threshold has no inputs, one without slack has K = 0.
     ``order_statistics``: the resource sets that have median, MAD and quartiles; ``*``: all.
     """
 
-    window_seconds: float = DEFAULT_WINDOW_SECONDS
-    window_least: int = DEFAULT_WINDOW_LEAST
-    counted_seconds: float = DEFAULT_COUNTED_SECONDS
-    counted_least: int = DEFAULT_COUNTED_LEAST
-    plateau_seconds: float = DEFAULT_PLATEAU_SECONDS
-    plateau_least: int = DEFAULT_PLATEAU_LEAST
+    window: Span = DEFAULT_WINDOW
+    counted: Span = DEFAULT_COUNTED
+    plateau: Span = DEFAULT_PLATEAU
     depth: int = RECENT_TICKS
     order_statistics: tuple[str, ...] = DEFAULT_ORDER_STATISTICS
     thresholds: Mapping[str, float] = field(default_factory=lambda: DEFAULT_THRESHOLDS)
@@ -90,11 +84,9 @@ class InputsSettings:
 
     def lengths(self, interval: float) -> Lengths:
         """The lengths in ticks of so many seconds."""
-        window = _ticks(self.window_seconds, interval, self.window_least)
-        plateau = _ticks(self.plateau_seconds, interval, self.plateau_least) if self.plateau_seconds else 0
-        return Lengths(
-            window, min(window, _ticks(self.counted_seconds, interval, self.counted_least)), min(window, plateau)
-        )
+        window = _ticks(self.window, interval)
+        plateau = _ticks(self.plateau, interval) if self.plateau.seconds else 0
+        return Lengths(window, min(window, _ticks(self.counted, interval)), min(window, plateau))
 
 
 class Lengths(NamedTuple):
@@ -105,9 +97,9 @@ class Lengths(NamedTuple):
     plateau: int
 
 
-def _ticks(seconds: float, interval: float, least: int) -> int:
+def _ticks(span: Span, interval: float) -> int:
     """How many ticks last so long, rounded up, but for the rounding of an interval on the wire."""
-    return min(RECENT_TICKS, max(least, math.ceil(min(seconds / interval, RECENT_TICKS) - 1e-6)))
+    return min(RECENT_TICKS, max(span.least, math.ceil(min(span.seconds / interval, RECENT_TICKS) - 1e-6)))
 
 
 def make_plan(
@@ -155,8 +147,8 @@ def make_plan(
 def _head(settings: InputsSettings, lengths: Lengths, order: bool, names: Sequence[str], derived: int) -> Head:
     figures = order * ORDER_STATISTICS + bool(lengths.plateau) * PLATEAU
     size = len(pack_names(names))
-    seconds = settings.window_seconds, settings.counted_seconds, settings.plateau_seconds
-    head = Head(len(names), derived, figures, 0, *lengths, settings.depth, size, settings.window_least, 0, 0, *seconds)
+    seconds = settings.window.seconds, settings.counted.seconds, settings.plateau.seconds
+    head = Head(len(names), derived, figures, 0, *lengths, settings.depth, size, settings.window.least, 0, 0, *seconds)
     return Head._make(HEADER.unpack(HEADER.pack(*head)))  # as it comes back: seconds are float32
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.workers import read_workers
@@ -214,9 +215,9 @@ def test_shards_that_refuse_are_told(start_cluster: Callable[..., Shards], start
 def test_a_worker_says_which_step_computes(
     pure: str, cluster: Cluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SHARDPULSE_PURE_PYTHON", pure)
+    monkeypatch.setenv(compiled.SWITCH, pure)
     line = line_with(start(), "smoothing")
     (worker,) = read_workers(cluster, read_layout(cluster)).workers
-    assert worker.step == (native.NUMPY if pure or native.ADVANCE is None else native.NATIVE)
+    assert worker.step == (compiled.NUMPY if pure or native.ADVANCE is None else compiled.NATIVE)
     assert f"{worker.step} step" in line
-    assert ("SHARDPULSE_PURE_PYTHON is set" in line) == bool(pure)
+    assert (f"{compiled.SWITCH} is set" in line) == bool(pure)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
+from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import inputs as wire
@@ -335,7 +336,7 @@ def test_other_columns_begin_with_their_table(plant: Plant) -> None:
 def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     columns = tuple(Metric(name, "ratio", "counter", 0.0, 1.0, "") for name in ("cpu_iowait_ratio", "cpu_idle_ratio"))
     feeder = Feeder(cluster, resource_set=resource_set_id("host"))
-    settings = FilterSettings(inputs=InputsSettings(counted_seconds=5.0))
+    settings = FilterSettings(inputs=InputsSettings(counted=Span(5.0, 4)))
     worker = lone_worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
     feeder.push(feeder.table(names(columns, "host")))
     for tick in range(1, 7):

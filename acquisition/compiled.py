@@ -1,0 +1,41 @@
+"""Steps that are compiled from C where that can be, and otherwise are their definition: which one runs, and why.
+
+SHARDPULSE_PURE_PYTHON=1 in the environment chooses the definition everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+SWITCH = "SHARDPULSE_PURE_PYTHON"
+NATIVE, NUMPY, PYTHON = "native", "numpy", "python"
+
+_ADVICE = (
+    "install a C compiler and Python's headers (Debian, Ubuntu: apt install gcc python3-dev) and install shardpulse "
+    "again; deploy/demo and tests/run build it by themselves then"
+)
+
+
+class Chosen(NamedTuple):
+    """Which step runs: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why not the native one."""
+
+    name: str
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.name} step" if not self.reason else f"{self.name} step, which takes more CPU: {self.reason}"
+
+
+def switched_off() -> bool:
+    """Whether the environment forbids the compiled steps."""
+    return bool(os.environ.get(SWITCH))
+
+
+def chosen(loaded: bool, definition: str) -> Chosen:
+    """Which step runs: the native one when it could be loaded, else its ``definition``, and what to do about that."""
+    if loaded:
+        return Chosen(NATIVE)
+    return Chosen(definition, f"{SWITCH} is set" if switched_off() else _ADVICE)
