@@ -12,6 +12,9 @@ from experiments.emulation.workload import host_number, resource_set
 from experiments.harness.shard_counts import positions
 from experiments.overload.scenario import CLASSES, Scenario
 
+#: Samples that young are as a pipeline delivers them that keeps up.
+FRESH_SECONDS = 2.0
+
 
 class Sums(NamedTuple):
     """The filter's books over all hosts, in samples."""
@@ -45,6 +48,14 @@ class Observer:
             self._note(host, newest, now)
         rows = found.values()
         self.sums = Sums(sum(r.before for r in rows), sum(r.applied for r in rows), sum(r.lost for r in rows))
+
+    def all_fresh(self) -> bool:
+        """Whether, at one more look, what every host has sampled can be read within ``FRESH_SECONDS``."""
+        self.take()
+        self.poll()
+        ages = self.take()[0]
+        found = [age for kind in CLASSES for age in ages[kind]]
+        return len(found) == len(self._kinds) and max(found) < FRESH_SECONDS
 
     def _note(self, host: int, newest: Position, now: float) -> None:
         kind = self._kinds[host]

@@ -13,6 +13,7 @@ from experiments.harness.quantiles import percentiles
 from experiments.overload.observer import Observer
 from experiments.overload.scenario import CLASSES, Scenario
 from experiments.processes.control import Child, python
+from experiments.testbed.cluster import wait_until
 
 _POLL = 0.1
 _ANSWER_SECONDS = 90.0
@@ -22,6 +23,8 @@ Row = dict[str, Any]
 def run(scenario: Scenario, directory: Path) -> tuple[list[Row], dict[str, Any]]:
     """The rows of all seconds, and the counts of the end. Raises ShardpulseError when a part fails."""
     with _parts(scenario, directory) as (generator, observer):
+        wait_until(observer.all_fresh, time.monotonic() + _ANSWER_SECONDS, "the filter does not catch up at the start")
+        observer.take()
         rows: list[Row] = []
         began = time.monotonic()
         for high, seconds in (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from experiments.overload.observer import FRESH_SECONDS
 from experiments.overload.scenario import CLASSES, QUIET, TALKATIVE, Scenario
 
 #: The age of the newest readable samples may be so many times the time after which probes shed.
 _AGE_BOUND = 2.0
-_FRESH_SECONDS = 2.0
 
 
 def judge(scenario: Scenario, rows: Sequence[dict[str, Any]], final: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _normal(after: Sequence[dict[str, Any]], fell: float) -> float | None:
     normal = None
     for row in after:
         calm = all(
-            not row[f"shed_share_{kind}"] and not row[f"shedding_{kind}"] and row[f"age_{kind}"]["p99"] < _FRESH_SECONDS
+            not row[f"shed_share_{kind}"] and not row[f"shedding_{kind}"] and row[f"age_{kind}"]["p99"] < FRESH_SECONDS
             for kind in CLASSES
         )
         if not calm:

@@ -39,8 +39,8 @@ Pairs = list[tuple[Reading, Reading]]
 
 
 class Measured(NamedTuple):
-    """Readings of host and of processes, each as (tool, procfs); ``load`` is the part of a core that the load had: less
-    than the half that it wants where others want cores as well."""
+    """Readings of host and of processes, each as (tool, procfs); ``load`` is the part of a core that the load had
+    between the first and the last of processes: less than the half that it wants where others want cores as well."""
 
     hosts: Pairs
     processes: Pairs
@@ -69,12 +69,9 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
             "host": HostSource(HOST, facts),
             "processes": ProcessSource(PROCESSES, facts, Discovery(facts, selection, 60.0)),
         }
-        began, used = time.monotonic(), cpu_seconds(load.pid)
-        found = side_by_side(tools, procs)
-        part = (cpu_seconds(load.pid) - used) / (time.monotonic() - began)
+        yield side_by_side(tools, procs, load.pid)
         for source in (*tools.values(), *procs.values()):
             source.close()
-        yield Measured(found["host"], found["processes"], part)
     finally:
         load.kill()
         load.wait()
@@ -84,8 +81,16 @@ def cpu_seconds(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
-def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str, Pairs]:
+def side_by_side(tools: dict[str, Source], procs: dict[str, Source], load: int) -> Measured:
     found: dict[str, Pairs] = {name: [] for name in tools}
+    used: dict[float, float] = {}  # by the load, in CPU seconds, at the moment of each reading of procfs
+
+    def sampled(name: str) -> Reading:
+        reading = procs[name].sample(time.time(), time.monotonic())
+        assert reading is not None
+        used[reading.monotonic] = cpu_seconds(load)
+        return reading
+
     arrived: dict[str, Reading] = {}
     end = time.monotonic() + TICKS + 10
     while time.monotonic() < end and min(map(len, found.values())) < TICKS + 1:
@@ -97,19 +102,15 @@ def side_by_side(tools: dict[str, Source], procs: dict[str, Source]) -> dict[str
         ready = [number for number, _ in poll.poll(max(0.0, wake - time.monotonic()) * 1000)]
         for name, source in tools.items():
             if name not in arrived and any(number in ready for number in source.filenos()):
-                arrived[name] = sampled(procs[name])  # before the tool's rows are read
+                arrived[name] = sampled(name)  # before the tool's rows are read
             reading = source.service(time.time(), time.monotonic(), ready)
             if reading is not None:  # it may have come since the poll, while the other tool was read
-                found[name].append((reading, arrived.pop(name, None) or sampled(procs[name])))
+                found[name].append((reading, arrived.pop(name, None) or sampled(name)))
             elif source.wake_at() == float("inf"):
                 arrived.pop(name, None)  # vmstat's first line
-    return {name: pairs[1 : TICKS + 1] for name, pairs in found.items()}  # the first has no predecessor in procfs
-
-
-def sampled(source: Source) -> Reading:
-    found = source.sample(time.time(), time.monotonic())
-    assert found is not None
-    return found
+    first, last = (found["processes"][at][1].monotonic for at in (0, TICKS))
+    hosts, processes = (found[name][1 : TICKS + 1] for name in ("host", "processes"))  # the first has no predecessor
+    return Measured(hosts, processes, (used[last] - used[first]) / (last - first))
 
 
 def column(readings: list[Reading], name: str, row: int = 0) -> list[float]:
@@ -142,10 +143,11 @@ def test_host_cpu(pairs: Measured, name: str) -> None:
 
 
 def test_the_load_is_seen(pairs: Measured) -> None:
-    row = load_row(pairs.processes[0][1])
+    readings = [pair[1] for pair in pairs.processes]
     cores = os.sysconf("SC_NPROCESSORS_ONLN")
     assert pairs.load > 0.05
-    assert fmean(column([pair[1] for pair in pairs.processes], "cpu_ratio", row)) == pytest.approx(pairs.load, abs=0.12)
+    seen = fmean(column(readings, "cpu_ratio", load_row(readings[0])), [reading.dt for reading in readings])
+    assert seen == pytest.approx(pairs.load, abs=0.05)
     assert fmean(column([pair[1] for pair in pairs.hosts], "cpu_idle_ratio")) < 1 - 0.8 * pairs.load / cores
 
 
