@@ -10,8 +10,6 @@ from acquisition.outbox.ring import FileRing, Record, Recovery, space
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 
-_MOST_MADE = (1 << 64) - 1  #: what a frame can say
-
 
 class Held(NamedTuple):
     """Windows and entries, oldest first; ``head`` is where the next record goes, with number ``serial``."""
@@ -75,8 +73,6 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
             _forget(window, entries)
         window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
     made = held.made + held.samples
-    if made > _MOST_MADE:
-        raise FrameError("shape", f"{held.made} samples were made before {held.samples}: not to be counted on")
     window.recover(held.sequence, made, held.kind == frame.KIND_TOMBSTONE)
     at = min(record.at, now)
     entries.append(Entry(window, held.sequence, made, held.samples, record.offset, len(record.data), at, record.serial))

@@ -18,7 +18,7 @@ from acquisition.wire.frame import Frame
 
 #: Why the filter puts a frame aside that no filter will ever take (reasons of ``acquisition.errors.FrameError``).
 #: Others, such as ``version`` and ``partition``, pass when a filter or a layout is replaced.
-HOPELESS = frozenset({"short", "magic", "crc", "shape"})
+HOPELESS = frozenset({"short", "magic", "crc", "shape", "internal"})
 #: The frame was damaged in the ring: the probe has seen that itself.
 DAMAGED = "ring"
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1e-3, 86400.0

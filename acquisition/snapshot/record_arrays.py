@@ -37,19 +37,21 @@ def offset_of(dtype: np.dtype[np.void], name: str) -> int:
 POSITION = np.dtype(
     [
         ("version", "u1"), ("flags", "u1"), ("gaps", "<u2"), ("interval", "<f4"), ("epoch", "<u8"),
-        ("sequence", "<u8"), ("tick", "<i8"), ("wall", "<f8"), ("counts", "<u8", (10,)),
+        ("sequence", "<u8"), ("tick", "<i8"), ("wall", "<f8"), ("counts", "<u8", (9,)), ("lost_tick", "<i8"),
     ]
 )  # fmt: skip
 
 
 def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], Bools]:
-    """Position records of dtype POSITION (N,), and which of them are of the newest version; the others are zeros."""
+    """Position records of dtype POSITION (N,), and which of them are sound and of the newest version."""
     size = POSITION.itemsize
     whole = np.fromiter(map(len, data), np.intp, len(data)) == size
     if not whole.all():
         data = [each if len(each) == size else bytes(size) for each in data]
     records = np.frombuffer(b"".join(data), POSITION, len(data))
-    return records, whole & (records["version"] == position.VERSION)
+    counts = records["counts"].max(axis=1, initial=0) | records["sequence"]
+    good = whole & (records["version"] == position.VERSION) & (counts < position.MOST)
+    return records, good & np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
 
 
 class Group(NamedTuple):

@@ -10,6 +10,8 @@ import re
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.wire.frame import MOST_COUNTED
+from acquisition.wire.stream_id import is_possible
 
 _COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})(?: (\d{1,20}))?(?: .*)?", re.DOTALL)
 #: What finds ``id_of`` a value, as a pattern of Lua: for scripts that run in a shard.
@@ -37,8 +39,8 @@ def encode(commit: Commit) -> bytes:
 def decode(data: bytes) -> Commit:
     """The commit in ``data``. Raises FrameError when it is none."""
     found = _COMMIT.fullmatch(data)
-    if found is None:
-        raise FrameError("payload", f"{data[:40]!r} is no commit")
+    if found is None or not is_possible(found[2]) or max(int(found[3]), int(found[4] or 0)) >= MOST_COUNTED:
+        raise FrameError("payload", f"{data[:80]!r} is no commit")
     return Commit(found[1], found[2], int(found[3]), int(found[4] or 0))
 
 

@@ -66,6 +66,8 @@ _AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
 _HINTS_OFFSET = struct.calcsize("<4sIBBHIQIH")
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
 _MAX_CELLS = 1 << 24
+#: Counts and numbers from here on are none: sums of very many fit 64 bits, and JSON's readers agree on each (RFC 7493).
+MOST_COUNTED = 1 << 53
 _INFINITY = float("inf")
 
 
@@ -212,8 +214,8 @@ def decode(data: bytes) -> Frame:
         raise FrameError("kind", f"unknown kind {kind}")
     if flags & ~KNOWN_FLAGS:
         raise FrameError("flags", f"unknown flags {flags:#x}")
-    if not (sequence >= floor >= 1 and 0 < interval < _INFINITY):
-        raise FrameError("shape", f"sequence {sequence}, floor {floor}, interval {interval}")
+    if not (MOST_COUNTED > sequence >= floor >= 1 and 0 < interval < _INFINITY and made < MOST_COUNTED):
+        raise FrameError("shape", f"sequence {sequence}, floor {floor}, interval {interval}, {made} samples made")
     if not (-_INFINITY < wall < _INFINITY and -_INFINITY < monotonic < _INFINITY):
         raise FrameError("shape", f"taken at {wall}, by the monotonic clock {monotonic}: no times")
     fields = (schema, host, resource_set, entities, metrics, interval, epoch, sequence, floor, made)

@@ -19,6 +19,7 @@ import struct
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.wire.frame import MOST_COUNTED
 
 VERSION = 2
 POSITION = struct.Struct("<BBHfQQqdQQQQQQQQQq")
@@ -31,6 +32,8 @@ SHEDS = 2
 #: The probe stopped in order, and everything that it made in this epoch is accounted for.
 ENDED = 4
 MOST_GAPS = 0xFFFF
+MOST = 2 * MOST_COUNTED  #: number and counts are below it: nobody could count on from there
+_INFINITY = float("inf")
 
 
 class Position(NamedTuple):
@@ -62,7 +65,7 @@ def encode(position: Position) -> bytes:
 
 
 def decode(data: bytes) -> Position:
-    """The position in ``data``. Raises FrameError when it is none."""
+    """The position in ``data``. Raises FrameError when it is none, or none that can be counted on from."""
     if len(data) == POSITION.size and data[0] == VERSION:
         (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
     elif len(data) == _POSITION_1.size and data[0] == VERSION - 1:
@@ -71,4 +74,7 @@ def decode(data: bytes) -> Position:
         counts += (before + applied + lost, 0)
     else:
         raise FrameError("payload", f"{len(data)} bytes are no position record")
-    return Position._make((epoch, sequence, tick, wall, interval, flags, *counts, gaps))
+    found = Position._make((epoch, sequence, tick, wall, interval, flags, *counts, gaps))
+    if not (max(sequence, *counts[:-1]) < MOST and 0 <= interval < _INFINITY and -_INFINITY < wall < _INFINITY):
+        raise FrameError("shape", f"a position that nobody can go on from: {found}")
+    return found

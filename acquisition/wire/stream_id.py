@@ -12,6 +12,11 @@ def parse(text: bytes) -> tuple[int, int]:
         return -1, -1
 
 
+def is_possible(entry: bytes) -> bool:
+    """Whether a stream can have such an id: both numbers have 64 bits."""
+    return all(0 <= number < 1 << 64 for number in parse(entry))
+
+
 def is_before(left: bytes, right: bytes) -> bool:
     """Whether stream id ``left`` is before ``right``."""
     return parse(left) < parse(right)

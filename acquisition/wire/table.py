@@ -3,15 +3,21 @@
 A table is sent in the stream, numbered like every frame, at the start of an epoch,
 whenever entities come, and again after any doubt. Its payload is UTF-8 JSON.
 A table with ``complete`` replaces all entities known so far; one without adds to them.
+
+``decode`` refuses what filters and readers cannot represent: numbers that are not finite, ids of other than 64 bits,
+text that is no UTF-8 (lone surrogates, which JSON can carry). So nobody behind it has to.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric
+
+_ID = re.compile("[0-9a-f]{16}")
 
 
 class Entity(NamedTuple):
@@ -56,29 +62,16 @@ def decode(payload: bytes) -> Table:
     try:
         document: dict[str, Any] = json.loads(payload)
         return Table(
-            str(document["host"]),
-            str(document["resource_set"]),
-            float(document["interval"]),
-            str(document["source"]),
+            _text(document["host"]),
+            _text(document["resource_set"]),
+            _interval(document["interval"]),
+            _text(document["source"]),
             bool(document["complete"]),
-            tuple(
-                Metric(
-                    str(name),
-                    str(unit),
-                    str(kind),
-                    -INFINITY if low is None else float(low),
-                    INFINITY if high is None else float(high),
-                    str(text),
-                )
-                for name, unit, kind, low, high, text in document["metrics"]
-            ),
-            tuple(
-                Entity(int(key, 16), str(kind), str(stable), str(epoch), str(name), dict(labels))
-                for key, kind, stable, epoch, name, labels in document["entities"]
-            ),
+            tuple(_metric(*row) for row in document["metrics"]),
+            tuple(_entity(*row) for row in document["entities"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FrameError("payload", f"no table: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        raise FrameError("payload", f"no table: {error!s:.200}") from error
 
 
 def merge(old: Table | None, new: Table) -> Table:
@@ -88,6 +81,40 @@ def merge(old: Table | None, new: Table) -> Table:
     known = {entity.id: entity for entity in old.entities}
     known.update((entity.id, entity) for entity in new.entities)
     return new._replace(entities=tuple(known.values()))
+
+
+def _metric(name: Any, unit: Any, kind: Any, low: Any, high: Any, text: Any) -> Metric:
+    bounds = (-INFINITY if low is None else _number(low), INFINITY if high is None else _number(high))
+    return Metric(_text(name), _text(unit), _text(kind), *bounds, _text(text))
+
+
+def _entity(key: str, kind: Any, stable: Any, epoch: Any, name: Any, labels: dict[str, Any]) -> Entity:
+    if _ID.fullmatch(key) is None:
+        raise ValueError(f"{key!r:.40} is no id of 64 bits")
+    named = {_text(label): _text(value) for label, value in labels.items()}
+    return Entity(int(key, 16), _text(kind), _text(stable), _text(epoch), _text(name), named)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r:.40} is no text")
+    if not value.isascii():
+        value.encode()
+    return value
+
+
+def _number(value: Any) -> float:
+    number = float(value) if type(value) in (int, float) else INFINITY
+    if not -INFINITY < number < INFINITY:
+        raise ValueError(f"{value!r:.40} is no finite number")
+    return number
+
+
+def _interval(value: Any) -> float:
+    seconds = _number(value)
+    if seconds <= 0:
+        raise ValueError(f"an interval of {seconds} s")
+    return seconds
 
 
 def _finite(value: float) -> float | None:

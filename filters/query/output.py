@@ -14,6 +14,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, finite
 from acquisition.wire.planes import Plane
+from filters.documents.encoding import encode
 from filters.query.request import Section
 from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
 from filters.text.states import state_style, validity
@@ -40,7 +41,7 @@ def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
         "sets": [_set(section) for section in sections],
         "rows": [_row(row) for section in sections for row in section.rows],
     }
-    return msgspec.json.encode(body)
+    return encode(body)
 
 
 def lines(sections: Sequence[Section]) -> Iterator[str]:

@@ -125,7 +125,7 @@ class Channel:
             replies, self._replies = self._replies[:count], self._replies[count:]
             self._check(kind, replies)
             if kind is _READ:
-                entries = [] if replies[2] is None else replies[2][0][1]
+                entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
         return entries
 
     def commit(self, fair_share: float, linger: float) -> None:

@@ -42,9 +42,6 @@ def learn(old: NameTable | None, payload: bytes) -> NameTable:
     if not new.complete and old is not None:
         new = table.merge(table.decode(old.payload), new)
         payload = table.encode(new)
-    ids = np.array([entity.id & _ID_MASK for entity in new.entities], np.uint64)
+    ids = np.array([entity.id for entity in new.entities], np.uint64)
     ids.sort()
     return NameTable(payload, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
-
-
-_ID_MASK = (1 << 64) - 1  # a hostile table may name ids that no frame can carry

@@ -26,21 +26,21 @@ from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
+from filters.worker.unforeseen import unforeseen
 
 START = b"0-0"
 _LAST_ID = b"18446744073709551615-18446744073709551615"
 _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
-_MOST_COUNTED = 1 << 62
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
 
 
 class Rejections(NamedTuple):
-    """How many entries were put aside, and why: the newest text by reason."""
+    """How many entries were put aside, and why: the newest one and the text by reason."""
 
     entries: int
-    reasons: dict[str, str]
+    reasons: dict[str, tuple[str, str]]
 
 
 class Partition:
@@ -60,7 +60,8 @@ class Partition:
         self.cursor = START
         self.rejected = 0
         self._told = 0  #: how many of these ``new_rejections`` has answered
-        self._reasons: dict[str, str] = {}
+        self._reasons: dict[str, tuple[str, str]] = {}
+        self._taken: list[Any] = []  #: the entries of the newest read, until they are committed
         self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
         self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
@@ -94,8 +95,6 @@ class Partition:
                 size += len(data)
                 frame = wire.decode(data)
                 kind, _, host, resource_set = frame[:4]
-                if frame.sequence >= _MOST_COUNTED or frame.made >= _MOST_COUNTED:
-                    raise FrameError("shape", f"sequence {frame.sequence} and {frame.made} samples are no counts")
                 key = (host, resource_set)
                 state = states.get(key) or self._newcomer(host, resource_set)
                 heard[key] = now
@@ -110,6 +109,9 @@ class Partition:
                     self._apply_table(state, frame)
             except FrameError as error:
                 self._reject(entry_id, error, fields)
+            except Exception as error:  # whatever it is: no entry of a stranger ends a worker
+                self._reject(entry_id, unforeseen(error), fields)
+        self._taken = entries
         self.cursor = entries[-1][0]
         self._kept.append((self.cursor, size))
         self._kept_bytes += size
@@ -139,10 +141,22 @@ class Partition:
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
-        self._reasons[error.reason] = f"{error.reason}: {error}"
+        self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
         kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
         said = rejected.encode(Rejected(entry_id, error.reason, str(error), kept))
         self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", rejected.KEPT, "*", *said)))
+
+    def give_up(self, state: State, frame: Frame, error: Exception) -> None:
+        """Put the entry of an applied frame aside that could not be smoothed; its averages start anew."""
+        state.forget()
+        for entry_id, fields in self._taken:
+            try:
+                found = wire.decode(_payload(fields)) == frame
+            except FrameError:
+                continue
+            if found:
+                self._reject(entry_id, unforeseen(error), fields)
+                break
 
     def new_rejections(self) -> Rejections:
         """What was put aside since this was last asked."""
@@ -201,7 +215,7 @@ class Partition:
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
-        self._dirty, self._records, self._extra = {}, {}, []
+        self._dirty, self._records, self._extra, self._taken = {}, {}, [], []
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""

@@ -7,7 +7,7 @@ up: only then is it lost.
 
 from __future__ import annotations
 
-from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, Frame
+from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, MOST_COUNTED, Frame
 from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
 APPLY = 0
@@ -79,7 +79,8 @@ class Track:
     def _lose(self, frames: int, found: Frame) -> None:
         """Count what is missing before the frame that says so."""
         self.lost_frames += frames
-        self.lost += max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
+        lost = max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
+        self.lost = min(self.lost + lost, MOST_COUNTED)  # whose count leaps back and forth says nothing
         self.lost_tick = found.tick
 
     def _begin(self, frame: Frame) -> int:

@@ -116,6 +116,12 @@ class State:
         self.track.want_table(self.names is None or not self.names.covers(new_ids))
         self._except(np.flatnonzero(age), age.ravel())
 
+    def forget(self) -> None:
+        """Start anew with the next frame, as if none had come before."""
+        self.ids, self.schema, self.metrics, self.exceptions = b"", 0, -1, b""
+        self.planes = np.empty((0, 0), np.float32)
+        self.inputs, self.inputs_names = None, None
+
     def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
         """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
         self.names, self.tau = names, tau

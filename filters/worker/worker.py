@@ -28,12 +28,14 @@ from filters.worker.poller import Poller
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
 from filters.worker.smoothing import Smoother
+from filters.worker.unforeseen import unforeseen
 
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
 _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
 _CALM = 1.0  #: without an error, and a trouble is over
 _CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
+_CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could not be
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -64,6 +66,7 @@ class Worker:
         self._places: Mapping[Address, Sequence[int]] = {}
         self._turned = time.monotonic()
         self._next_check = 0.0
+        self._careful_until = 0.0
         self._pace = Pace(settings.linger_seconds)
         self._fair_share = FairShare()
         self._counters = dict.fromkeys(("frames", "samples", "commits", "loads", "rejected", "overtaken"), 0)
@@ -154,7 +157,8 @@ class Worker:
         items = self._receive_all(ready.channels, worked)
         self._smooth(items)
         for channel in worked:
-            self._guard(channel, self._commit)
+            if channel.connected:
+                self._guard(channel, self._commit)
         for action in ready.actions:
             action()
         if self._shard_map.places is not self._places:
@@ -241,10 +245,26 @@ class Worker:
     # ---------------------------------------------------------------- smoothing and committing
 
     def _smooth(self, items: list[Item]) -> None:
-        for batch in batches(items):
-            self._smoother.smooth(batch)
+        for batch in batches(items) if self._turned >= self._careful_until else ([item] for item in items):
+            try:
+                self._smoother.smooth(batch)
+            except Exception as error:  # whatever it is: no frame of a stranger ends a worker
+                self._isolate(batch, error)
             self._counters["frames"] += len(batch)
             self._counters["samples"] += sum(item.frame.samples for item in batch)
+
+    def _isolate(self, batch: list[Item], error: Exception) -> None:
+        """A frame cannot be smoothed. If it is not known which one, the states of the batch are loaded again, and for
+        a while each frame is smoothed alone; if it is, it is put aside."""
+        partition, state, frame = batch[0]
+        if len(batch) == 1:
+            partition.give_up(state, frame, error)
+            self._tell_rejected(partition)
+            return
+        self._careful_until = self._turned + _CAREFUL
+        self._log.tell(f"one of {len(batch)} frames cannot be smoothed, looking for it: {unforeseen(error)}", "smooth")
+        for number in {item.partition.number for item in batch}:
+            self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel) -> None:
         channel.commit(self._fair_share.rate, self._pace.linger)
@@ -273,6 +293,9 @@ class Worker:
             self._drop(channel, _RETRY)
             self._log.fails(SHARDS, error)
             self._shard_map.doubt()
+        except Exception as error:  # whatever it is: the other partitions are not to suffer
+            self._drop(channel, _SLOW_RETRY)
+            self._log.tell(f"{channel.partition.raw_key}: {unforeseen(error)}", channel.partition.raw_key)
 
     def _drop(self, channel: Channel, retry: float | None) -> None:
         if channel.connected:
@@ -283,7 +306,7 @@ class Worker:
     def _tell_rejected(self, partition: Partition) -> None:
         entries, reasons = partition.new_rejections()
         self._counters["rejected"] += entries
-        for reason, text in reasons.items():
+        for reason, (entry, text) in reasons.items():
             self._log.tell(
-                f"put an entry of {partition.raw_key} aside, see {keys.rejected(partition.tag)}: {text}", reason
+                f"put entry {entry} of {partition.raw_key} aside, see {keys.rejected(partition.tag)}: {text}", reason
             )

@@ -81,7 +81,7 @@ def frames() -> st.SearchStrategy[Frame]:
     def build(draw: st.DrawFn) -> Frame:
         entities, metrics = draw(st.integers(0, 5)), draw(st.integers(0, 5))
         cells = entities * metrics
-        sequence = draw(st.integers(1, 2**64 - 1))
+        sequence = draw(st.integers(1, frame.MOST_COUNTED - 1))
         has_codes = cells and draw(st.booleans())
         return Frame(
             KIND_SAMPLES,
@@ -94,7 +94,7 @@ def frames() -> st.SearchStrategy[Frame]:
             draw(u64),
             sequence,
             draw(st.integers(1, sequence)),
-            draw(u64),
+            draw(st.integers(0, frame.MOST_COUNTED - 1)),
             draw(st.integers(-(2**63), 2**63 - 1)),
             draw(finite),
             draw(finite),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
+from acquisition.snapshot.record_arrays import positions_of
 from acquisition.wire import position
 from acquisition.wire.position import MOST_GAPS, WANT_TABLE, Position
 from tests.support import FIXTURES
@@ -27,18 +30,31 @@ def test_records_of_the_version_before_are_read() -> None:
 
 
 u64 = st.integers(0, 2**64 - 1)
+count = st.integers(0, position.MOST - 1)
 
 
 @given(
     st.builds(
-        Position, u64, u64, st.integers(-(2**63), 2**63 - 1),
-        st.floats(allow_nan=False), st.floats(width=32, allow_nan=False),
-        st.integers(0, 255), u64, u64, u64, u64, u64, u64, u64, u64, u64, st.integers(-(2**63), 2**63 - 1),
+        Position, u64, count, st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False, allow_infinity=False), st.floats(0, width=32, allow_infinity=False),
+        st.integers(0, 255), *(count for _ in range(9)), st.integers(-(2**63), 2**63 - 1),
         st.integers(0, MOST_GAPS),
     )
 )  # fmt: skip
 def test_round_trip(content: Position) -> None:
     assert position.decode(position.encode(content)) == content
+
+
+@pytest.mark.parametrize("change", [
+    {"sequence": position.MOST}, *({name: 2**64 - 1} for name in Position._fields[6:15]),
+    {"wall": float("nan")}, {"wall": float("inf")}, {"interval": float("inf")}, {"interval": -1.0},
+])  # fmt: skip
+def test_a_position_that_nobody_can_count_on_from(change: dict[str, Any]) -> None:
+    """The arrays of positions see the same."""
+    data = position.encode(POSITION._replace(**change))
+    with pytest.raises(FrameError, match="go on from"):
+        position.decode(data)
+    assert positions_of([data, position.encode(POSITION)])[1].tolist() == [False, True]
 
 
 @pytest.mark.parametrize("data", [b"", b"\1", bytes(position.POSITION.size), position.encode(POSITION) + b"\0"])

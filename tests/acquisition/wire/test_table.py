@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric, schema_hash
+from acquisition.model.metric import COUNTER, GAUGE, INFINITY, Metric
 from acquisition.wire import table
 from acquisition.wire.table import Entity, Table
 from tests.support import FIXTURES
@@ -88,7 +88,28 @@ def test_incomplete_table_adds_and_renames() -> None:
     assert merged.entities == (TABLE.entities[0], renamed, added)
 
 
-def test_lone_surrogates_in_names_are_no_error() -> None:
-    """JSON can carry them (``"\\ud800"``), UTF-8 cannot: a column of such a name has a hash like any other."""
-    payload = table.encode(Table("h", "s", 1.0, "", True, (Metric("\ud800", "\udcff", GAUGE, 0.0, 1.0, ""),), ()))
-    assert schema_hash(table.decode(payload).metrics) != schema_hash(())
+@pytest.mark.parametrize("place", ["host", "unit", "name", "label", "value"])
+def test_lone_surrogates_are_no_text(place: str) -> None:
+    """JSON can carry them (``"\\ud800"``), UTF-8 cannot; two of them that are a pair are a character like others."""
+
+    def with_text(text: str) -> bytes:
+        texts = dict.fromkeys(("host", "unit", "name", "label", "value"), "") | {place: text}
+        metric = Metric("a", texts["unit"], GAUGE, 0.0, 1.0, "")
+        entity = Entity(1, "vm", "u", "1", texts["name"], {texts["label"]: texts["value"]})
+        return table.encode(Table(texts["host"], "s", 1.0, "", True, (metric,), (entity,)))
+
+    assert table.decode(with_text("\U0001f600")) == table.decode(with_text("\ud83d\ude00"))
+    with pytest.raises(FrameError, match="surrogates"):
+        table.decode(with_text("a\ud83d"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-1e999", "9" * 401, '"1"', "true", "null", "0", "-1.0"])
+def test_an_interval_is_a_finite_number_above_0(number: str) -> None:
+    with pytest.raises(FrameError, match="no table"):
+        table.decode(table.encode(TABLE).replace(b'"interval":2.0', b'"interval":' + number.encode()))
+
+
+@pytest.mark.parametrize("key", ["-000000000000001", "1ffffffffffffffff", "0x00000000000001", "5", "FFFFFFFFFFFFFFFF"])
+def test_an_id_has_64_bits_in_16_digits(key: str) -> None:
+    with pytest.raises(FrameError, match="no id of 64 bits"):
+        table.decode(table.encode(TABLE).replace(b"ffffffffffffffff", key.encode()))

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.wire import keys
+from acquisition.model.metric import GAUGE, Metric
+from acquisition.wire import commit, keys, position, rejected, table
+from acquisition.wire.position import Position
+from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import leasing_worker
+from filters.worker.batching import Item
 from filters.worker.leases.leases import new_holder
+from filters.worker.partition import Partition
 from filters.worker.settings import FilterSettings
+from filters.worker.smoothing import Smoother
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 from tests.support.waiting import PATIENCE, eventually
@@ -122,3 +129,152 @@ def test_a_foreign_lease_runs_out(bench: Bench, value: Any) -> None:
     bench.until(lambda: len(bench.worker.partitions) == keys.DEFAULT_PARTITIONS)
     feed(feeder, 3, 4)
     bench.until(bench.applied((feeder, 4)))
+
+
+TABLE = table.encode(
+    Table("h", "s", 1.0, "", True, (Metric("a", "", GAUGE, 0.0, 1.0, ""),), (Entity(5, "vm", "u", "1", "guest"),))
+)
+
+
+@pytest.mark.parametrize(
+    ("sound", "foreign"),
+    [
+        (b'"interval":1.0', b'"interval":' + b"9" * 401),
+        (b'"interval":1.0', b'"interval":1e999'),
+        (b'"0000000000000005"', b'"-000000000000001"'),
+        (b'"0000000000000005"', b'"20000000000000000"'),
+        (b'"guest"', b'"\\ud800"'),
+        (b"0.0,1.0", b"0.0,NaN"),
+    ],
+)
+def test_a_table_that_nobody_can_represent_is_put_aside(bench: Bench, sound: bytes, foreign: bytes) -> None:
+    stranger, other = Feeder(bench.cluster, host=7), Feeder(bench.cluster, host=7 + keys.DEFAULT_PARTITIONS)
+    assert sound in TABLE
+    entry = stranger.push(stranger.table(TABLE.replace(sound, foreign)))
+    feed(other, 1, 3)
+    bench.until(bench.applied((other, 3)))
+    assert_equals_model(bench.cluster, other, 3)
+    assert bench.worker.counters["rejected"] == 1
+    aside = keys.rejected(stranger.tag)
+    ((_, fields),) = bench.cluster.call(aside, "XRANGE", aside, "-", "+")
+    assert rejected.decode(fields).entry == entry
+    assert any(entry.decode() in text for text in bench.said)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        Position(11, 3, 3, 3.0, 1.0, applied=2**64 - 1, frames=3),
+        Position(11, 2**64 - 1, 3, 3.0, 1.0, made=2**64 - 1),
+        Position(11, 3, 3, float("nan"), 1.0),
+        Position(11, 3, 3, 3.0, float("inf")),
+        Position(11, 3, 3, 3.0, 1.0, duplicates=2**64 - 1),
+    ],
+)
+def test_a_position_that_cannot_go_on_counting_is_damaged(bench: Bench, foreign: Position) -> None:
+    victim, other = Feeder(bench.cluster, host=7), Feeder(bench.cluster, host=7 + keys.DEFAULT_PARTITIONS)
+    sent = feed(victim, 1, 3)
+    feed(other, 1, 3)
+    bench.until(bench.applied((victim, 3), (other, 3)))
+    applied, key = keys.applied(victim.tag), keys.commit(victim.tag)
+    member = keys.member(victim.host, victim.resource_set)
+    bench.cluster.call(applied, "HSET", applied, member, position.encode(foreign))
+    bench.cluster.call(key, "SET", key, b"strange " + bench.cluster.call(key, "GET", key).partition(b" ")[2])
+    bench.until(lambda: any("is damaged" in text for text in bench.said))
+    for data in sent:  # as its probe does, which reads that nothing of it is applied
+        victim.push(data)
+    bench.until(lambda: bench.cluster.call(applied, "HGET", applied, member) != position.encode(foreign))
+    feed(victim, 4, 6)
+    feed(other, 4, 6)
+    bench.until(bench.applied((victim, 6), (other, 6)))
+    assert_equals_model(bench.cluster, other, 6)
+
+
+@pytest.mark.parametrize("command", ["XADD {} MAXLEN 0 * f x", "XADD {} MAXLEN 1 * f x", "XTRIM {} MAXLEN 0", "DEL {}"])
+def test_a_stranger_who_trims_a_stream_stops_nothing(bench: Bench, command: str) -> None:
+    victim = Feeder(bench.cluster)
+    raw = keys.raw(victim.tag)
+    bench.until(lambda: len(bench.worker.partitions) == keys.DEFAULT_PARTITIONS and bench.worker.settled)
+    for last in (2, 4, 6):
+        feed(victim, last - 1, last)
+        bench.until(bench.applied((victim, last)))
+        before = bench.worker.counters["loads"]
+        for _ in range(3):
+            bench.cluster.call(raw, *command.format(raw).split())
+            bench.until(lambda: bench.worker.settled)
+            for _ in range(5):
+                bench.worker.turn(0.01)
+        assert bench.worker.counters["loads"] == before
+    assert_equals_model(bench.cluster, victim, 6)
+
+
+@pytest.mark.parametrize("value", [b"99999999999999999999-0 0", b"0-99999999999999999999 0", b"1-1 " + b"9" * 20])
+def test_a_commit_that_no_shard_can_have_is_damaged(bench: Bench, value: bytes) -> None:
+    feeder = Feeder(bench.cluster)
+    feed(feeder, 1, 3)
+    bench.until(bench.applied((feeder, 3)))
+    key = keys.commit(feeder.tag)
+    bench.cluster.call(key, "SET", key, b"stranger " + value)
+    feed(feeder, 4, 6)
+    bench.until(bench.applied((feeder, 6)))
+    assert_equals_model(bench.cluster, feeder, 6)
+    assert commit.decode(bench.cluster.call(key, "GET", key)).rejected < 1000
+
+
+POISON = 666.0
+
+
+def test_a_frame_that_nobody_can_smooth_is_put_aside_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is raised (here as by a kernel of another package): hosts of the same batch keep their averages."""
+    smooth = Smoother.smooth
+
+    def choke(smoother: Smoother, items: list[Item]) -> None:
+        for item in items:
+            if POISON in np.frombuffer(item.frame.values, "<f4"):
+                raise ZeroDivisionError("no kernel can do that")
+        smooth(smoother, items)
+
+    monkeypatch.setattr(Smoother, "smooth", choke)
+    victim = Feeder(bench.cluster, host=7)
+    others = [Feeder(bench.cluster, host=7 + keys.DEFAULT_PARTITIONS), Feeder(bench.cluster, host=8)]
+    for feeder in (victim, *others):
+        feed(feeder, 1, 3)
+    bench.until(bench.applied((victim, 3), *((other, 3) for other in others)))
+    for other in others:
+        feed(other, 4, 5)
+    poison = victim.push(victim.make(np.full((4, 3), POISON), 4.0))
+    feed(victim, 5, 6)
+    for other in others:
+        feed(other, 6, 6)
+    bench.until(bench.applied((victim, 6), *((other, 6) for other in others)))
+    for other in others:
+        assert_equals_model(bench.cluster, other, 6)
+    aside = keys.rejected(victim.tag)
+    ((_, fields),) = bench.cluster.call(aside, "XRANGE", aside, "-", "+")
+    assert rejected.decode(fields)[:2] == (poison, "internal")
+    assert any(poison.decode() in text and "ZeroDivisionError" in text for text in bench.said)
+
+
+def test_whatever_is_raised_of_one_partition_leaves_the_others_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, other = Feeder(bench.cluster, host=7), Feeder(bench.cluster, host=8)
+    feed(victim, 1, 3)
+    feed(other, 1, 3)
+    bench.until(bench.applied((victim, 3), (other, 3)))
+    commit_of = Partition.commit
+    chokes = True
+
+    def choke(partition: Partition, *arguments: Any, **named: Any) -> Any:
+        if chokes and partition.tag == victim.tag:
+            raise RecursionError("nobody knows why")
+        return commit_of(partition, *arguments, **named)
+
+    monkeypatch.setattr(Partition, "commit", choke)
+    feed(victim, 4, 6)
+    feed(other, 4, 6)
+    bench.until(bench.applied((other, 6)))
+    bench.until(lambda: any(victim.tag in text and "RecursionError" in text for text in bench.said))
+    chokes = False
+    bench.until(bench.applied((victim, 6)))
+    assert_equals_model(bench.cluster, victim, 6)
