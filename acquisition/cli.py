@@ -7,7 +7,6 @@ imports none of its siblings and one command does not pay for another.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
@@ -26,6 +25,7 @@ from acquisition.errors import (
     UsageError,
 )
 from acquisition.process_name import name_process
+from acquisition.stderr import say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -152,10 +152,7 @@ def output_failed(error: OSError) -> bool:
 
 
 def _report(message: str, code: int) -> int:
-    """One error; it may name a host or a process, which may call itself anything: nothing moves the cursor."""
-    message = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message)
-    with contextlib.suppress(OSError):  # a closed stderr leaves only the exit code
-        print(f"shardpulse: error: {message}", file=sys.stderr, flush=True)
+    say(f"shardpulse: error: {message}")
     return code
 
 
@@ -163,7 +160,7 @@ def _unexpected(error: Exception) -> int:
     if os.environ.get(DEBUG):
         import traceback
 
-        traceback.print_exc()
+        say(traceback.format_exc())
     if isinstance(error, OSError) and error.filename is None:
         if output_failed(error):
             return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)

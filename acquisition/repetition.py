@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 
 from acquisition import help_text
 from acquisition.errors import EXIT_OK, ShardpulseError
+from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 
 
@@ -32,7 +32,7 @@ def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) ->
     if options.watch is None:
         return answer()
     code, answers = EXIT_OK, 0
-    log = TroubleLog(lambda text: print(f"shardpulse {name}: {text}", file=sys.stderr, flush=True))
+    log = TroubleLog(speaker(name))
     due = time.monotonic()
     while True:
         try:

@@ -28,7 +28,7 @@ from rich.live import Live
 from stop_signals import StopSignals
 from workspace import workspace
 
-from acquisition import help_text
+from acquisition import help_text, stderr
 from acquisition.cli import output_failed
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
@@ -107,8 +107,7 @@ class Voice:
         if self._held is not None:
             self._held.append(text)
             return
-        with contextlib.suppress(OSError):
-            print(f"shardpulse demo: {text}", file=sys.stderr, flush=True)
+        stderr.say(f"shardpulse demo: {text}")
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

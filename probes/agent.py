@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 
 from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError, UnavailableError
 from acquisition.link.local_shards import LocalShards
@@ -22,6 +21,7 @@ from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
+from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from probes.agent_settings import AgentSettings, decode
 from probes.native import chosen
@@ -32,10 +32,7 @@ _DRAIN_SECONDS = 3.0
 _DEBUG = "SHARDPULSE_DEBUG"
 
 
-def report(line: str) -> None:
-    """One line for the operator; a closed stderr does not stop the probe."""
-    with suppress(OSError):
-        print(f"shardpulse probe: {line}", file=sys.stderr, flush=True)
+report = speaker("probe")  #: one line for the operator
 
 
 def main(descriptor: int) -> int:
@@ -67,7 +64,7 @@ def _unexpected(error: Exception) -> int:
     if os.environ.get(_DEBUG):
         import traceback
 
-        traceback.print_exc()
+        report(traceback.format_exc())
     report(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)")
     return EXIT_INTERNAL
 
@@ -126,6 +123,8 @@ class Agent:
             timeout=settings.timeout,
             shed_after=settings.shed_after,
         )
+        if outbox.denied:
+            report(f"{outbox.denied}; frames are kept in memory, and those unsent are lost when this probe ends")
         return self._writer
 
     def run(self) -> int:

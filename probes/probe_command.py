@@ -37,6 +37,7 @@ from acquisition.errors import (
 )
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove
+from acquisition.stderr import say
 from probes import checks, sources
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
@@ -219,7 +220,7 @@ def run() -> None:
     try:
         code = main(sys.argv[1:])
     except ShardpulseError as error:
-        print(f"shardpulse probe: {error}", file=sys.stderr)
+        say(f"shardpulse probe: {error}")
         code = error.exit_code
     sys.exit(code)
 

@@ -20,6 +20,7 @@ from acquisition.errors import NoInputError
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
+from acquisition.stderr import say
 from probes.checks import build_pipeline
 from probes.metrics import RESOURCE_SETS
 from probes.replay import (
@@ -73,7 +74,7 @@ def main(argv: list[str]) -> int:
     parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
     readings = _not_empty(readings, parser, options.file)
     invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
-    print(summary(options.tool, parser, invalid), file=sys.stderr)
+    say(summary(options.tool, parser, invalid))
     return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
 
 
@@ -114,7 +115,7 @@ def _push(
         pusher.finish()
     finally:
         writer.close()
-    print(f"pushed {pusher.frames} frames, {pusher.samples} samples of host {host!r}", file=sys.stderr)
+    say(f"pushed {pusher.frames} frames, {pusher.samples} samples of host {host!r}")
     return invalid
 
 

@@ -19,6 +19,7 @@ The CRC of a head starts from the ring's random salt, so that no frame can conta
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -40,6 +41,12 @@ _RECORD_HEAD = struct.Struct("<4sI")  # magic, CRC of the rest
 _RECORD_BODY = struct.Struct("<QQdII")  # serial, oldest serial, time, frame size, frame CRC
 RECORD_SIZE = _RECORD_HEAD.size + _RECORD_BODY.size
 _CHUNK = 1 << 18
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ELSEWHERE = "give [probe] another ring_path"
+
+
+class RingDenied(CannotCreateError):
+    """No ring file can be had for what others did: its name is another user's, or the disk is full."""
 
 
 class Record(NamedTuple):
@@ -107,7 +114,7 @@ class MemoryRing:
 class FileRing:
     """One ring file, locked for this process; call ``recover`` before the first ``write``.
 
-    Raises CannotCreateError when the file cannot be had or another process has it.
+    Raises RingDenied or CannotCreateError when the file cannot be had or another process has it.
     """
 
     def __init__(self, path: str, capacity: int) -> None:
@@ -131,7 +138,7 @@ class FileRing:
         return Recovery(found, host, tuple(records), tuple(self._ledger(head)), whole)
 
     def create(self, host: int) -> None:
-        """Make an empty ring of ``host``. Raises CannotCreateError when there is no room for it."""
+        """Make an empty ring of ``host``. Raises RingDenied when there is no room for it, else CannotCreateError."""
         self._slots.clear()
         self._salt = int.from_bytes(os.urandom(4), "little")
         head = _HEADER.pack(MAGIC, VERSION, self._salt, self.capacity, host)
@@ -139,9 +146,10 @@ class FileRing:
         try:
             os.ftruncate(self._file, 0)
             if os.pwrite(self._file, head.ljust(AREA, b"\0"), 0) != AREA:
-                raise OSError("no space left")
+                raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
-            raise CannotCreateError(f"the ring file {self.path} cannot be written: {error}") from error
+            kind = RingDenied if error.errno in _FULL else CannotCreateError
+            raise kind(f"the ring file {self.path} cannot be written: {error}") from error
 
     def write(self, offset: int, serial: int, oldest_serial: int, at: float, data: bytes) -> None:
         """Store a record at ``offset`` of the area. Raises OSError when it does not fit the disk."""
@@ -290,17 +298,29 @@ def _open_locked(path: str) -> int:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise CannotCreateError(f"the ring file {path} cannot be opened: {error.strerror}") from error
-    status = os.fstat(file)
-    problem = ""
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        problem = "is not a regular file of this user"
+        kind = RingDenied if error.errno in _FULL or _is_foreign(path) else CannotCreateError
+        raise kind(f"the ring file {path} cannot be opened: {error.strerror}") from error
+    problem: CannotCreateError | None = None
+    if not _is_ours(os.fstat(file)):
+        problem = RingDenied(f"the ring file {path} is not a regular file of this user; {_ELSEWHERE}")
     else:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            problem = "is in use by another probe"
-    if problem:
+            problem = CannotCreateError(f"the ring file {path} is in use by another probe; {_ELSEWHERE}")
+    if problem is not None:
         os.close(file)
-        raise CannotCreateError(f"the ring file {path} {problem}; give [probe] another ring_path")
+        raise problem
     return file
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether something that is not ours has the name."""
+    try:
+        return not _is_ours(os.lstat(path))
+    except OSError:
+        return False

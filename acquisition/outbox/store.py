@@ -16,7 +16,7 @@ from acquisition.outbox.entry import IN_MEMORY
 from acquisition.outbox.index import Index
 from acquisition.outbox.recent_frames import RecentFrames
 from acquisition.outbox.recovery import open_ring
-from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, space
+from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, RingDenied, space
 from acquisition.outbox.window import SendWindow
 
 _MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
@@ -28,8 +28,9 @@ class Outbox:
 
     Frames have a running ``index`` from ``first`` to ``end``. ``found`` tells what became of an
     older ring: ``memory created recovered version capacity damaged host``. ``faults`` counts
-    ``ring_<found>`` for a ring that could not be used, ``ring_write``, ``ring_large``,
-    ``ring_deleted``. Raises CannotCreateError when the file cannot be had.
+    ``ring_<found>`` for a ring that could not be used, ``ring_denied``, ``ring_write``, ``ring_large``,
+    ``ring_deleted``. A file that others keep from us (RingDenied) is done without: ``denied`` then says why the ring is
+    memory. Raises CannotCreateError when the file cannot be had otherwise.
     """
 
     def __init__(
@@ -54,8 +55,12 @@ class Outbox:
         self._serial = 1
         self.found = "memory"
         self._ring: FileRing | MemoryRing = MemoryRing()
+        self.denied = ""
         if path is not None:
-            self._ring = self._open(FileRing(path, capacity_bytes))
+            try:
+                self._ring = self._open(FileRing(path, capacity_bytes))
+            except RingDenied as error:
+                self._do_without(error)
 
     @property
     def host(self) -> int:
@@ -83,7 +88,11 @@ class Outbox:
             if self._host:
                 self._set_aside("host")
                 self.count("ring_host")
-            self._ring.create(host)
+            try:
+                self._ring.create(host)
+            except RingDenied as error:
+                self._ring.close()
+                self._do_without(error)
         self._host = host
 
     def window(self, resource_set: int) -> SendWindow:
@@ -199,6 +208,11 @@ class Outbox:
         self.bytes = sum(space(entry.size) for entry in held.entries)
         self._head, self._serial = held.head, held.serial
         return ring
+
+    def _do_without(self, error: RingDenied) -> None:
+        """Keep frames in memory: what waits when the process ends is lost, but until then the host is in sight."""
+        self._ring, self.found, self.denied = MemoryRing(), "memory", str(error)
+        self.count("ring_denied")
 
     def _set_aside(self, reason: str) -> None:
         self.found = reason

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
 from acquisition.shards.upgrade import upgrade
+from acquisition.stderr import say
 from acquisition.wire import record_format
 
 _DESCRIPTION = """\
@@ -80,7 +80,7 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
         if shards is not None:
             ignored = [name for name in ("count", "base_port", "cores", "replicas") if getattr(options, name)]
             told = f"; {', '.join(_option(name) for name in ignored)} ignored" if ignored else ""
-            print(f"already running in {directory}{told}", file=sys.stderr)
+            say(f"already running in {directory}{told}")
         else:
             count = options.count or settings.count
             if options.replicas is not None:
@@ -125,7 +125,7 @@ def status(options: argparse.Namespace, settings: config.Shards) -> int:
     if shards is None:
         if options.json:
             print(json.dumps({"directory": str(directory), "shards": []}))
-        print(f"no shards are running in {directory}: `shardpulse shards up` starts them", file=sys.stderr)
+        say(f"no shards are running in {directory}: `shardpulse shards up` starts them")
         return EXIT_UNAVAILABLE
     return _show(shards, options.json)
 
@@ -139,7 +139,7 @@ def _already_running(directory: Path) -> Shards | None:
         shards.stop()  # all were killed: remove what they left
         return None
     for shard in shards.revive():
-        print(f"started {shard.address} again, which had died", file=sys.stderr)
+        say(f"started {shard.address} again, which had died")
     return shards
 
 
@@ -149,8 +149,7 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
     passed = sorted(set(range(machine.FIRST_PORT, max(ports))).difference(ports))
     if passed and not base:
         listed = f"{', '.join(map(str, passed[:8]))}{' …' if len(passed) > 8 else ''}"
-        print(f"passed over {listed}: that port or its cluster bus (port + {machine.BUS_OFFSET}) is in use",
-              file=sys.stderr)  # fmt: skip
+        say(f"passed over {listed}: that port or its cluster bus (port + {machine.BUS_OFFSET}) is in use")
 
 
 def _show(shards: Shards, as_json: bool) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from acquisition.shards import local_growth
 from acquisition.shards.launch import Shards, running
 from acquisition.shards.local_growth import Growth
 from acquisition.shards.migrate import Report
+from acquisition.stderr import speaker
 
 
 def add(options: argparse.Namespace, settings: config.Shards) -> int:
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace, settings: config.Shards, action: Callable[
         raise UnavailableError(f"no shards are running in {directory}: `shardpulse shards up` starts them")
     with state_directory.locked(directory):
         shards = _running(directory)
-        done = action(shards, _say)
+        done = action(shards, speaker("shards"))
     _print(done, shards, options.json)
     return EXIT_OK
 
@@ -84,7 +84,3 @@ def _print(done: Growth, shards: Shards, as_json: bool) -> None:
         f"{what[done.action]}: {done.partitions} partitions, {done.keys} keys, {done.bytes / 2**20:.1f} MiB moved in "
         f"{done.seconds:.1f} s; a partition waited {1000 * done.longest_hold_seconds:.0f} ms at most"
     )
-
-
-def _say(text: str) -> None:
-    print(f"shardpulse shards: {text}", file=sys.stderr, flush=True)

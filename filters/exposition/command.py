@@ -28,6 +28,7 @@ from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.status import health
 from acquisition.status.health import Health
+from acquisition.stderr import say
 from filters.exposition.naming import FIGURES, MEAN
 from filters.exposition.options import HOSTS, INPUTS, Options
 from filters.exposition.scrape import Tables, render
@@ -71,7 +72,7 @@ def main(argv: list[str]) -> int:
     else:
         _replace(Path(options.output), text)
     for error in snapshot.errors:
-        print(f"shardpulse metrics: warning: {error}", file=sys.stderr)
+        say(f"shardpulse metrics: warning: {error}")
     if snapshot.errors:
         return EXIT_UNAVAILABLE
     return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY

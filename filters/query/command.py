@@ -23,6 +23,7 @@ from acquisition.errors import (
 )
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
+from acquisition.stderr import say
 from filters.query import decisions_command as decisions
 from filters.query.options import add_common, reader
 from filters.query.output import document, lines, tables
@@ -77,9 +78,9 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     """Write one snapshot. Raises TemporaryError when there is nothing yet, DataError when a
     pattern matches nothing."""
     for error in snapshot.errors:
-        print(f"shardpulse query: warning: {error}", file=sys.stderr)
+        say(f"shardpulse query: warning: {error}")
     if snapshot.damaged:
-        print(f"shardpulse query: warning: {snapshot.damaged} damaged records", file=sys.stderr)
+        say(f"shardpulse query: warning: {snapshot.damaged} damaged records")
     if not snapshot.blocks and not options.json:
         raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
     console = Console(file=out)

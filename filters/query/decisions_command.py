@@ -26,6 +26,7 @@ from acquisition.errors import (
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.repetition import repeat
 from acquisition.snapshot import SnapshotReader
+from acquisition.stderr import say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
@@ -134,7 +135,7 @@ def _is_host(_host_id: int, set_id: int) -> bool:
 
 def _warn(picture: Picture) -> None:
     for error in picture.errors:
-        print(f"shardpulse query: warning: {error}", file=sys.stderr)
+        say(f"shardpulse query: warning: {error}")
 
 
 def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:

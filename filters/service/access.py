@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 import ssl
 import stat
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from filters.service.problem import Problem
 
 _LEAST_TOKEN = 16  #: characters
 _MAKE_TOKEN = "head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE"
+#: Host, whole: what a lenient reading passes over, as userinfo or what follows a bracket, is how names are forged.
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]{1,5})?")
 _UNAUTHORIZED = {b"www-authenticate": b'Bearer realm="shardpulse"'}
 
 
@@ -76,13 +79,11 @@ def check(scope: Scope, token: bytes) -> None:
 
 
 def _check_host(scope: Scope) -> None:
-    for name, value in scope["headers"]:
-        if name == b"host":
-            host = value.decode("latin-1")
-            named = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-            if not is_loopback(named.lower()):
-                detail = "without a token this service answers only requests to localhost; set [serve] token_file"
-                raise Problem(421, "wrong-host", detail)
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    match = _HOST.fullmatch(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
+    if match is None or not is_loopback((match["address"] or match["name"]).lower()):
+        detail = "without a token this service answers only requests to localhost; set [serve] token_file"
+        raise Problem(421, "wrong-host", detail)
 
 
 def _demand(chosen: Access) -> None:

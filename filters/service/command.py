@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from threading import Event, Timer
 
 import msgspec
@@ -14,6 +13,8 @@ from acquisition.config.endpoints import check, with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError, UnavailableError, UsageError
+from acquisition.stderr import speaker
+from acquisition.threads import end_with_threads
 from filters.service.access import access
 from filters.service.server import Server, allow_descriptors, listen, run, server
 from filters.service.service import Service
@@ -38,6 +39,7 @@ curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  who is not heard of
 curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
+say = speaker("serve")  #: tell people
 _CODES = (
     errors.EXIT_NO_INPUT,
     errors.EXIT_UNAVAILABLE,
@@ -51,6 +53,7 @@ def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     options = _parser().parse_args(argv)
     settings = _settings(options)
+    end_with_threads(say)
     where = access(settings.serve)
     service = Service(settings, where)
     running = server(service.app, where, settings.serve.limits, service.close_streams)
@@ -84,13 +87,9 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
         service.take_token(where.token)
-        _say("token and certificate read again")
+        say("token and certificate read again")
     except ShardpulseError as error:
-        _say(f"{error}; the old token and certificate stay")
-
-
-def _say(text: str) -> None:
-    print(f"shardpulse serve: {text}", file=sys.stderr, flush=True)
+        say(f"{error}; the old token and certificate stay")
 
 
 def _settings(options: argparse.Namespace) -> Settings:

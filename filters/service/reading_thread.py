@@ -8,7 +8,6 @@ read the service says so until it can be again.
 from __future__ import annotations
 
 import secrets
-import sys
 import threading
 import time
 import traceback
@@ -20,6 +19,7 @@ from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.found import Takes
+from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.tick_cache import Newest, TickCache
 
@@ -41,10 +41,6 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
     return (lambda _, number: number in numbers) if numbers else None
 
 
-def _say(text: str) -> None:
-    print(f"shardpulse serve: {text}", file=sys.stderr, flush=True)
-
-
 class ReadingThread:
     """Reads until it is stopped. ``publish`` and ``prepare`` are called in the reading thread."""
 
@@ -61,7 +57,7 @@ class ReadingThread:
         self._number = 0
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
-        self._log = TroubleLog(_say)
+        self._log = TroubleLog(speaker("serve"))
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
 
     def start(self) -> None:

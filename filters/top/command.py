@@ -36,6 +36,7 @@ from acquisition.errors import (
 from acquisition.link import local_shards
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
+from acquisition.stderr import say, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import order, plain
 from filters.top.contents import Observation, develop, shown
@@ -104,7 +105,7 @@ def main(argv: list[str]) -> int:
 
 def _wait(where: Shards, deadline: float) -> None:
     """Until the shards can be read. Raises what keeps them from it at the deadline."""
-    log = TroubleLog(lambda text: print(f"shardpulse top: {text}", file=sys.stderr, flush=True))
+    log = TroubleLog(speaker("top"))
     with contextlib.closing(endpoints.connect(where)) as cluster:
         while True:
             try:
@@ -146,7 +147,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
     observation = source.read(Wanted(_host_number(options.host)))
     snapshot = observation.snapshot
     for error in snapshot.errors:
-        print(f"shardpulse top: warning: {error}", file=sys.stderr)
+        say(f"shardpulse top: warning: {error}")
     if not snapshot.blocks and not options.json:
         raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
     listing, rows = _chosen(observation, options)
@@ -164,7 +165,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
 def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:
     """Lines at every tick until a signal comes; trouble is reported and ends nothing."""
     count, interval = 0, options.interval or 1.0
-    log = TroubleLog(lambda text: print(f"shardpulse top: {text}", file=sys.stderr, flush=True))
+    log = TroubleLog(speaker("top"))
     with Signals(STOPS) as signals:
         while True:
             try:
@@ -185,7 +186,7 @@ def _print_lines(observation: Observation, options: argparse.Namespace, look: Lo
         out.writelines(f"{line}\n" for line in plain.lines(listing, rows, options.host, look))
     out.writelines(f"{plain.shard_line(shard, look)}\n" for shard in observation.shards)
     for error in observation.snapshot.errors:
-        print(f"shardpulse top: warning: {error}", file=sys.stderr)
+        say(f"shardpulse top: warning: {error}")
     out.flush()
 
 

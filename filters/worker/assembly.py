@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
+from acquisition.stderr import speaker
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
@@ -25,9 +25,7 @@ from filters.worker.worker import Worker
 Report = Callable[[str], None]
 
 
-def say(text: str) -> None:
-    """Tell people on stderr."""
-    print(f"shardpulse filter: {text}", file=sys.stderr, flush=True)
+say = speaker("filter")  #: tell people
 
 
 class _Shared(NamedTuple):

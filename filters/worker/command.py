@@ -21,6 +21,7 @@ from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, Una
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Address
 from acquisition.model.inputs import Span
+from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
@@ -62,6 +63,7 @@ def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
     options = _parser().parse_args(argv)
     keep_freed_memory()
+    end_with_threads(say)
     service = _Service(options)
     service.run()
     if options.json:

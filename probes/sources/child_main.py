@@ -9,6 +9,7 @@ import time
 from importlib import import_module
 
 from acquisition.model.identity import host_id
+from acquisition.stderr import speaker
 from acquisition.wire.table import Entity
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
@@ -28,7 +29,9 @@ def main(text: str) -> None:
     resource_set = RESOURCE_SETS[task["resource_set"]].select(tuple(task["metrics"]))
     interval = task["interval"]
     try:
-        source = import_module(task["module"]).create(Request(resource_set, interval, facts, discovery, _report))
+        source = import_module(task["module"]).create(
+            Request(resource_set, interval, facts, discovery, speaker("probe"))
+        )
     except ImportError as error:
         sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")
     if source is None:
@@ -57,7 +60,3 @@ def _run(source: Source, schedule: Schedule, out: int) -> None:
 def _write(out: int, data: bytes) -> None:
     while data:
         data = data[os.write(out, data) :]
-
-
-def _report(line: str) -> None:
-    print(f"shardpulse probe: {line}", file=sys.stderr, flush=True)

@@ -503,6 +503,15 @@ def test_a_ring_that_cannot_be_had_leaves_the_old_configuration_in_force(host: H
     assert len({each.epoch for each in host.frames()}) == 1
 
 
+def test_a_ring_that_others_squat_leaves_the_host_in_sight(host: Host) -> None:
+    host.ring.mkdir()
+    probe = host.start()
+    eventually(lambda: len(host.frames()) >= 2, says=host.said)
+    assert "frames are kept in memory" in host.said()
+    probe.send_signal(signal.SIGTERM)
+    assert probe.wait(PATIENT) == 0
+
+
 def test_a_ring_is_removed_by_a_command_but_not_from_under_a_probe(host: Host) -> None:
     command = [sys.executable, "-m", "acquisition", "probe", "--config", str(host.config), "--remove-ring"]
     probe = host.start()

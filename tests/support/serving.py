@@ -76,6 +76,7 @@ class Serving:
         serve: str = "",
         scheme: str = "http",
         program: Sequence[str] = ("-m", "acquisition"),
+        log: str = "",
     ) -> None:
         config = directory / "shardpulse.toml"
         listed = ", ".join(f'"{address}"' for address in addresses)
@@ -83,9 +84,9 @@ class Serving:
             f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n{serve}"
         )
         command = [sys.executable, *program, "serve", "--config", str(config)]
-        self.log = directory / "serve.log"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.log = Path(log) if log else directory / "serve.log"
+        with open(self.log, "wb") as stderr:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().split()[-1]
         assert self.url.startswith(f"{scheme}://"), self.log.read_text()

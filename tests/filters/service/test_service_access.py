@@ -85,6 +85,25 @@ def test_any_other_token_is_refused(value: bytes) -> None:
     check({"headers": [(b"authorization", b"bearer " + TOKEN.encode())]}, TOKEN.encode())
 
 
+@pytest.mark.parametrize("value", ["localhost", "LOCALHOST:80", "127.0.0.1:7680", "[::1]", "[::1]:7680"])
+def test_without_a_token_this_machine_may_be_asked_for(value: str) -> None:
+    check({"headers": [(b"host", value.encode())]}, b"")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [], [""], ["evil.com"], ["localhost:80@evil.com"], ["localhost@evil.com"], ["[::1]evil.com"], ["[::1]:8:e"],
+        ["[localhost]"], ["localhost.evil.com"], ["localhost:"], ["localhost:80 "], ["localhost/e"], ["127.0.0.1\n"],
+        ["localhost", "evil.com"], ["localhost", "localhost"], ["[::1"], ["::1"], ["\xff"],
+    ],
+)  # fmt: skip
+def test_without_a_token_any_other_host_is_refused(values: list[str]) -> None:
+    with pytest.raises(Problem) as caught:
+        check({"headers": [(b"host", value.encode("latin-1")) for value in values]}, b"")
+    assert caught.value.status == 421
+
+
 def test_names_of_this_machine() -> None:
     assert [is_loopback(name) for name in ("localhost", "127.0.0.1", "::1", "localhost.example", "10.0.0.1", "")] == [
         True, True, True, False, False, False,

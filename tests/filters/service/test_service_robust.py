@@ -7,10 +7,13 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 import pytest
@@ -18,9 +21,10 @@ import pytest
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.fixture_types import StartCluster
 from tests.support.processes import resident
 from tests.support.scene import Scene
-from tests.support.serving import Events, Serving
+from tests.support.serving import Events, Feeding, Serving
 from tests.support.waiting import PATIENCE, eventually
 
 HOSTS = 200
@@ -205,3 +209,21 @@ def test_patterns_that_are_slow_elsewhere_hold_nobody_up(service: Serving) -> No
         stop.set()
         other.join(10)
     assert sorted(waits)[len(waits) * 9 // 10] < 0.5
+
+
+def test_a_full_disk_behind_stderr_blinds_nobody(start_cluster: StartCluster, tmp_path: Path) -> None:
+    shards = start_cluster(1)
+    with (
+        closing(shards.connect()) as cluster,
+        Feeding(cluster),
+        Serving(tmp_path, shards.addresses, "stale_seconds = 2.0\n", log="/dev/full") as service,
+    ):
+        service.ready()
+        os.kill(shards.pids[0], signal.SIGSTOP)
+        try:
+            # by then the trouble has lasted long enough to be told, to a log that takes nothing
+            service.until("/v1/hosts", lambda reply: reply.status == 503 and reply.json["age_seconds"] > 8)
+        finally:
+            os.kill(shards.pids[0], signal.SIGCONT)
+        service.ready()
+        assert service.end() == 0

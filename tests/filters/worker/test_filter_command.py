@@ -85,6 +85,20 @@ def test_smooths_until_told_to_stop_and_counts(cluster: Cluster, start: Start) -
     assert json.loads(out)["samples"] == 20
 
 
+def test_a_full_disk_behind_stderr_stops_nothing(cluster: Cluster) -> None:
+    command = [sys.executable, "-m", "acquisition", "filter", "--shards", str(cluster.masters()[0])]
+    with open("/dev/full", "wb") as full, started([*command, "--seconds", "60"], stderr=full) as process:
+        feeder = Feeder(cluster)
+        feed(feeder, 1, 2)
+        applied(cluster, feeder, 2)
+        eventually(lambda: catches(process.pid, signal.SIGHUP))
+        process.send_signal(signal.SIGHUP)  # about which it has something to say
+        feed(feeder, 3, 4)
+        applied(cluster, feeder, 4)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
 def test_kill_9_and_a_new_start_change_nothing(cluster: Cluster, start: Start) -> None:
     whole, parts = Feeder(cluster, host=7), Feeder(cluster, host=8)
     first = start()

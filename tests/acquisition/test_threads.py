@@ -1,0 +1,24 @@
+"""A process does not live on without a thread of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from acquisition.errors import EXIT_INTERNAL
+
+CODE = """
+import threading, time
+from acquisition.stderr import say
+from acquisition.threads import end_with_threads
+end_with_threads(say)
+threading.Thread(target=lambda: 1 / 0, name="reading").start()
+time.sleep(60)
+"""
+
+
+def test_a_thread_that_ends_by_a_fault_ends_the_process_and_is_told() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], stderr=subprocess.PIPE, text=True, timeout=50)
+    assert done.returncode == EXIT_INTERNAL
+    assert done.stderr.startswith("reading has ended (a fault of shardpulse)")
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n\n")
