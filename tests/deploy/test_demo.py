@@ -20,6 +20,7 @@ import subprocess
 import sys
 import termios
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +186,8 @@ def demo(tmp_path):
 
 def test_two_demos_side_by_side_say_what_they_measured(demo):
     both = [demo("--seconds", "8", "--json", command=(DEMO,)), demo("--seconds", "8", "--json")]
-    for running in both:
-        running.run()
+    with ThreadPoolExecutor() as side_by_side:  # one may be over before the other has values
+        list(side_by_side.map(Demo.run, both))
     assert both[0].directory != both[1].directory
     assert not set(both[0].addresses) & set(both[1].addresses)
     for running in both:

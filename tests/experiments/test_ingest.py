@@ -36,7 +36,6 @@ def test_a_paced_run_loses_nothing_and_equals_the_scalar_model():
     assert document["command"].startswith("python -m experiments.ingest --hosts 20")
 
 
-@pytest.mark.alone
 def test_a_closed_loop_offers_what_is_smoothed_and_profiles():
     options = Options(
         hosts=10, entities=21, metrics=5, rate=0.0, seconds=2.0, warmup=1.0, profile=True, outstanding_frames=16

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from experiments.overload.run import run as overload
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge
@@ -11,7 +9,6 @@ from experiments.refill.measure import ALLOWED, Task
 from experiments.refill.measure import run as refill
 
 
-@pytest.mark.alone
 def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(tmp_path):
     scenario = Scenario(calm_seconds=1, high_seconds=10, after_seconds=5, shed_after=2.5, position_interval=1.0)
     rows, final = overload(scenario, tmp_path)

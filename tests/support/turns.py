@@ -2,14 +2,16 @@
 
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
-marked ``alone`` measures time: nothing else runs beside it, and files of nothing else go last.
+marked ``alone`` measures time: nothing else runs beside it. Such tests of a file go by themselves, after all others, so
+that nobody waits in the middle for those that run to end.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            self._scopes = _parts_of_files(collection)  # the same from every worker
+            super().add_node_collection(node, collection)
+
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return _ONE_PACKAGE if path.startswith(_ONE_PACKAGE) else path
+            return self._scopes[nodeid]
 
     return ByFile(config, log)
+
+
+def _parts_of_files(nodeids: Iterable[str]) -> dict[str, str]:
+    """By the name of a test what goes to one worker with it: its neighbours in the order of the run that are of the
+    same file."""
+    scopes: dict[str, str] = {}
+    parts: Counter[str] = Counter()
+    last = ""
+    for nodeid in nodeids:
+        path = nodeid.partition("::")[0]
+        file = _ONE_PACKAGE if path.startswith(_ONE_PACKAGE) else path
+        parts[file] += file != last
+        scopes[nodeid] = f"{file} {parts[file]}"
+        last = file
+    return scopes
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -148,7 +148,7 @@ def test_token_and_tls_work(shards: Shards, tmp_path: Path, files: dict[str, str
 
 def serve(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "acquisition", "serve", "--config", str(config), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE)
 
 
 def test_the_command_refuses_to_start_unsafely(tmp_path: Path) -> None:

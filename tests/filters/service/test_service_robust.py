@@ -38,7 +38,7 @@ interval_seconds = 0.05
 connections = 1000
 streams = 20
 stream_queue = 5
-idle_seconds = 5.0
+idle_seconds = 3.0
 """
 ENTITY = "/v1/entities/0123456789abcdef"
 PATHS = (
@@ -64,6 +64,9 @@ PIECES = (
     b"]", b"!", b"=", b",", b"&", b"%", b"\x00", b"\xff", b"\xc3\xa9", b"web-", b"cpu_ratio", b"latest",
     b"mean", b"..", b"/", b"\r\n", b"'", b'"', b"<script>", b"{{", b"\\", b"9" * 40, b"-1", b"a" * 300,
 )  # fmt: skip
+
+
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +129,6 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.alone
 def test_thousands_of_idle_connections(service: Serving, descriptors: None) -> None:
     before = resident(service.process.pid)
     plugs, slowest = [], 0.0
@@ -165,7 +167,6 @@ def queries(count: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.alone
 def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
     seen: dict[int, int] = {}
@@ -187,7 +188,6 @@ def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving
     assert service.ask("/v1/hot").status == 200
 
 
-@pytest.mark.alone
 def test_patterns_that_are_slow_elsewhere_hold_nobody_up(service: Serving) -> None:
     """The costliest patterns that are allowed, many at once, while others ask for what is prepared."""
     stop, waits = threading.Event(), []
