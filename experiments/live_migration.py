@@ -28,7 +28,6 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.placement import MIGRATING, RUNNING, Placement
 from experiments.processes import needs
-from experiments.processes.needs import Need
 from experiments.processes.program import program
 
 _UUID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -207,15 +206,16 @@ def perform(stage: Stage) -> list[str]:
     return [failure for failure in failures if failure]
 
 
-NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux"), Need(_no_namespace))
+NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux"), _no_namespace)
 
 
-@program("live_migration", *NEEDS)
+@program("live_migration")
 def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
     made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
     given = made.parse_args(argv)
+    needs.require(*NEEDS)
     with ExitStack() as stack:
         stage = Stage(stack, given.accelerator)
         failures = perform(stage)

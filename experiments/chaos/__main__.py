@@ -16,7 +16,7 @@ from experiments.chaos.faults import KINDS
 from experiments.chaos.options import Options
 from experiments.chaos.run import measure
 from experiments.harness import outcome
-from experiments.processes.needs import Need
+from experiments.processes.needs import require
 from experiments.processes.program import program
 from experiments.testbed import missing
 
@@ -36,13 +36,14 @@ examples:
       only these kinds of faults; all logs are kept in that directory"""
 
 
-@program("chaos", Need(missing, lambda argv: "--schedule" not in argv))
+@program("chaos")
 def main(argv: list[str]) -> int:
     """Run, print, and answer the exit code; the logs stay when something did not hold."""
     options, given = parse(argv)
     if given.schedule:
         _print_schedule(options)
         return EXIT_OK
+    require(missing)
     directory, kept = _directory(options), bool(options.keep)
     try:
         ended = measure(options, directory)

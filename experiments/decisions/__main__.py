@@ -42,10 +42,12 @@ exit codes: 0 done and the targets are met, 1 a target is missed, 2 wrong option
 what it should be, 66 a file cannot be read, 69 the probe failed, 73 a file cannot be written"""
 
 
-@program("decisions", needs.plots())
+@program("decisions")
 def main(argv: list[str]) -> int:
     """Run what was asked for; 0 when the default rule meets its targets."""
     given = parse(argv)
+    if given.save:
+        needs.require(needs.plots)
     if given.record:
         return _record(given)
     if given.train:

@@ -17,7 +17,7 @@ from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.measure import Failover, measure
 from experiments.harness import machine, outcome
-from experiments.processes.needs import Need
+from experiments.processes.needs import require
 from experiments.processes.program import program
 from experiments.testbed import ReplicatedCluster, Testbed
 
@@ -37,10 +37,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@program("failover", Need(testbed.missing))
+@program("failover")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was promised holds."""
     given = parser().parse_args(argv)
+    require(testbed.missing)
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0 / given.rate, seed=7)
     runs = _repeat(workload, given.repeats)
     document = _document(argv, runs)

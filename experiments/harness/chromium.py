@@ -140,7 +140,7 @@ class Page:
 def chromium() -> Iterator[Page]:
     """A page of a browser of its own, which ends with the block. Raises UnavailableError without Chromium."""
     if (program := needs.browser()) is None:
-        raise UnavailableError(needs.CHROMIUM.missing())
+        raise UnavailableError(needs.chromium())
     with tempfile.TemporaryDirectory(prefix="shardpulse-", ignore_cleanup_errors=True) as profile:
         pid, reader, writer = _start(program, profile)
         try:

@@ -60,10 +60,12 @@ examples:
       a smoke test: expiry is shortened, figures this short are no verdict on leaks"""
 
 
-@program("long_run", needs.plots())
+@program("long_run")
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when everything holds."""
     given = parse(argv)
+    if given.save:
+        needs.require(needs.plots)
     failures, figures, rows = measure(given)
     document = outcome.document("long_run", argv, failures, figures)
     if given.save:

@@ -33,10 +33,12 @@ examples:
       three times as much"""
 
 
-@program("overload", needs.plots())
+@program("overload")
 def main(argv: list[str]) -> int:
     """Run, print, save; 0 when the verdict holds."""
     scenario, given = parse(argv)
+    if given.save:
+        needs.require(needs.plots)
     with tempfile.TemporaryDirectory(prefix="shardpulse-overload-") as name:
         rows, final = run(scenario, Path(name))
     figures = judge(scenario, rows, final)

@@ -61,10 +61,11 @@ _MEASURE = """
 """
 
 
-@program("page_frames", needs.CHROMIUM)
+@program("page_frames")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the target is met."""
     given = _parse(argv)
+    needs.require(needs.chromium)
     figures = measure(given)
     failures = [
         f"{name}: 95% of frames within {found['p95']} ms, {_MOST_MILLISECONDS:.0f} are asked for"

@@ -54,10 +54,11 @@ _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
 _BARE = ("bare_tools", *beside.PROCESS_FILES)
 
 
-@program("probe_cost", needs.tool("vmstat", "procps"), needs.tool("pidstat", "sysstat"))
+@program("probe_cost")
 def main(argv: list[str]) -> int:
     """Run, print, and with ``--save`` keep the raw results."""
     options = _parser().parse_args(argv)
+    needs.require(needs.tool("vmstat", "procps"), needs.tool("pidstat", "sysstat"))
     kinds = list(_SOURCES) if options.source == "both" else [options.source]
     runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_BARE)}
     if beside.compiler() is None:

@@ -12,8 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from acquisition.errors import ShardpulseError, UnavailableError
-from experiments.processes.needs import LACKS, Need, lacking
+from acquisition.errors import ShardpulseError
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  #: what ends a program in order
 
@@ -28,18 +27,16 @@ class Terminated(BaseException):
         self.exit_code = 128 + number
 
 
-def program(name: str, *needs: Need) -> Callable[[Main], Main]:
-    """Make ``main`` the program ``experiments.NAME``: it starts only where there is all that it ``needs``, answers the
-    exit code of a ShardpulseError, which it prints, and leaves its ``with`` blocks when SIGTERM, Ctrl-C or SIGHUP
-    comes, so that no process and no directory stays behind."""
+def program(name: str) -> Callable[[Main], Main]:
+    """Make ``main`` the program ``experiments.NAME``: it answers the exit code of a ShardpulseError, which it prints,
+    and leaves its ``with`` blocks when SIGTERM, Ctrl-C or SIGHUP comes, so that no process and no directory stays
+    behind."""
 
     def made(main: Main) -> Main:
         @functools.wraps(main)
         def run(argv: list[str]) -> int:
             try:
                 with _ended_in_order():
-                    if missing := lacking(needs, argv):
-                        raise UnavailableError(LACKS + missing)
                     return main(argv)
             except ShardpulseError as error:
                 print(f"{name}: {error}", file=sys.stderr)

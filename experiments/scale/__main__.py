@@ -53,10 +53,12 @@ examples:
   python -m experiments.scale --quick                            a few small runs that show that it works"""
 
 
-@program("scale", needs.plots(lambda argv: needs.saving(argv) and "cost" in parse(argv)[1]))
+@program("scale")
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, plan = parse(argv)
+    if given.save and "cost" in names:
+        needs.require(needs.plots)
     rows = {name: ROWS[name](plan) for name in names}
     document = summary(argv, rows, plan)
     if given.save and "cost" in rows:

@@ -36,10 +36,11 @@ examples:
 exit codes: 0 done, 2 wrong options, 69 a part could not be reached, or there is no chromium"""
 
 
-@program("screenshots", needs.CHROMIUM)
+@program("screenshots")
 def main(argv: list[str]) -> int:
     """Take the picture."""
     given = _parse(argv)
+    needs.require(needs.chromium)
     with data_center(given) as service, chromium() as page:
         _look(page, service, given)
         if page.problems:

@@ -46,10 +46,11 @@ REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-@program("serve_load", needs.tool("wrk", "wrk"))
+@program("serve_load")
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether the targets are met."""
     given = _parse(argv)
+    needs.require(needs.tool("wrk", "wrk"))
     figures = measure(given)
     wrong = [f"{name}: {load['failed']} answers failed" for name, load in figures["loads"].items() if load["failed"]]
     document = outcome.document("serve_load", argv, wrong, figures, _missed(figures["loads"]["hot"]))

@@ -9,7 +9,7 @@ import pytest
 from experiments import live_migration
 from experiments.processes.needs import lacking
 
-MISSING = lacking(live_migration.NEEDS)
+MISSING = lacking(*live_migration.NEEDS)
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"NO REAL GUEST IS MIGRATED HERE: {MISSING}")

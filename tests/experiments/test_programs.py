@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.errors import EXIT_UNAVAILABLE
+from acquisition.errors import EXIT_UNAVAILABLE, EXIT_USAGE
 from experiments.__main__ import programs
 from experiments.processes.needs import LACKS
 from tests.support import ROOT
@@ -40,6 +41,16 @@ def test_a_program_explains_itself(name: str) -> None:
     done = subprocess.run(command(name, "--help"), cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"python -m experiments.{name}" in done.stdout
+
+
+@pytest.mark.parametrize("name", programs())
+def test_a_wrong_option_is_refused_before_anything_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    module = f"experiments.{name}.__main__" if (ROOT / "experiments" / name).is_dir() else f"experiments.{name}"
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module).main(["--no-such-option"])
+    assert ended.value.code == EXIT_USAGE
 
 
 @pytest.mark.parametrize(
