@@ -126,7 +126,7 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
             sent, source = None, source._replace(report=RENUMBERED)
         else:
             done = None
-    known = done or Position(sent.epoch if sent is not None else 0, 0, 0, 0.0, 0.0)
+    known = done or _unknown(sent)
     made = max(known.made, sent.made) if sent is not None else known.made
     given_up = 0 if sent is None else _given_up(sent, known, cursor)
     lost_before = 0 if sent is None else _lost_before(sent, known)
@@ -159,6 +159,17 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
         faults=(),
     )
     return account._replace(faults=(*_impossible(known), *_uncounted(account), *_off_the_curve(sent, known)))
+
+
+def _unknown(sent: SetStatus | None) -> Position:
+    """What stands for a position that is not there. If the probe has read one, what its ring no longer holds was
+    applied before (or dropped: ``_lost_before``); the filter's counts of it are gone, which is no loss of samples."""
+    if sent is None:
+        return Position(0, 0, 0, 0.0, 0.0)
+    if not sent.applied or sent.floor_samples < 0:
+        return Position(sent.epoch, 0, 0, 0.0, 0.0)
+    gone = sent.floor_samples
+    return Position(sent.epoch, sent.floor - 1, 0, 0.0, 0.0, before=gone, made=gone)
 
 
 def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:

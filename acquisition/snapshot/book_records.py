@@ -27,12 +27,12 @@ def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
     return found.cursor, found.rejected
 
 
-def positions_in(tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
-    """The fields of a partition's applied positions, by (host, resource set)."""
+def positions_in(key: str, tag: str, rows: Any, layout: Layout, problems: list[str]) -> dict[tuple[int, int], Position]:
+    """Positions by (host, resource set): fields and values in turn, of a hash ``key`` of partition ``tag``."""
     found: dict[tuple[int, int], Position] = {}
     for member, data in zip(rows[::2], rows[1::2], strict=True):
         named = keys.parse_member(member)
-        where = f"{keys.applied(tag)} field {shown(member)}"
+        where = f"{key} field {shown(member)}"
         if named is None or layout.tag_of(named[0]) != tag:
             problems.append(f"{where} names no resource set of its partition")
             continue

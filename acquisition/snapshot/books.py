@@ -36,7 +36,10 @@ _STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
 class Books(NamedTuple):
     """``problems`` are records in the shards that are none, each with its key: the accounts that they
     belong to cannot be proven. ``unreadable`` are partitions that no shard answered for, by tag:
-    books with a part missing must not look balanced. ``rejected`` counts entries put aside."""
+    books with a part missing must not look balanced. ``rejected`` counts entries put aside.
+
+    Of a set that was not heard of for so long that the filter has forgotten it (``[filter] expire_seconds``), the
+    account stays as it was until its probe's own expires as well."""
 
     accounts: list[Account]
     cursors: dict[str, bytes]
@@ -110,7 +113,7 @@ def read(
     for tag, partition in found.items():
         try:
             cursors[tag], aside = cursor_in(tag, _checked(partition.commit), problems)
-            positions.update(positions_in(tag, _checked(partition.applied), layout, problems))
+            positions.update(positions_in(keys.applied(tag), tag, _checked(partition.applied), layout, problems))
             statuses.update(partition.statuses)
             rejected += aside
         except ShardpulseError as error:
@@ -125,6 +128,13 @@ def read(
     reports = {
         host: report_in(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
     }
+    forgotten = [
+        (host, number)
+        for host, (_, record) in reports.items()
+        for number in (record.sets if record is not None else ())
+        if (host, number) not in positions and layout.tag_of(host) in cursors
+    ]
+    positions.update(_dormant(cluster, layout, forgotten, problems))
     accounts = _accounts(layout, positions, reports, cursors)
     records = {host: record for host, (_, record) in reports.items() if record is not None}
     return Books(accounts, cursors, rejected, problems, unreadable, records)
@@ -274,6 +284,22 @@ def _statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[in
     names = [keys.status(layout.tag_of(host), host) for host in hosts]
     replies = cluster.gather([(name, (word, name)) for name in names for word in ("GET", "PTTL")])
     return dict(zip(hosts, zip(replies[::2], replies[1::2], strict=True), strict=True))
+
+
+def _dormant(
+    cluster: Cluster, layout: Layout, forgotten: Sequence[tuple[int, int]], problems: list[str]
+) -> dict[tuple[int, int], Position]:
+    """Where sets stood that were not heard of for so long that the filter has forgotten them."""
+    if not forgotten:
+        return {}
+    names = [keys.dormant(layout.tag_of(host)) for host, _ in forgotten]
+    members = [keys.member(host, number).encode() for host, number in forgotten]
+    replies = cluster.gather([(name, ("HGET", name, member)) for name, member in zip(names, members, strict=True)])
+    found: dict[tuple[int, int], Position] = {}
+    for (host, _), name, member, reply in zip(forgotten, names, members, replies, strict=True):
+        if isinstance(reply, bytes):
+            found.update(positions_in(name, layout.tag_of(host), (member, reply), layout, problems))
+    return found
 
 
 def _checked(reply: Any) -> Any:

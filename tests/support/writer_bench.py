@@ -69,9 +69,10 @@ class Pipeline:
         self.tick = 0
         self.slowest = 0.0
 
-    def start_filter(self) -> Worker:
+    def start_filter(self, expire_seconds: float = 600.0) -> Worker:
         number = keys.partition_of(self.host, self.layout.partitions)
-        self.worker = lone_worker(self.cluster, self.layout, FilterSettings(), [number], report=self.said.append)
+        settings = FilterSettings(expire_seconds=expire_seconds)
+        self.worker = lone_worker(self.cluster, self.layout, settings, [number], report=self.said.append)
         return self.worker
 
     def stop_filter(self) -> None:

@@ -123,3 +123,14 @@ def test_any_numbers_are_judged_and_the_sums_add_up_or_are_named(a: list[int], b
     found = account(status, known)
     assert found.balanced or found.faults
     assert not (found.difference and found.balanced)
+
+
+def test_what_was_applied_is_not_lost_when_the_filters_record_is_gone() -> None:
+    """The ring holds 11 to 100; the probe had read that 70 of them were applied."""
+    found = account(sent(floor=11)._replace(applied=70), None)
+    assert (found.before, found.applied, found.lost, found.pending, found.faults) == (10, 0, 0, 90, ())
+
+
+def test_what_no_filter_has_ever_applied_is_lost_when_the_ring_has_dropped_it() -> None:
+    found = account(sent(floor=11, dropped=10), None)
+    assert (found.before, found.lost, found.pending, found.faults) == (0, 10, 90, ())

@@ -20,7 +20,9 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import books
 from acquisition.snapshot.balance import ABSENT, REPORTED, Account
 from acquisition.wire import keys, position
+from acquisition.wire.status import SetStatus
 from tests.support.fixture_types import MakePipeline, StartCluster
+from tests.support.waiting import eventually
 from tests.support.writer_bench import HOST, OTHER_SET, SET, Pipeline
 
 
@@ -273,3 +275,41 @@ def test_a_probe_that_is_not_heard_of_any_more_is_unknown_and_not_balanced_silen
     (row,) = read.accounts
     assert (row.report, row.known, row.made) == (ABSENT, False, 10)
     assert books.totals(read.accounts).unreported == 1
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_books_of_an_expired_host_stay_as_they_were(make_pipeline: MakePipeline, is_kept: bool) -> None:
+    """A killed probe whose set the filter forgets: what was applied is applied, with or without the filter's record
+    of where it stood."""
+    pipeline = make_pipeline(outbox=Outbox(None, capacity_bytes=1 << 16), position_interval=0.1)
+    pipeline.start_filter(expire_seconds=1.0)
+    for _ in range(40):  # the ring holds the newest part of it only
+        pipeline.offer(50)
+        pipeline.turn_until(pipeline.is_applied)
+    pipeline.turn_until(lambda: the_account(pipeline).pending == 0)
+    pipeline.turn_until(lambda: status_of(pipeline).applied == status_of(pipeline).frames)
+    before = the_account(pipeline)
+    assert before.applied == before.made > 0
+    pipeline.writer._sender.close()  # as kill -9 does
+    applied, dormant = keys.applied(pipeline.tag), keys.dormant(pipeline.tag)
+    worker = pipeline.worker
+    assert worker is not None
+    eventually(lambda: not pipeline.cluster.call(applied, "EXISTS", applied), meanwhile=lambda: worker.turn(0.05))
+    if not is_kept:
+        pipeline.cluster.call(dormant, "DEL", dormant)
+    after = the_account(pipeline)
+    assert after.faults == ()
+    assert (after.made, after.lost) == (before.made, 0)
+    if is_kept:
+        assert after._replace(report_age=None) == before._replace(report_age=None)
+
+
+def the_account(pipeline: Pipeline) -> Account:
+    (found,) = books.read(pipeline.cluster, pipeline.layout).accounts
+    return found
+
+
+def status_of(pipeline: Pipeline) -> SetStatus:
+    record = books.read_status(pipeline.cluster, pipeline.layout, HOST)
+    assert record is not None
+    return record.sets[SET]
