@@ -81,9 +81,16 @@ def decode(data: bytes) -> Status:
         wall = float(document.pop("wall"))
         if not -_INFINITY < wall < _INFINITY:
             raise ValueError(f"wall is {wall}")
-        return Status(str(document.pop("host")), wall, sets, document)
+        return Status(_text(document.pop("host")), wall, sets, document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise FrameError("payload", f"no status record: {error}") from error
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r:.40} is no text")
+    value.encode()  # or it is no UTF-8: JSON can carry lone surrogates
+    return value
 
 
 def _resource_set(text: str) -> int:
@@ -96,7 +103,7 @@ def _set_status(named: dict[str, Any]) -> SetStatus:
     known = {name: named[name] for name in SetStatus._fields if name in named or name not in SetStatus._field_defaults}
     for name, value in known.items():
         if name == "sent_id":
-            good = type(value) is str and len(value) < 64
+            good = type(value) is str and len(value) < 64 and value.isascii()
         else:  # a bool is an int as well
             good = type(value) is int and SetStatus._field_defaults.get(name, 0) <= value < _MOST
         if not good:

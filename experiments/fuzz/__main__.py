@@ -23,17 +23,20 @@ _SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside 
 _DESCRIPTION = """\
 Mutate captured lines of vmstat and pidstat (bits, cuts, joins, numbers, scripts, NUL, huge fields, other
 locales, swapped columns) and send them through the real parsers and checks; mutate frames, with broken
-and with repaired checksums, and send them through the decoder and the filter's path in memory; write
-arbitrary entries as a foreign client into the streams of real shards with a real filter process beside
-emulated hosts that must not notice.
+and with repaired checksums, and send them through the decoder and the filter's path in memory; mutate
+tables, positions, commits, accounts and records (numbers that are none, ids of other lengths, text that is
+no UTF-8) and send them through their decoders and those who go on with what these let pass; write arbitrary
+entries and fields as a foreign client into the streams and keys of real shards, and trim streams, with a real
+filter process and real readers beside emulated hosts that must not notice.
 
 The verdict: no exception but the documented ones, no input that takes longer than it may, no VALID value
 that is not what its line says in that column or lies outside its metric's range (a second, independent
-reading of the same lines judges), no VALID sample of a frame that was not sent as such, memory flat."""
+reading of the same lines judges), no VALID sample of a frame that was not sent as such, nothing let pass that
+a program could not be told, memory flat."""
 
 _EXAMPLES = """\
 examples:
-  python -m experiments.fuzz --lines 10000000 --frames 1000000 --entries 100000 --json --save fuzz
+  python -m experiments.fuzz --lines 10000000 --frames 1000000 --fields 10000000 --entries 100000 --json --save fuzz
   python -m experiments.fuzz --lines 200000 --frames 20000 --entries 0 --seed 7
   python -m experiments.fuzz --seed 7 --only lines/12345      that case again, alone, with its traceback"""
 
@@ -56,13 +59,14 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--lines", type=int, default=1_000_000, metavar="N", help="mutated lines of vmstat and pidstat (default 10^6)")
     add("--frames", type=int, default=100_000, metavar="N", help="mutated frames (default 10^5)")
+    add("--fields", type=int, default=100_000, metavar="N", help="mutated tables, positions, records … (default 10^5)")
     add("--entries", type=int, default=10_000, metavar="N", help="foreign entries in real streams (default 10^4)")
     add("--seed", type=int, default=1, metavar="N", help="every case is a function of it (default 1)")
     add("--workers", type=int, default=2, metavar="N", help="processes that share lines and frames (default 2)")
-    add("--only", metavar="KIND/CASE", help="run one case of that seed alone: lines/12345, frames/678")
+    add("--only", metavar="KIND/CASE", help="run one case of that seed alone: lines/12345, frames/678, fields/9")
     add("--failures", default="fuzz-failures", metavar="DIR", help="where inputs of failures are saved (fuzz-failures)")
     given = parser.parse_args(argv)
-    if min(given.lines, given.frames, given.entries) < 0 or given.workers < 1:
+    if min(given.lines, given.frames, given.fields, given.entries) < 0 or given.workers < 1:
         raise UsageError("amounts are not negative, and there is at least one worker")
     return given
 
@@ -71,7 +75,7 @@ def again(given: argparse.Namespace) -> int:
     """One case alone; its exception comes through."""
     kind, _, number = given.only.partition("/")
     if kind not in KINDS or not number.isdigit():
-        raise UsageError(f"--only {given.only!r} is not lines/NUMBER or frames/NUMBER")
+        raise UsageError(f"--only {given.only!r} is not KIND/NUMBER of {', '.join(KINDS)}")
     print(KINDS[kind].run(KINDS[kind].session(given.seed, int(number))))
     return EXIT_OK
 
@@ -79,7 +83,7 @@ def again(given: argparse.Namespace) -> int:
 def fuzz(given: argparse.Namespace) -> dict[str, Any]:
     """All kinds one after the other: what each found."""
     parts: dict[str, Any] = {}
-    for kind, target in (("lines", given.lines), ("frames", given.frames)):
+    for kind, target in (("lines", given.lines), ("frames", given.frames), ("fields", given.fields)):
         if target:
             parts[kind] = _in_parallel(kind, target, given)
     if given.entries:
@@ -139,7 +143,7 @@ def _summary(answers: list[dict[str, Any]], target: int) -> dict[str, Any]:
 def text(document: dict[str, Any]) -> list[str]:
     """The document for people."""
     rows = []
-    for kind in ("lines", "frames", "entries"):
+    for kind in (*KINDS, "entries"):
         if kind in document:
             figures = {name: value for name, value in document[kind].items() if name != "failures"}
             rows.append(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in figures.items()))

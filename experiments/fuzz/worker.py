@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from experiments.fuzz import frames, lines
+from experiments.fuzz import fields, frames, lines
 from experiments.fuzz.guard import MemoryWatch
 from experiments.processes.control import Orders, say
 
-KINDS: dict[str, ModuleType] = {lines.KIND: lines, frames.KIND: frames}
+KINDS: dict[str, ModuleType] = {kind.KIND: kind for kind in (lines, frames, fields)}
 _MOST_FAILURES = 20
 _TELL_SECONDS = 1.0
 

@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from acquisition.errors import UsageError
+from acquisition.errors import FrameError, UsageError
+from acquisition.wire import commit, position, status, table
 from experiments.fuzz import __main__ as fuzz
-from experiments.fuzz import frames, lines
+from experiments.fuzz import fields, frames, lines
 from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
@@ -31,21 +33,23 @@ def found(tmp_path, *arguments):
 
 
 def test_lines_and_frames_find_nothing(tmp_path):
-    document = found(tmp_path, "--lines", "20000", "--frames", "4000", "--entries", "0")
+    document = found(tmp_path, "--lines", "20000", "--frames", "4000", "--fields", "4000", "--entries", "0")
     assert document["lines"]["mutated"] >= 20_000
     assert document["lines"]["valid"] > 10_000
     assert document["frames"]["mutated"] >= 4_000
     assert document["frames"]["valid"] > 4_000
+    assert document["fields"]["mutated"] >= 4_000
+    assert min(document["fields"]["taken"], document["fields"]["refused"]) > 1_000
 
 
 @pytest.mark.alone
 def test_foreign_entries_find_nothing(tmp_path):
-    entries = found(tmp_path, "--lines", "0", "--frames", "0", "--entries", "1500")["entries"]
+    entries = found(tmp_path, "--lines", "0", "--frames", "0", "--fields", "0", "--entries", "1500")["entries"]
     assert entries["put_aside"] >= entries["no_frames"] > 1_000
     assert entries["samples_lost"] == 0
 
 
-@pytest.mark.parametrize("kind", [lines, frames])
+@pytest.mark.parametrize("kind", [lines, frames, fields])
 def test_a_case_is_a_function_of_seed_and_number(kind):
     assert kind.session(3, 17) == kind.session(3, 17)
     assert kind.session(3, 17) != kind.session(4, 17)
@@ -78,6 +82,25 @@ def test_the_oracle_sees_values_out_of_range(monkeypatch):
     assert "outside" in unsound(lines)
 
 
+@pytest.mark.parametrize(
+    ("where", "check", "instead"),
+    [
+        (table, "_number", float),
+        (table, "_text", str),
+        (table, "_ID", re.compile("-?[0-9a-f]*")),
+        (position, "MOST", 2**64),
+        (commit, "is_possible", bool),
+        (status, "_text", str),
+    ],
+)
+def test_the_oracle_sees_what_a_decoder_lets_pass(monkeypatch, where, check, instead):
+    """Without one of its checks nobody behind a decoder would know what to do."""
+    monkeypatch.setattr(where, check, instead)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - any: that is what fuzzing looks for
+        list(map(fields.run, (fields.session(1, number) for number in range(400))))
+    assert not isinstance(caught.value, FrameError)
+
+
 def test_the_oracle_sees_numbers_that_are_none_in_frames(monkeypatch):
     monkeypatch.setattr(smoothing, "NATIVE_KERNELS", ())  # with numpy, where the fault is made
     monkeypatch.setattr(numpy_step, "_trusted", lambda _x, codes: codes)
@@ -102,7 +125,7 @@ def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):
     answer = {"kind": "lines", "case": 5, "error": "E", "where": "W", "input": str(tmp_path)}
     found = {"mutated": 1, "failures": [answer]}
     monkeypatch.setattr(fuzz, "_in_parallel", lambda *_: found)
-    assert fuzz.main(["--lines", "1", "--frames", "0", "--entries", "0"]) == 1
+    assert fuzz.main(["--lines", "1", "--frames", "0", "--fields", "0", "--entries", "0"]) == 1
     assert "lines/5: E" in capsys.readouterr().out
     assert fuzz.main(["--seed", "3", "--only", "lines/17"]) == 0
 
