@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from acquisition.errors import UsageError
-from experiments.catch_up.run import Plan, run
+from experiments.catch_up.run import Trial, run
 from experiments.emulation.workload import Workload
 from experiments.harness import outcome
 from experiments.processes.program import program
@@ -27,7 +27,7 @@ examples:
 def main(argv: list[str]) -> int:
     """Measure and print; 0 when nothing was lost and all hosts caught up."""
     given = _parse(argv)
-    runs = {name: run(_plan(given, name == "paced")) for name in given.only or ("paced", "unpaced")}
+    runs = {name: run(_trial(given, name == "paced")) for name in given.only or ("paced", "unpaced")}
     failures = [failure for name, figures in runs.items() for failure in _failures(name, figures)]
     document = outcome.document("catch_up", argv, failures, runs)
     return outcome.conclude(document, given, lambda _: _format(runs))
@@ -47,9 +47,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return given
 
 
-def _plan(given: argparse.Namespace, paced: bool) -> Plan:
+def _trial(given: argparse.Namespace, paced: bool) -> Trial:
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0, given.seed)
-    return Plan(workload, given.outage, given.away, limit=given.limit, paced=paced, shards=given.shards)
+    return Trial(workload, given.outage, given.away, limit=given.limit, paced=paced, shards=given.shards)
 
 
 def _failures(name: str, figures: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.2
 _CURRENT_SECONDS = 2.0  #: a host whose newest applied sample is younger has caught up
 
 
-class Plan(NamedTuple):
+class Trial(NamedTuple):
     """``away`` is the share of the hosts that is cut off for ``outage`` seconds; ``paced``: as the product does."""
 
     workload: Workload
@@ -50,29 +50,29 @@ class Plan(NamedTuple):
         )  # fmt: skip
 
 
-def run(plan: Plan) -> dict[str, Any]:
+def run(trial: Trial) -> dict[str, Any]:
     """The figures of one outage on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
     with (
         tempfile.TemporaryDirectory(prefix="shardpulse-outage-") as name,
-        pipeline.running(plan.options, Path(name)) as parts,
+        pipeline.running(trial.options, Path(name)) as parts,
     ):
         parts.tell("start")
-        parts.run(1.0 + plan.workload.interval)
+        parts.run(1.0 + trial.workload.interval)
         parts.measure_freshness()
-        parts.run(plan.before)
+        parts.run(trial.before)
         ordinary = parts.freshness()
-        parts.tell("cut", hosts=plan.cut)
-        parts.run(plan.outage)
-        lags = _lags(parts.cluster, plan)
+        parts.tell("cut", hosts=trial.cut)
+        parts.run(trial.outage)
+        lags = _lags(parts.cluster, trial)
         parts.measure_freshness()
         parts.tell("heal")
-        seconds = _wait(parts, plan)
+        seconds = _wait(parts, trial)
         during = parts.freshness()
         (report,) = parts.finish()
         counts = report["counts"]
         books = balance.balance(parts.cluster, counts["samples"])
     return {
-        "paced": plan.paced,
+        "paced": trial.paced,
         "backlog_seconds": round(min(lags), 3),
         "catch_up_seconds": None if seconds is None else round(seconds, 3),
         "freshness_ms_before": ordinary["freshness_ms"],
@@ -86,22 +86,22 @@ def run(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _wait(parts: Pipeline, plan: Plan) -> float | None:
+def _wait(parts: Pipeline, trial: Trial) -> float | None:
     """Seconds until all hosts are current; None when that takes longer than ``limit``."""
     began = time.monotonic()
-    while (elapsed := time.monotonic() - began) < plan.limit:
-        if max(_lags(parts.cluster, plan)) < _CURRENT_SECONDS + plan.workload.interval:
+    while (elapsed := time.monotonic() - began) < trial.limit:
+        if max(_lags(parts.cluster, trial)) < _CURRENT_SECONDS + trial.workload.interval:
             return elapsed
         parts.run(_LOOK_SECONDS)
     return None
 
 
-def _lags(cluster: Cluster, plan: Plan) -> list[float]:
+def _lags(cluster: Cluster, trial: Trial) -> list[float]:
     """How far the filter is behind in time, for each host that was cut off."""
     layout = read_layout(cluster)
-    number = resource_set_id(resource_set(plan.workload.metrics).name)
+    number = resource_set_id(resource_set(trial.workload.metrics).name)
     commands = []
-    for host in map(host_number, range(plan.cut)):
+    for host in map(host_number, range(trial.cut)):
         key = keys.applied(layout.tag_of(host))
         commands.append((key, ("HGET", key, keys.member(host, number))))
     now = time.time()

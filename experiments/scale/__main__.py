@@ -12,10 +12,10 @@ from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.program import program
 from experiments.scale import cost, frames, limit, million, sharding
-from experiments.scale.runs import Plan, Row, Target
+from experiments.scale.runs import Extent, Row, Target
 
 #: name -> what measures it; the long ones last
-ROWS: dict[str, Callable[[Plan], Row]] = {
+ROWS: dict[str, Callable[[Extent], Row]] = {
     "cost": cost.row,
     "shards": sharding.row,
     "small": frames.small,
@@ -56,11 +56,11 @@ examples:
 @program("scale")
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
-    given, names, plan = parse(argv)
+    given, names, extent = parse(argv)
     if given.save and "cost" in names:
         needs.require(needs.plots)
-    rows = {name: ROWS[name](plan) for name in names}
-    document = summary(argv, rows, plan)
+    rows = {name: ROWS[name](extent) for name in names}
+    document = summary(argv, rows, extent)
     if given.save and "cost" in rows:
         from experiments.scale.plot import draw
 
@@ -68,8 +68,8 @@ def main(argv: list[str]) -> int:
     return outcome.conclude(document, given, text)
 
 
-def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Plan]:
-    """The options, the rows in their order, and the plan. Raises UsageError."""
+def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Extent]:
+    """The options, the rows in their order, and the extent. Raises UsageError."""
     parser = outcome.parser("scale", _DESCRIPTION, _EXAMPLES, "NAME.json and NAME-cost.png")
     add = parser.add_argument
     add("--rows", default=",".join(ROWS), metavar="NAME,...", help="which rows (default: all)")
@@ -85,19 +85,19 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Plan]:
         raise UsageError("--repeats and --seconds must be positive")
     if given.quick:
         seconds = given.seconds or 3.0
-        return given, names, Plan(seconds, seconds, 1, True)
-    return given, names, Plan(given.seconds or 15.0, given.seconds or 300.0, given.repeats, False)
+        return given, names, Extent(seconds, seconds, 1, True)
+    return given, names, Extent(given.seconds or 15.0, given.seconds or 300.0, given.repeats, False)
 
 
-def summary(argv: list[str], rows: dict[str, Row], plan: Plan) -> dict[str, Any]:
+def summary(argv: list[str], rows: dict[str, Row], extent: Extent) -> dict[str, Any]:
     """The document: targets of all rows, whether they are met, and every row's figures."""
     targets = [target for row in rows.values() for target in row.targets]
     failures = [failure for row in rows.values() for failure in row.failures]
-    missed = [] if plan.quick else [_missed(target) for target in targets if not target.met()]
+    missed = [] if extent.quick else [_missed(target) for target in targets if not target.met()]
     figures = {
-        "seconds": plan.seconds,
-        "repeats": plan.repeats,
-        "quick": plan.quick,
+        "seconds": extent.seconds,
+        "repeats": extent.repeats,
+        "quick": extent.quick,
         "targets": [target._asdict() | {"met": target.met()} for target in targets],
         "rows": {name: row.figures for name, row in rows.items()},
     }

@@ -7,7 +7,7 @@ line means that nothing in the pipeline grows faster than the load.
 from __future__ import annotations
 
 from experiments.harness.options import Options
-from experiments.scale.runs import RETENTION, WARM_UP, Plan, Row, Target, cost, measure
+from experiments.scale.runs import RETENTION, WARM_UP, Extent, Row, Target, cost, measure
 
 _ENTITIES, _METRICS = 202, 15
 _RATES = (1e4, 1e5, 1e6, 3e6, 1e7, 3e7)
@@ -17,16 +17,16 @@ _LARGE = 5e6  #: from here on runs take a while to start: fewer repeats
 _MOST = 1.25
 
 
-def row(plan: Plan) -> Row:
-    """Measure all rates, each as often as ``plan`` says."""
+def row(extent: Extent) -> Row:
+    """Measure all rates, each as often as ``extent`` says."""
     points, failures = [], []
-    for rate in _QUICK_RATES if plan.quick else _RATES:
+    for rate in _QUICK_RATES if extent.quick else _RATES:
         hosts = max(1, round(rate / (_ENTITIES * _METRICS)))
         options = Options(
             hosts=hosts,
             entities=_ENTITIES,
             metrics=_METRICS,
-            seconds=plan.seconds,
+            seconds=extent.seconds,
             warmup=WARM_UP,
             retention_seconds=RETENTION,
             drain_seconds=60.0,
@@ -34,7 +34,7 @@ def row(plan: Plan) -> Row:
             lean=True,
             filters=2,
         )
-        figures, wrong = measure(f"cost at {rate:,.0f} samples/s", options, plan.repeats if rate < _LARGE else 1)
+        figures, wrong = measure(f"cost at {rate:,.0f} samples/s", options, extent.repeats if rate < _LARGE else 1)
         failures += wrong
         points.append({
             "samples_per_second": figures["samples_smoothed_per_second"],
@@ -45,7 +45,7 @@ def row(plan: Plan) -> Row:
             "cores": figures["cpu_cores"],
         })  # fmt: skip
     base = next(
-        point for point, rate in zip(points, _QUICK_RATES if plan.quick else _RATES, strict=True) if rate == _BASE
+        point for point, rate in zip(points, _QUICK_RATES if extent.quick else _RATES, strict=True) if rate == _BASE
     )
     ratios = {
         role: round(points[-1]["cpu_seconds_per_million"][role] / max(1e-9, base["cpu_seconds_per_million"][role]), 3)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from experiments.harness.options import Options
-from experiments.scale.runs import Plan, Row, Target, cost, measure
+from experiments.scale.runs import Extent, Row, Target, cost, measure
 
 _AT_LEAST = 30_000.0
 _AT_LEAST_FULL = 22_000.0
 
 
-def small(plan: Plan) -> Row:
+def small(extent: Extent) -> Row:
     """Host-only probes: frames of 1 x 15 as fast as they are smoothed."""
-    hosts = 100 if plan.quick else 1000
-    options = Options(hosts=hosts, entities=1, metrics=15, rate=0.0, seconds=plan.seconds, lean=True)
-    figures, failures = measure("frames of 1 x 15", options, plan.repeats)
+    hosts = 100 if extent.quick else 1000
+    options = Options(hosts=hosts, entities=1, metrics=15, rate=0.0, seconds=extent.seconds, lean=True)
+    figures, failures = measure("frames of 1 x 15", options, extent.repeats)
     frames = float(figures["frames_per_second"])
     return Row(
         [Target("frames/s of host-only probes (1 x 15)", frames, _AT_LEAST, True)],
@@ -22,10 +22,10 @@ def small(plan: Plan) -> Row:
     )
 
 
-def filter_core(plan: Plan, inputs: str = "shipped", at_least: float | None = _AT_LEAST) -> Row:
+def filter_core(extent: Extent, inputs: str = "shipped", at_least: float | None = _AT_LEAST) -> Row:
     """Frames of 100 x 15 per second of the filter's CPU time, with these decision inputs."""
-    options = Options(hosts=100, entities=100, metrics=15, rate=0.0, seconds=plan.seconds, lean=True, inputs=inputs)
-    figures, failures = measure(f"frames of 100 x 15, inputs {inputs}", options, plan.repeats)
+    options = Options(hosts=100, entities=100, metrics=15, rate=0.0, seconds=extent.seconds, lean=True, inputs=inputs)
+    figures, failures = measure(f"frames of 100 x 15, inputs {inputs}", options, extent.repeats)
     per_core = 1e6 / 1500 / figures["cpu_seconds_per_million_samples"]["filter"]
     what = f"frames/s (100 x 15) of one filter core, by its CPU time, inputs {inputs}"
     return Row(
@@ -44,11 +44,11 @@ def filter_core(plan: Plan, inputs: str = "shipped", at_least: float | None = _A
     )
 
 
-def filter_core_full(plan: Plan) -> Row:
+def filter_core_full(extent: Extent) -> Row:
     """The same with everything kept for VMs too."""
-    return filter_core(plan, "full", _AT_LEAST_FULL)
+    return filter_core(extent, "full", _AT_LEAST_FULL)
 
 
-def filter_core_off(plan: Plan) -> Row:
+def filter_core_off(extent: Extent) -> Row:
     """The same without decision inputs: what they are compared with."""
-    return filter_core(plan, "off", None)
+    return filter_core(extent, "off", None)

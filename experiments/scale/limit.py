@@ -20,7 +20,7 @@ from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.harness.usage import cpu_seconds
 from experiments.processes.control import Child, python
-from experiments.scale.runs import RETENTION, WARM_UP, Plan, Row, Target, tell
+from experiments.scale.runs import RETENTION, WARM_UP, Extent, Row, Target, tell
 from filters.worker.settings import FilterSettings
 
 _HOSTS, _QUICK_HOSTS = 4000, 200
@@ -31,13 +31,13 @@ _READY_SECONDS = 120.0
 _MOST = 2.0
 
 
-def row(plan: Plan) -> Row:
-    """Alternate end to end and bare, as often as ``plan`` says."""
+def row(extent: Extent) -> Row:
+    """Alternate end to end and bare, as often as ``extent`` says."""
     options = Options(
-        hosts=_QUICK_HOSTS if plan.quick else _HOSTS,
+        hosts=_QUICK_HOSTS if extent.quick else _HOSTS,
         entities=_ENTITIES,
         metrics=_METRICS,
-        seconds=plan.seconds,
+        seconds=extent.seconds,
         warmup=WARM_UP,
         retention_seconds=RETENTION,
         shards=1,
@@ -45,7 +45,7 @@ def row(plan: Plan) -> Row:
     )
     pairs: list[dict[str, Any]] = []
     failures: list[str] = []
-    for number in range(plan.repeats):
+    for number in range(extent.repeats):
         run = ingestion.measure(options)
         tell("end to end", number, run)
         failures += [f"end to end: {failure}" for failure in run["failures"][:3]]

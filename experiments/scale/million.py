@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.harness.options import Options
-from experiments.scale.runs import RETENTION, Plan, Row, Target, cost, measure
+from experiments.scale.runs import RETENTION, Extent, Row, Target, cost, measure
 
 _FIGURES = (
     "seconds", "samples_offered_per_second", "samples_smoothed_per_second", "backlog_samples", "samples_made",
@@ -17,41 +17,41 @@ _POSITION_SECONDS, _POLL_MS, _WATCHED = 10.0, 10.0, 16
 _MOST_MS, _STRETCH_MS = 250.0, 1000.0
 
 
-def one(plan: Plan) -> Row:
+def one(extent: Extent) -> Row:
     """15.15 million samples/s, 10,000 connections; lean hosts leave the two cores to the pipeline."""
-    return _row("a million VMs", 100 if plan.quick else 10_000, plan, _MOST_MS, _MOST_CORES)
+    return _row("a million VMs", 100 if extent.quick else 10_000, extent, _MOST_MS, _MOST_CORES)
 
 
-def one_whole(plan: Plan) -> Row:
+def one_whole(extent: Extent) -> Row:
     """The same with the product's writer and outbox in every emulated host."""
-    hosts = 100 if plan.quick else 10_000
-    return _row("a million VMs, whole writers", hosts, plan, _MOST_MS, _MOST_CORES, lean=False)
+    hosts = 100 if extent.quick else 10_000
+    return _row("a million VMs, whole writers", hosts, extent, _MOST_MS, _MOST_CORES, lean=False)
 
 
-def one_full(plan: Plan) -> Row:
+def one_full(extent: Extent) -> Row:
     """A million VMs with every decision input kept for each."""
-    hosts = 100 if plan.quick else 10_000
-    return _row("a million VMs, full inputs", hosts, plan, _MOST_MS, _MOST_CORES_FULL, inputs="full")
+    hosts = 100 if extent.quick else 10_000
+    return _row("a million VMs, full inputs", hosts, extent, _MOST_MS, _MOST_CORES_FULL, inputs="full")
 
 
-def two(plan: Plan) -> Row:
+def two(extent: Extent) -> Row:
     """30.3 million samples/s, 20,000 connections."""
-    return _row("two million VMs", 200 if plan.quick else 20_000, plan, _STRETCH_MS, None)
+    return _row("two million VMs", 200 if extent.quick else 20_000, extent, _STRETCH_MS, None)
 
 
-def two_dense(plan: Plan) -> Row:
+def two_dense(extent: Extent) -> Row:
     """30.3 million samples/s as well, of hosts with twice as many VMs: 10,000 connections.
 
     Two filter workers, so that one computes while the other waits for a shard to take a commit.
     """
-    hosts = 100 if plan.quick else 10_000
-    return _row("two million VMs, 201 a host", hosts, plan, _STRETCH_MS, None, entities=202, filters=2)
+    hosts = 100 if extent.quick else 10_000
+    return _row("two million VMs, 201 a host", hosts, extent, _STRETCH_MS, None, entities=202, filters=2)
 
 
 def _row(
     label: str,
     hosts: int,
-    plan: Plan,
+    extent: Extent,
     milliseconds: float,
     cores: float | None,
     lean: bool = True,
@@ -63,8 +63,8 @@ def _row(
         hosts=hosts,
         entities=entities,
         metrics=15,
-        seconds=plan.long_seconds,
-        warmup=1.0 if plan.quick else _WARM_UP,
+        seconds=extent.long_seconds,
+        warmup=1.0 if extent.quick else _WARM_UP,
         retention_seconds=RETENTION,
         drain_seconds=120.0,
         position_interval=_POSITION_SECONDS,

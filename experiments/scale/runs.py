@@ -19,7 +19,7 @@ WARM_UP = 5.0
 _MOST_TOLD = 3  #: of a run's failures; ingest tells all
 
 
-class Plan(NamedTuple):
+class Extent(NamedTuple):
     """How much is measured: seconds of a window, repeats, and whether only a small part is (``quick``)."""
 
     seconds: float

@@ -13,22 +13,22 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.harness.options import Options
-from experiments.scale.runs import RETENTION, WARM_UP, Plan, Row, Target, cost, measure
+from experiments.scale.runs import RETENTION, WARM_UP, Extent, Row, Target, cost, measure
 
 _HOSTS_PER_SHARD, _QUICK_HOSTS = 3000, 300
 _ENTITIES, _METRICS = 101, 15
 _AT_LEAST = 1.8
 
 
-def row(plan: Plan) -> Row:
+def row(extent: Extent) -> Row:
     """Paced runs with the same load per shard, and closed loops with the same hosts."""
-    hosts = _QUICK_HOSTS if plan.quick else _HOSTS_PER_SHARD
+    hosts = _QUICK_HOSTS if extent.quick else _HOSTS_PER_SHARD
     found: dict[str, Any] = {}
     failures: list[str] = []
     for shards in (1, 2):
         same = Options(
             metrics=_METRICS,
-            seconds=plan.seconds,
+            seconds=extent.seconds,
             warmup=WARM_UP,
             retention_seconds=RETENTION,
             shards=shards,
@@ -37,7 +37,7 @@ def row(plan: Plan) -> Row:
         paced = replace(same, hosts=hosts * shards, entities=_ENTITIES, check=20)
         closed = replace(same, hosts=100, entities=100, rate=0.0)
         for name, options in (("paced", paced), ("closed", closed)):
-            figures, wrong = measure(f"{shards} shard(s), {name}", options, plan.repeats)
+            figures, wrong = measure(f"{shards} shard(s), {name}", options, extent.repeats)
             failures += wrong
             found[f"{name}_{shards}"] = capacity(figures)
     ratio = found["paced_2"]["samples_per_second"] / found["paced_1"]["samples_per_second"]

@@ -21,7 +21,7 @@ from acquisition.shards.redis_binary import RedisBinary, find
 from acquisition.wire.layout import Layout
 from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
-from experiments.testbed.view import View
+from experiments.testbed.view import ClusterView
 
 NODE_TIMEOUT = 2.0  #: seconds without an answer after which a master counts as failed
 _FIRST_PORT = 7000
@@ -153,7 +153,7 @@ class ReplicatedCluster:
         except ShardpulseError:
             return supposed
 
-    def _newest_view(self) -> View:
+    def _newest_view(self) -> ClusterView:
         views = []
         for node in self.nodes:
             if node.alive:

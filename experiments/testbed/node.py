@@ -17,7 +17,7 @@ from acquisition.shards import process
 from acquisition.shards.process import Shard
 from acquisition.shards.redis_binary import RedisBinary
 from experiments.testbed.network import Host
-from experiments.testbed.view import View, parse
+from experiments.testbed.view import ClusterView, parse
 
 _START_SECONDS = 10.0
 _ASK_SECONDS = 2.0
@@ -79,7 +79,7 @@ class Node:
         with closing(connection):
             return connection.call(*command)
 
-    def view(self) -> View:
+    def view(self) -> ClusterView:
         """The cluster as it sees it. Raises ShardError when it does not answer."""
         return parse(self.call("CLUSTER", "NODES").decode())
 

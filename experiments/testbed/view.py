@@ -15,7 +15,7 @@ class Member(NamedTuple):
     master: str
 
 
-class View(NamedTuple):
+class ClusterView(NamedTuple):
     """All members by id, and which of them was asked."""
 
     asked: str
@@ -41,7 +41,7 @@ class View(NamedTuple):
         return {name for name, member in self.members.items() if member.master == node_id and not member.failed}
 
 
-def parse(text: str) -> View:
+def parse(text: str) -> ClusterView:
     """``id address flags master ping pong epoch link slot…`` per line."""
     members, asked = {}, ""
     for line in text.splitlines():
@@ -50,4 +50,4 @@ def parse(text: str) -> View:
         words = flags.split(",")
         asked = node_id if "myself" in words else asked
         members[node_id] = Member(node_id, bool(owned), "fail" in words, int(epoch), "" if master == "-" else master)
-    return View(asked, members)
+    return ClusterView(asked, members)

@@ -8,7 +8,7 @@ from filters.decisions.deciding import Decided
 from filters.decisions.picture import CURRENT, Host
 from filters.decisions.plan import Move, Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
-from filters.text.quantities import printable, quantity, seconds
+from filters.text.quantities import counted, printable, quantity, seconds
 
 _INDENT = "    "
 
@@ -18,7 +18,7 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
     heat, hosts = decided.heat, {host.id: host for host in decided.picture.hosts}
     found = {outcome: heat.having(outcome) for outcome in Outcome}
     counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
-    yield from _head(decided, f"{len(hosts) + decided.picture.others} hosts: {counts}")
+    yield from _head(decided, f"{counted(len(hosts) + decided.picture.others, 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
             yield from _host(hosts[key], heat.verdicts[key])
@@ -32,7 +32,7 @@ def move_lines(decided: Decided) -> Iterator[str]:
         return
     yield from _head(
         decided,
-        f"{len(decided.heat.having(Outcome.HOT))} hot hosts, {len(plan.moves)} moves proposed"
+        f"{counted(len(decided.heat.having(Outcome.HOT)), 'hot host')}, {counted(len(plan.moves), 'move')} proposed"
         f" · VM: {method.selection.title} · destination: {method.placement.title}",
     )
     for number, move in enumerate(plan.moves, 1):

@@ -45,6 +45,11 @@ def seconds(value: float | None) -> str:
     return f"{value / 60:.0f} min" if abs(value) < 7200 else f"{value / 3600:.1f} h"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """Text that cannot move the cursor: a process may call itself anything."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -9,9 +9,9 @@ from experiments.harness.options import Options
 from experiments.scale import __main__ as scale
 from experiments.scale import limit, sharding
 from experiments.scale.plot import draw
-from experiments.scale.runs import Plan, Row, Target
+from experiments.scale.runs import Extent, Row, Target
 
-PLAN = Plan(1.0, 1.0, 1, False)
+EXTENT = Extent(1.0, 1.0, 1, False)
 
 
 def test_targets_have_a_direction():
@@ -22,11 +22,13 @@ def test_targets_have_a_direction():
 
 def test_a_missed_target_or_a_failed_run_fails_unless_it_is_quick():
     rows = {"limit": Row([Target("ratio", 2.4, 2.0, False)], {}, [])}
-    document = scale.summary([], rows, PLAN)
+    document = scale.summary([], rows, EXTENT)
     assert not document["passed"]
     assert document["missed"] == ["ratio: 2.4 is not at most 2"]
-    assert scale.summary([], rows, PLAN._replace(quick=True))["passed"]
-    assert not scale.summary([], {"limit": rows["limit"]._replace(failures=["x"])}, PLAN._replace(quick=True))["passed"]
+    assert scale.summary([], rows, EXTENT._replace(quick=True))["passed"]
+    assert not scale.summary([], {"limit": rows["limit"]._replace(failures=["x"])}, EXTENT._replace(quick=True))[
+        "passed"
+    ]
     json.dumps(document)
 
 
@@ -42,10 +44,10 @@ def test_capacity_is_that_of_the_busiest_shard():
 
 
 def test_rows_are_chosen_by_name():
-    _, names, plan = scale.parse(["--rows", "limit,small", "--seconds", "4", "--repeats", "2"])
+    _, names, extent = scale.parse(["--rows", "limit,small", "--seconds", "4", "--repeats", "2"])
     assert names == ["limit", "small"]
-    assert plan == Plan(4.0, 4.0, 2, False)
-    assert scale.parse([])[2] == Plan(15.0, 300.0, 3, False)
+    assert extent == Extent(4.0, 4.0, 2, False)
+    assert scale.parse([])[2] == Extent(15.0, 300.0, 3, False)
     for argv in (["--rows", "speed"], ["--repeats", "0"], ["--seconds", "0"]):
         with pytest.raises(UsageError):
             scale.parse(argv)

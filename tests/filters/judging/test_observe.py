@@ -270,7 +270,7 @@ def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
     with flowing(cluster, [machine]):
         assert query(shards, "hot", "--grace", "0") == 0
         text = capsys.readouterr().out
-        assert "1 hosts: 0 hot, 1 abstained" in text
+        assert "1 host: 0 hot, 1 abstained" in text
         assert f"ABSTAINED {machine.id} · late" in text
         assert "it sends no figures of the host itself" in text
 
