@@ -29,6 +29,7 @@ from probes.probe import Outlet, Probe
 from probes.reload import Reload
 
 _DRAIN_SECONDS = 3.0
+_NAME = "name"  #: the trouble that another machine has the same
 _DEBUG = "SHARDPULSE_DEBUG"
 
 
@@ -140,6 +141,7 @@ class Agent:
             self._handle_reload()
             if self._writer is not None:
                 self._report_shards(self._writer)
+                self._report_contest(self._writer)
         return self._end()
 
     def _stopped(self) -> bool:
@@ -186,6 +188,15 @@ class Agent:
             report(f"{_described(self._settings)}; {chosen().text}; sending to shard {writer.address}")
         elif self._log.troubled:
             self._log.over(SHARDS, f"sending again, to shard {writer.address}")
+
+    def _report_contest(self, writer: Writer) -> None:
+        """Say that another machine has the same name, and when it has no more."""
+        if writer.contested:
+            host = f"host {self._settings.host} (this one has the boot id {self._probe.boot_id})"
+            told = f"a second sender uses the name of {host}: none of its figures is VALID, the younger one's not taken"
+            self._log.lasts(_NAME, f"{told}; give each machine a name of its own ([host] name)", patience=0.0)
+        else:
+            self._log.over(_NAME, f"nobody else uses the name of host {self._settings.host} any more")
 
     def _end(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the drain

@@ -65,6 +65,11 @@ class Probe:
         self._outlet_due = 0.0
         self._build(settings)
 
+    @property
+    def boot_id(self) -> str:
+        """What tells this run of this machine from all others, whatever its name (random(4))."""
+        return self._facts.boot_id
+
     def reload(self, settings: AgentSettings, outlet: Outlet) -> None:
         """Go on with other settings and, when the connection has changed, another outlet.
 

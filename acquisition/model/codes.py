@@ -18,6 +18,7 @@ ORDER = 8  #: the source's time stood still or went back
 TIMEOUT = 9  #: the source did not answer within its tick
 UNREADABLE = 10  #: the text of the sample could not be parsed
 LATE = 11  #: the value of an older tick than was asked for: it was on its way, the source does provide it
+CONTESTED = 12  #: two machines send under one host name: nobody knows whose value it is
 
 #: Set beside VALID: usable, but an outlier by the Hampel identifier.
 OUTLIER_FLAG = 0x80
@@ -36,6 +37,7 @@ NAMES: tuple[str, ...] = (
     "TIMEOUT",
     "UNREADABLE",
     "LATE",
+    "CONTESTED",
 )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from acquisition.outbox.counts import Counts
 from acquisition.outbox.stall import Stall
-from acquisition.wire.position import WANT_TABLE, Position
+from acquisition.wire.position import CONTESTED, WANT_TABLE, Position
 from acquisition.wire.status import SetStatus
 
 
@@ -31,12 +31,13 @@ class SendWindow:
     ``acked_id`` its stream id. ``applied`` is the filter's position as it was read last, 0 unless
     ``has_position``; ``confirmed`` the highest position ever read: what a shard forgot was not lost by us.
     ``recovered`` is the newest number of an earlier process. While ``synchronized`` is false, nobody has
-    asked the filter where to go on. ``wants_table``: the filter may lack the names.
+    asked the filter where to go on. ``wants_table``: the filter may lack the names. ``contested``: another sender
+    uses the name of this host; the filter takes frames of the elder alone, and the younger sends none again.
     """
 
     __slots__ = (
-        "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "counts", "epoch", "floor",
-        "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set", "stall",
+        "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested", "counts", "epoch",
+        "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set", "stall",
         "synchronized", "wants_table",
     )  # fmt: skip
 
@@ -53,7 +54,7 @@ class SendWindow:
         self.floor = self.next = last + 1
         self.acked = self.acked_made = self.applied = self.confirmed = 0
         self.acked_id = b""
-        self.has_position = self.synchronized = False
+        self.has_position = self.synchronized = self.contested = False
         self.stall = Stall()
         self._restamp = 0
         self._table = 0  # sequence of the newest complete table
@@ -134,7 +135,9 @@ class SendWindow:
     def synchronize(self, position: Position | None) -> None:
         """Go on after a new connection: from applied + 1, or from the floor when that is unknown. A window
         of a new epoch may do so without asking: no filter knows that yet."""
-        if position is None or position.epoch != self.epoch:
+        if self._is_the_younger(position):
+            self.next = max(self.next, self.last)  # the newest alone, which says that there are two
+        elif position is None or position.epoch != self.epoch:
             self._lose_position()
         else:
             self._go_on(position)
@@ -143,6 +146,8 @@ class SendWindow:
 
     def observe(self, position: Position | None, cursor: bytes) -> bool:
         """A reading between sends; ``cursor`` was read before ``position``. True: the window went back."""
+        if self._is_the_younger(position):
+            return False
         if position is None or position.epoch != self.epoch:
             if self.has_position:
                 self._lose_position()
@@ -188,6 +193,11 @@ class SendWindow:
             counts.shed_samples,
             self.next,
         )
+
+    def _is_the_younger(self, position: Position | None) -> bool:
+        """Whether the filter goes on with another sender of this name, and knows of two."""
+        self.contested = position is not None and bool(position.flags & CONTESTED)
+        return self.contested and position is not None and position.epoch != self.epoch
 
     def _lose_position(self) -> None:
         self.has_position, self.applied = False, 0

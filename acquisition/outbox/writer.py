@@ -79,6 +79,11 @@ class Writer:
         return self._sender.needs_a_person
 
     @property
+    def contested(self) -> bool:
+        """Whether another sender uses the name of this host."""
+        return any(window.contested for window in self._outbox.windows.values())
+
+    @property
     def address(self) -> Address | None:
         """The shard that frames go to, or are to go to."""
         return self._sender.address

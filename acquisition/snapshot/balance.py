@@ -75,6 +75,7 @@ class Account(NamedTuple):
     resent_frames: int
     go_backs: int
     sheds: bool  #: its probe sheds frames at this time
+    contested: bool  #: a second sender uses the name of its host at this time
     wall: float
     interval: float
     faults: tuple[str, ...]
@@ -121,6 +122,9 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
     all of the status, its own; else the status's, of which nothing was applied yet.
     """
     gaps = done.gaps if done is not None else 0
+    contested = done is not None and bool(done.flags & position.CONTESTED)
+    if contested and sent is not None and done is not None and done.epoch != sent.epoch:
+        sent, source = None, source._replace(report=ABSENT)  # it is that of the other sender
     if sent is not None and done is not None and done.epoch != sent.epoch:
         if _has_passed(cursor, sent):
             sent, source = None, source._replace(report=RENUMBERED)
@@ -154,6 +158,7 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
         resent_frames=0 if sent is None else sent.resent_frames,
         go_backs=0 if sent is None else sent.go_backs,
         sheds=bool(known.flags & position.SHEDS),
+        contested=contested,
         wall=known.wall,
         interval=known.interval,
         faults=(),

@@ -32,6 +32,10 @@ _SLOW_PROBES = (
     "read /proc with Python, which takes more CPU than the native step: what they said at their start tells why, and "
     "what to install"
 )
+_CONTESTED = (
+    "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "
+    "machine a name of its own ([host] name)"
+)
 
 UNBALANCED = "unbalanced"  #: counts that must agree do not
 DOWN = "down"  #: a part does not answer, or is not there
@@ -214,6 +218,8 @@ def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Fin
         found.append(Finding(NOTE, about, f"{lost} samples are lost, and counted"))
     if gaps := max(row.gaps for row in rows):
         found.append(Finding(NOTE, about, f"{gaps} gaps of unknown size: its ring was lost (a power cut?)"))
+    if any(row.contested for row in rows):
+        found.append(Finding(STALE, about, _CONTESTED))
     if any(row.sheds for row in rows):
         found.append(Finding(NOTE, about, "sheds frames: more is made than the pipeline takes"))
     return found

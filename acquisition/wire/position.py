@@ -31,6 +31,8 @@ WANT_TABLE = 1
 SHEDS = 2
 #: The probe stopped in order, and everything that it made in this epoch is accounted for.
 ENDED = 4
+#: Two senders use the name of this host: the frames of the younger one are not applied, those of the elder are marked.
+CONTESTED = 8
 MOST_GAPS = 0xFFFF
 MOST = 2 * MOST_COUNTED  #: number and counts are below it: nobody could count on from there
 _INFINITY = float("inf")
@@ -44,7 +46,7 @@ class Position(NamedTuple):
     tick: int  #: its tick
     wall: float  #: its sampling time, seconds since 1970
     interval: float
-    flags: int = 0  #: WANT_TABLE, SHEDS, ENDED
+    flags: int = 0  #: WANT_TABLE, SHEDS, ENDED, CONTESTED
     before: int = 0  #: samples made before the first frame that this record knows of
     applied: int = 0  #: samples applied, valid or not
     invalid: int = 0  #: of these, samples with a code other than VALID

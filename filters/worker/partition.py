@@ -23,7 +23,7 @@ from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.name_table import NameTable, learn
-from filters.worker.sequence import APPLY
+from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
 from filters.worker.unforeseen import unforeseen
@@ -104,7 +104,7 @@ class Partition:
                     continue
                 track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
                 if kind == wire.KIND_SAMPLES:
-                    accepted.append((state, frame))
+                    accepted.append((state, frame if not track.contested else contested(frame)))
                 elif kind == wire.KIND_TABLE:
                     self._apply_table(state, frame)
             except FrameError as error:

@@ -3,18 +3,25 @@
 Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
 says by its floor that it no longer holds what is missing, or by a tombstone that it has given one
 up: only then is it lost.
+
+Two machines may have one host name (cloned images, "localhost"). Each has its own epoch, drawn from its own clock, so
+an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
+its position says CONTESTED for as long as both send; what the younger sends is refused.
 """
 
 from __future__ import annotations
 
+from acquisition.model.codes import CODE_MASK, VALID
+from acquisition.model.codes import CONTESTED as CONTESTED_CODE
 from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, MOST_COUNTED, Frame
-from acquisition.wire.position import ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
+from acquisition.wire.position import CONTESTED, ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
 APPLY = 0
 DUPLICATE = 1
 REFUSE = 2
 
 
+_CONTEST = 30  #: frames of one sender in a row, and the other one is gone
 _make = Position._make  # half the cost of Position(...)
 
 
@@ -22,17 +29,21 @@ class Track:
     """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
 
     __slots__ = (
-        "applied", "before", "duplicates", "ended", "epoch", "flags", "frames", "gaps", "interval", "invalid",
-        "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "sheds", "tick", "wall",
+        "_former", "_rivals", "applied", "before", "contested", "duplicates", "ended", "epoch", "flags", "frames",
+        "gaps", "interval", "invalid", "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "sheds",
+        "tick", "wall",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self._former: Position | None = None  #: of the epoch before, until its sender cannot be there any more
+        self._rivals = 0  #: frames of another sender since the newest one that was applied
         self.restore(Position(0, 0, 0, 0.0, 0.0))
 
     def restore(self, position: Position) -> None:
         """Go on from a record."""
         self.epoch, self.sequence, self.tick, self.wall, self.interval, flags = position[:6]
-        self.flags, self.sheds, self.ended = flags & ~(SHEDS | ENDED), flags & SHEDS, flags & ENDED
+        self.flags, self.sheds, self.ended = flags & WANT_TABLE, flags & SHEDS, flags & ENDED
+        self.contested = _CONTEST if flags & CONTESTED else 0  #: so many of its frames more are marked
         self.before, self.applied, self.invalid, self.lost = position[6:10]
         self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
         self.made, self.lost_tick, self.gaps = position[14:17]
@@ -45,7 +56,7 @@ class Track:
             self.tick,
             self.wall,
             self.interval,
-            self.flags | self.sheds | self.ended,
+            self.flags | self.sheds | self.ended | (CONTESTED if self.contested else 0),
             self.before,
             self.applied,
             self.invalid,
@@ -62,7 +73,7 @@ class Track:
     def judge(self, frame: Frame) -> int:
         """What to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
         if frame.epoch != self.epoch:
-            return self._begin(frame)
+            return self._contest(frame)
         if frame.sequence == self.sequence + 1:
             if frame.kind == KIND_TOMBSTONE:
                 self._lose(1, frame)
@@ -82,6 +93,27 @@ class Track:
         lost = max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
         self.lost = min(self.lost + lost, MOST_COUNTED)  # whose count leaps back and forth says nothing
         self.lost_tick = found.tick
+
+    def _contest(self, frame: Frame) -> int:
+        """A frame of another epoch: a new one begins, unless it is that of a second sender."""
+        former = self._former
+        if self.contested:
+            self._rivals += 1
+            self.contested = 0 if self._rivals > _CONTEST else _CONTEST  # 0: nobody is left who contests it
+            self.refused += 1
+            return REFUSE
+        if former is not None and frame.epoch == former.epoch and not self.ended:
+            if frame.sequence <= former.sequence:  # was on its way when the new epoch began, for all that we know
+                self.refused += 1
+                return REFUSE
+            self.restore(former)  # its sender is still there
+            self._former, self._rivals, self.contested = None, 0, _CONTEST
+            return self.judge(frame)
+        held = self.position()
+        verdict = self._begin(frame)
+        if verdict == APPLY:
+            self._former = held if held.epoch else None
+        return verdict
 
     def _begin(self, frame: Frame) -> int:
         """A new epoch: counting starts at the oldest frame that the probe still holds.
@@ -119,6 +151,9 @@ class Track:
         """
         samples = frame.entities * frame.metrics
         kind = frame.kind
+        if self.contested:
+            self.contested -= 1
+            self._rivals = 0
         self.sequence = frame.sequence
         self.frames += 1
         self.ended = ENDED if kind == KIND_END else 0
@@ -129,3 +164,12 @@ class Track:
             self.sheds = SHEDS if frame.hints & HINT_SHEDS else 0
         self.applied += samples
         self.made = frame.made + samples
+
+
+def contested(frame: Frame) -> Frame:
+    """The same samples, none of them VALID: they are of one of two machines."""
+    codes = frame.codes or bytes(frame.samples)
+    return frame._replace(codes=codes.translate(_MARKS))
+
+
+_MARKS = bytes(CONTESTED_CODE if code & CODE_MASK == VALID else code for code in range(256))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquisition.model import codes
 from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
-from acquisition.wire.position import MOST_GAPS
-from filters.worker.sequence import APPLY, DUPLICATE, REFUSE, Track
+from acquisition.wire.position import CONTESTED, MOST_GAPS
+from filters.worker.sequence import APPLY, DUPLICATE, REFUSE, Track, contested
 
 
 def numbered(sequence: int, floor: int = 1, made: int | None = None, epoch: int = 9, kind: int = KIND_SAMPLES) -> Frame:
@@ -138,3 +139,53 @@ def test_whatever_arrives_the_books_balance(offers: list[tuple[int, int]]) -> No
     assert len(set(applied)) == len(applied) == track.frames
     assert track.applied == 2 * len(applied)
     assert track.made == track.before + track.applied + track.lost
+
+
+def test_an_epoch_that_was_left_and_goes_on_has_a_sender_of_its_own() -> None:
+    """Two machines of one name: the elder goes on where it stood, marked; the younger is refused."""
+    track = Track()
+    elder = [numbered(n, epoch=1) for n in range(1, 100)]
+    younger = [numbered(n, epoch=2) for n in range(1, 200)]
+    assert [offer(track, frame) for frame in elder[:5]] == [APPLY] * 5
+    assert (offer(track, younger[0]), track.epoch, track.contested) == (APPLY, 2, 0)  # its ring may have been lost
+    assert offer(track, elder[2]) == REFUSE  # was on its way
+    for number in range(5, 20):
+        assert (offer(track, elder[number]), offer(track, younger[number - 4])) == (APPLY, REFUSE)
+        assert (track.epoch, track.sequence, bool(track.contested)) == (1, number + 1, True)
+    assert track.position().flags & CONTESTED
+    assert (track.applied, track.lost, track.gaps) == (40, 0, 0)
+    another = Track()
+    another.restore(track.position())  # as another worker does
+    assert offer(another, younger[0]) == REFUSE
+    for frame in elder[20:60]:  # the younger has given up
+        assert offer(track, frame) == APPLY
+    assert not track.position().flags & CONTESTED
+
+
+def test_the_younger_sender_goes_on_when_the_elder_is_gone() -> None:
+    track = Track()
+    for frame in (numbered(1, epoch=1), numbered(1, epoch=2), numbered(2, epoch=1)):
+        offer(track, frame)
+    assert track.contested
+    verdicts = [offer(track, numbered(n, epoch=2)) for n in range(2, 60)]
+    assert set(verdicts) == {REFUSE}
+    assert not track.contested  # its probe reads that, and sends again from its floor
+    assert offer(track, numbered(1, epoch=2)) == APPLY
+    assert (track.epoch, track.contested) == (2, 0)
+
+
+def test_a_name_that_is_handed_over_in_order_is_not_contested() -> None:
+    track = Track()
+    offer(track, numbered(1, epoch=1))
+    offer(track, numbered(1, epoch=2))
+    offer(track, numbered(2, epoch=2, kind=KIND_END))
+    assert offer(track, numbered(2, floor=2, epoch=1)) == APPLY
+    assert (track.epoch, track.contested) == (1, 0)
+
+
+def test_no_sample_of_a_contested_name_is_valid() -> None:
+    frame = numbered(1)._replace(values=bytes(8), ids=bytes(8))
+    assert contested(frame).codes == bytes([codes.CONTESTED] * 2)
+    marked = contested(frame._replace(codes=bytes([codes.RANGE, codes.OUTLIER_FLAG])))
+    assert marked.codes == bytes([codes.RANGE, codes.CONTESTED])
+    assert contested(frame)._replace(codes=b"") == frame

@@ -1,0 +1,109 @@
+"""Two machines of one name: everybody says so, nothing is sent again for ever, and no figure of theirs is VALID."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from acquisition.link.cluster import read_layout
+from acquisition.model import codes
+from acquisition.shards.launch import Shards
+from acquisition.shards.nodes import Members
+from acquisition.snapshot import books
+from acquisition.status import health
+from acquisition.wire import keys, smoothed
+from acquisition.wire.position import CONTESTED
+from tests.support.fixture_types import MakePipeline
+from tests.support.waiting import PATIENCE
+from tests.support.writer_bench import HOST, SET, Pipeline
+
+
+class Twins:
+    """The elder has a filter; both offer a frame in turn."""
+
+    def __init__(self, make_pipeline: MakePipeline) -> None:
+        self.elder = make_pipeline(position_interval=0.05)
+        self.elder.start_filter()
+        self.offer(self.elder, 3)
+        self.elder.turn_until(self.elder.is_applied)
+        self.younger = make_pipeline(position_interval=0.05)
+
+    def offer(self, *of: Pipeline | int) -> None:
+        count = of[-1] if isinstance(of[-1], int) else 1
+        for _ in range(count):
+            for each in of:
+                if isinstance(each, Pipeline):
+                    each.offer()
+            self.turn(*(each for each in of if isinstance(each, Pipeline)))
+
+    def turn(self, *which: Pipeline) -> None:
+        for _ in range(4):
+            for each in which:
+                each.turn()
+
+    def until(self, done: object, *which: Pipeline) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not done():  # type: ignore[operator]
+            assert time.monotonic() < deadline, self.elder.position()
+            self.offer(*which)
+
+    @property
+    def codes(self) -> list[int]:
+        """Of the newest record."""
+        found = self.elder.position()
+        assert found is not None
+        key = keys.smoothed(self.elder.tag, HOST, SET, found.tick % keys.DEFAULT_KEEP_TICKS)
+        codes: list[int] = smoothed.decode(self.elder.cluster.call(key, "GET", key)).codes().ravel().tolist()
+        return codes
+
+
+@pytest.fixture
+def twins(make_pipeline: MakePipeline) -> Twins:
+    return Twins(make_pipeline)
+
+
+def resent(pipeline: Pipeline) -> int:
+    return int(pipeline.writer.account()["resent_frames"])
+
+
+def test_both_know_and_nothing_is_sent_again_for_ever(twins: Twins, shards: Shards) -> None:
+    elder, younger = twins.elder, twins.younger
+    twins.until(lambda: elder.writer.contested and younger.writer.contested, elder, younger)
+    before = resent(elder) + resent(younger)
+    twins.offer(elder, younger, 100)
+    twins.turn(elder)
+    assert resent(elder) + resent(younger) - before <= 5
+    elder.turn_until(elder.is_applied)
+    found = elder.position()
+    assert found is not None
+    assert found.flags & CONTESTED
+    assert set(twins.codes) == {codes.CONTESTED}
+    cluster = shards.connect()
+    (row,) = books.read(cluster, read_layout(cluster)).accounts
+    assert row.contested
+    with Members(shards.addresses, None, 2.0) as members:
+        findings = health.read(cluster, members, {}).findings
+    assert any("second sender uses this name" in finding.text for finding in findings)
+    cluster.close()
+
+
+def test_who_stays_alone_is_believed_again(twins: Twins) -> None:
+    elder, younger = twins.elder, twins.younger
+    twins.until(lambda: elder.writer.contested and younger.writer.contested, elder, younger)
+    twins.until(lambda: not elder.writer.contested, elder)
+    elder.turn_until(elder.is_applied)
+    elder.offer()
+    elder.turn_until(elder.is_applied)
+    assert set(twins.codes) == {codes.VALID}
+
+
+def test_the_younger_takes_over_when_the_elder_is_gone(twins: Twins) -> None:
+    elder, younger = twins.elder, twins.younger
+    twins.until(lambda: elder.writer.contested and younger.writer.contested, elder, younger)
+    younger.worker, elder.worker = elder.worker, None  # the elder's machine is off
+    twins.until(lambda: not younger.writer.contested, younger)
+    younger.turn_until(younger.is_applied)
+    younger.offer()
+    younger.turn_until(younger.is_applied)
+    assert set(twins.codes) == {codes.VALID}
