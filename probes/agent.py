@@ -131,6 +131,7 @@ class Agent:
     def run(self) -> int:
         """The loop; returns the exit code."""
         end = time.monotonic() + self._settings.seconds if self._settings.seconds else float("inf")
+        sys.path_importer_cache.clear()  # lists of the files beside those that were imported
         gc.collect()
         gc.freeze()
         gc.disable()  # the loop makes no cycles; what a reload leaves behind is collected then

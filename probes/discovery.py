@@ -1,7 +1,7 @@
 """Discovery: which processes and virtual machines there are, and which of them to watch.
 
-Listing /proc is cheap and rarer than the tick; only pids that are new are looked into. A
-process is looked into twice, because right after its start it may still carry the name
+All of /proc is listed once in a round of scans; in between only pids that are new are looked into
+(``probes.newcomers``). A process is looked into twice, because right after its start it may still carry the name
 of the one that started it. Those that vanish are noticed when they are read.
 
 Which processes: all, or those that any selector names (regular expressions on command
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from probes import qemu
 from probes.host_facts import HostFacts
+from probes.newcomers import Newcomers
 from probes.procfs import read_once
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
-_LOOKS = 2
 #: In so many scans every process is looked into again, some at each: a pid may have been reused
 #: between two scans, and a process may have become another program.
 _ROUND = 12
@@ -82,9 +82,12 @@ class Discovery:
         self._selection = selection
         self._interval = interval
         self.due = 0.0
-        self._known: dict[int, Found] = {}
-        self._looks: dict[int, int] = {}
-        self._scans = 0
+        self._newcomers = Newcomers(facts.proc)
+        self._known: dict[int, Found] = {}  # those that are selected, and guests
+        self._listed: set[int] = set()
+        self._again: set[int] = set()  # whom the next scan looks into
+        self._round: list[int] = []
+        self._turns = self._turn = 0
         self._commands = [re.compile(pattern) for pattern in selection.commands]
         self._cgroups = [re.compile(pattern) for pattern in selection.cgroups]
 
@@ -108,32 +111,39 @@ class Discovery:
 
     def forget(self, pid: int) -> None:
         """A process is gone, or is not what it was: whoever has its pid at the next scan is a new one."""
-        self._unlearn(pid)
+        self._known.pop(pid, None)
+        self._again.add(pid)
         watched = self.processes.pop(pid, None), self.guests.pop(pid, None)
         if watched != (None, None):  # so that the next scan, if it finds the pid again, is a change
             self.generation += 1
 
-    def _unlearn(self, pid: int) -> None:
-        self._known.pop(pid, None)
-        self._looks.pop(pid, None)
-
     def scan(self) -> None:
         """Look for processes now."""
-        listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
-        for pid in self._known.keys() - listed:
-            self._unlearn(pid)
-        self._scans += 1
-        scans = max(_ROUND, len(listed) // _MOST_AGAIN)
-        turn = self._scans % scans
-        young = [pid for pid in listed if self._looks.get(pid, 0) < _LOOKS or pid % scans == turn]
-        for pid in young:
+        self._turn += 1
+        new = self._newcomers.look(len(self._listed))
+        if new is None or self._turn >= self._turns:
+            new = self._list()
+        self._listed.update(new)
+        again, self._again = self._again, set(new)
+        for pid in {*again, *new, *self._round[self._turn :: self._turns]}:
             found = self._look(pid)
-            if found is None:
-                self._unlearn(pid)
-            else:
+            if found is not None and (found.selected or found.guest is not None):
                 self._known[pid] = found
-                self._looks[pid] = self._looks.get(pid, 0) + 1
+            else:
+                self._known.pop(pid, None)
         self._choose()
+
+    def _list(self) -> list[int]:
+        """List all; those of them that are new."""
+        listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
+        new = list(listed - self._listed)
+        self._listed = listed
+        for pid in self._known.keys() - listed:
+            del self._known[pid]
+        if self._turn >= self._turns:
+            self._turn, self._turns = 0, max(_ROUND, len(listed) // _MOST_AGAIN)
+            self._round = list(listed)
+        return new
 
     def _choose(self) -> None:
         guests = {pid: found for pid, found in self._known.items() if found.guest is not None}

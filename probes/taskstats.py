@@ -8,8 +8,8 @@ netlink. It takes CAP_NET_ADMIN: without it, or where the kernel has no taskstat
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 import struct
 
 from probes.procfs import number_after, read_once
@@ -40,7 +40,7 @@ class TaskStats:
 
     __slots__ = ("_buffer", "_socket", "at", "family")
 
-    def __init__(self, netlink: socket.socket, family: int, at: int) -> None:
+    def __init__(self, netlink: _socket.socket, family: int, at: int) -> None:
         self._socket = netlink
         self.family = family
         self.at = at
@@ -50,7 +50,7 @@ class TaskStats:
         """Nanoseconds spent waiting for a core, voluntary and involuntary switches of a thread; None: no answer."""
         try:
             self._socket.send(_request(self.family, pid))
-            size = self._socket.recv_into(self._buffer, _SIZE, socket.MSG_DONTWAIT)
+            size = self._socket.recv_into(self._buffer, _SIZE, _socket.MSG_DONTWAIT)
         except OSError:
             return None
         if size < self.at + _OFFSET + _FIGURES.size:
@@ -70,7 +70,7 @@ class TaskStats:
 def connect() -> TaskStats | None:
     """Taskstats when this process may use it and it agrees with /proc about this very process, else None."""
     try:
-        netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_GENERIC)
+        netlink = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, _NETLINK_GENERIC)
     except OSError:
         return None
     try:
@@ -86,7 +86,7 @@ def connect() -> TaskStats | None:
     return None
 
 
-def _checked(netlink: socket.socket) -> TaskStats | None:
+def _checked(netlink: _socket.socket) -> TaskStats | None:
     family = _family(netlink)
     if family is None:
         return None
@@ -119,7 +119,7 @@ def _request(family: int, pid: int) -> bytes:
     )
 
 
-def _family(netlink: socket.socket) -> int | None:
+def _family(netlink: _socket.socket) -> int | None:
     name = b"TASKSTATS\0".ljust(12, b"\0")
     attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + 10, _CTRL_ATTR_FAMILY_NAME) + name
     body = _GENERIC.pack(_CTRL_CMD_GETFAMILY, 1, 0) + attribute

@@ -11,7 +11,6 @@ answers to the others; ``raise_for`` turns such a value into the error tree.
 
 from __future__ import annotations
 
-import socket
 from _thread import _local as ThreadLocal
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -34,8 +33,14 @@ _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 class _Received(ThreadLocal):
     """One buffer for all connections of a thread: what is received is copied on at once."""
 
-    def __init__(self) -> None:
-        self.buffer = bytearray(1 << 18)
+    _buffer: bytearray | None = None
+
+    @property
+    def buffer(self) -> bytearray:
+        """The buffer of this thread, made by its first connection: a probe has none."""
+        if self._buffer is None:
+            self._buffer = bytearray(1 << 18)
+        return self._buffer
 
 
 _RECEIVED = _Received()
@@ -94,6 +99,8 @@ class Connection:
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
+        import socket  # not for the probe, which imports this module and has connections of its own
+
         self.address = address
         self._reader = hiredis.Reader()
         self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply

@@ -6,21 +6,21 @@ looked up in a thread of its own. Addresses in figures need none.
 
 from __future__ import annotations
 
+import _socket
 import _thread
-import socket
 from typing import Any
 
 from acquisition.link.resp import Address
 
-#: Family and socket address, as ``socket.socket`` and ``connect`` want them.
+#: Family and socket address, as ``_socket.socket`` and ``connect`` want them.
 Target = tuple[int, Any]
 
 
 def numeric(address: Address) -> Target | None:
     """The target of an address in figures, None when it is a name."""
     try:
-        return _first(address, socket.AI_NUMERICHOST)
-    except socket.gaierror:
+        return _first(address, _socket.AI_NUMERICHOST)
+    except _socket.gaierror:
         return None
 
 
@@ -43,5 +43,5 @@ class Lookup:
 def _first(address: Address, flags: int) -> Target:
     # a str would load the idna codec: half a megabyte in every probe
     host = address.host.encode("ascii") if address.host.isascii() else address.host
-    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=flags)
+    found = _socket.getaddrinfo(host, address.port, type=_socket.SOCK_STREAM, flags=flags)
     return found[0][0], found[0][4]

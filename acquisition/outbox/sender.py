@@ -15,8 +15,8 @@ data center does not knock at a restarted shard in step.
 
 from __future__ import annotations
 
+import _socket
 import select
-import socket
 from typing import Any
 
 import hiredis
@@ -65,7 +65,7 @@ class Sender:
         self._attempt = 0
         self._deadline = 0.0
         self._lookups: dict[Address, Lookup] = {}
-        self._socket: socket.socket | None = None
+        self._socket: _socket.socket | None = None
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
         self._questions: list[str] = []

@@ -30,11 +30,18 @@ class FakeProc:
         (base / "stat").write_text(f"{pid} ({command}) {' '.join(numbers)}\n")
         (base / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0" if line else b"")
         (base / "cgroup").write_text(cgroup)
+        (base / "status").write_text(f"Name:\t{command}\nTgid:\t{pid}\n")
 
     def remove(self, pid: int) -> None:
         for path in (self.path / str(pid)).iterdir():
             path.unlink()
         (self.path / str(pid)).rmdir()
+
+    def newest(self, pid: int) -> None:
+        """The kernel has handed out this pid."""
+        (self.path / "loadavg").write_text(f"0.00 0.01 0.05 1/{pid} {pid}\n")
+        if not (self.path / "self").is_symlink():
+            (self.path / "self").symlink_to(str(os.getpid()))
 
     def discovery(self, selection: Selection) -> Discovery:
         found = Discovery(HostFacts("h", str(self.path)), selection, 5.0)
@@ -155,8 +162,67 @@ def test_thousands_of_processes_are_looked_into_again_a_hundred_at_a_time(
         before = len(looked)
         discovery.scan()
         most = max(most, len(looked) - before)
-    assert set(looked) == set(discovery._known)
+    assert set(looked) == {int(each.name) for each in proc.path.iterdir() if each.name.isdecimal()}
     assert most <= 10
+
+
+def listings(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How often /proc is listed from now on."""
+    listed: list[str] = []
+    list_names = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), list_names(path))[1])
+    return listed
+
+
+def test_between_listings_only_pids_that_were_handed_out_since_are_looked_into(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        proc.add(1000 + number, f"one{number}")
+    proc.newest(1099)
+    found = proc.discovery(Selection(commands=("java", "one7$")))
+    listed = listings(proc, monkeypatch)
+    proc.add(1101, "java")
+    proc.add(1102, "java")
+    (proc.path / "1102" / "status").write_text("Name:\tjava\nTgid:\t1101\n")  # a thread of 1101
+    proc.newest(1105)
+    found.scan()
+    assert set(found.processes) == {1007, 1101}
+    found.forget(1101)  # it has ended, and another got its pid
+    found.scan()
+    assert set(found.processes) == {1007, 1101}
+    assert listed == []
+    for _ in range(12):
+        found.scan()
+    assert len(listed) == 1  # once in a round
+
+
+@pytest.mark.parametrize("newest", [90, 1500, None])
+def test_pids_that_cannot_be_counted_are_listed(
+    newest: int | None, proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        proc.add(1000 + number, f"one{number}")
+    proc.newest(1099)
+    found = proc.discovery(Selection())
+    listed = listings(proc, monkeypatch)
+    proc.add(90, "java")
+    if newest is None:
+        (proc.path / "loadavg").write_text("")
+    else:
+        proc.newest(newest)  # the kernel has begun anew below, or has handed out too many to look at each
+    found.scan()
+    assert 90 in found.processes
+    assert len(listed) == 1
+
+
+def test_the_newest_pid_of_another_namespace_says_nothing(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    (proc.path / "self").symlink_to("4")
+    proc.newest(70)
+    found = proc.discovery(Selection())
+    listed = listings(proc, monkeypatch)
+    found.scan()
+    assert len(listed) == 1
 
 
 def test_beyond_the_limit_the_choice_is_stable_and_counted(proc: FakeProc) -> None:

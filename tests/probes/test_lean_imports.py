@@ -20,6 +20,8 @@ HEAVY = (
     "numpy",
     "pathlib",
     "redis",
+    "selectors",
+    "socket",
     "ssl",
     "subprocess",
     "tomllib",
