@@ -111,7 +111,7 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
         f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
         f'[probe.host]\nsource = "{host}"\n'
         f'[probe.processes]\nsource = "{processes}"\n'
-        f'commands = ["experiments.emulation.load_processes {options.processes} "]\n'
+        f'commands = ["experiments.emulation.load_processes {options.processes} {directory}"]\n'
     )
     with subprocess.Popen(product("probe", config, shards.addresses), cwd=_ROOT) as probe:
         try:
@@ -119,7 +119,9 @@ def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, direct
             before = beside.sent(probe.pid)
             figures = window(probe.pid, children(probe.pid), options.seconds)
             after = beside.sent(probe.pid)
-            figures |= {f"{name}_per_second": (after[name] - before[name]) / options.seconds for name in before}
+            figures |= {
+                f"{name}_per_second": (after.get(name, 0) - count) / options.seconds for name, count in before.items()
+            }
             if probe.poll() is not None:
                 raise RuntimeError(f"the probe ended with {probe.returncode} while it was measured")
             figures |= written(shards, f"cost-{kind}", options.processes)
@@ -236,6 +238,12 @@ def table(result: dict[str, Any]) -> str:
             f"{found['tools_pss_bytes'] / 1e6:<6.2f}  "
             + "".join(f"{found[name]:>9.2f}" for name in map("ratio_to_{}".format, _BARE) if name in found)
         )
+        if "bytes_sent_per_second" in found:
+            lines.append(
+                f"{'':<15} sends {found['bytes_sent_per_second']:,.0f} bytes/s in {found['segs_out_per_second']:.2f} "
+                f"packets/s, {found['data_segs_out_per_second']:.2f} of them with data; "
+                f"private memory {found['probe_private_bytes'] / 1e6:.2f} MB"
+            )
     return "\n".join(lines)
 
 

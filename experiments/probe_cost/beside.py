@@ -18,7 +18,7 @@ PROCESS_FILES = {"empty_loop": ("stat", "status", "io", "schedstat"), "empty_loo
 _SENT = re.compile(r"\b(bytes_sent|segs_out|data_segs_out):(\d+)")
 
 _CROWD = """
-import os, signal, sys, time
+import os, select, signal, sys, time
 idle, per_second, vms = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for _ in range(idle):
@@ -34,13 +34,17 @@ for number in range(int(vms[0]) if vms else 0):
         words = ["-I", "-S", "-c", code, "-name", name, "-uuid", uuid, "-smp", "2", "-m", "1024"]
         os.execv(vms[1], [vms[1], *words])
 print("ready", flush=True)
-at = time.monotonic()
-while per_second:
+at, ended = time.monotonic(), []
+while per_second and not ended:
     at += 1 / per_second
     if not os.fork():
         os._exit(0)
-    time.sleep(max(0.0, at - time.monotonic()))
+    ended = select.select([0], [], [], max(0.0, at - time.monotonic()))[0]
 os.read(0, 1)
+try:
+    os.wait()  # as SIGCHLD is ignored: until all have ended, so that none is left to somebody who does not wait for it
+except ChildProcessError:
+    pass
 """
 
 
@@ -95,7 +99,9 @@ def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
             parent.stdout.readline()
             yield
         finally:
-            parent.terminate()
+            assert parent.stdin is not None
+            parent.stdin.close()
+            parent.wait()
 
 
 def sent(pid: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 
-from acquisition.model.codes import MISSING, NAN, VALID
+from acquisition.model.codes import MISSING, NAN
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
@@ -25,7 +25,8 @@ from probes.sources.polled import Polled
 from probes.sources.process_files import WIDTH
 from probes.sources.procfs_processes import Watched
 
-#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings.
+#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings, those of some
+#: guests at each.
 _TAPS_REFRESH = 60
 
 
@@ -67,8 +68,9 @@ class VmSource(Polled):
         self._with_traffic = any(column >= WIDTH + 2 for column in self._columns)
         self._counters: dict[int, CounterMemory] = {}
         self._taps: dict[int, list[str]] = {}
-        self._taps_age = 0
+        self._turn = 0
         self._entities: list[Entity] = []
+        self._sizes: tuple[array[float], array[float]] = (array("d"), array("d"))  # vCPUs and memory of each
         self._generation = -1
         self._last = 0.0
 
@@ -94,35 +96,42 @@ class VmSource(Polled):
         alive = {found.pid for found in self._watched.found()}
         self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
         self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
-        self._entities = [
-            vm_entity(self._facts, found, found.guest) for found in self._watched.found() if found.guest is not None
-        ]
+        guests = [(found, found.guest) for found in self._watched.found() if found.guest is not None]
+        self._entities = [vm_entity(self._facts, found, guest) for found, guest in guests]
+        self._sizes = (
+            array("d", [guest.vcpus for _, guest in guests]),
+            array("d", [guest.memory_bytes for _, guest in guests]),
+        )
 
     def _look_for_taps(self) -> None:
         if not self._with_traffic:
             return
-        self._taps_age += 1
-        if self._taps_age >= _TAPS_REFRESH:
-            self._taps_age = 0
-            self._taps.clear()
-        for found in self._watched.found():
-            if found.pid not in self._taps:
+        self._turn = (self._turn + 1) % _TAPS_REFRESH
+        for number, found in enumerate(self._watched.found()):
+            if found.pid not in self._taps or number % _TAPS_REFRESH == self._turn:
                 self._taps[found.pid] = taps(self._facts.proc, found.pid)
 
     def _rows(self, seconds: float) -> tuple[array[float], bytearray]:
-        values = array("d")
-        codes = bytearray()
-        traffic = self._interfaces()
+        """Values and codes, filled column by column."""
+        count, width = len(self._entities), len(self._columns)
+        values, codes = array("d", bytes(8 * count * width)), bytearray(count * width)
         figures, marks = self._watched.rows()
-        for number, found in enumerate(self._watched.found()):
-            guest, place = found.guest, slice(number * WIDTH, (number + 1) * WIDTH)
-            more = [(float(guest.vcpus), VALID), (float(guest.memory_bytes), VALID)] if guest else []
-            more += self._guest_traffic(found.pid, traffic, seconds)
-            row = [*figures[place], *(value for value, _ in more)]
-            flags = [*marks[place], *(code for _, code in more)]
-            values.extend([row[column] for column in self._columns])
-            codes += bytes([flags[column] for column in self._columns])
+        more = [(cells, bytes(count)) for cells in self._sizes] + self._guests_traffic(seconds)
+        for place, column in enumerate(self._columns):
+            if column < WIDTH:
+                values[place::width], codes[place::width] = figures[column::WIDTH], marks[column::WIDTH]
+            else:
+                values[place::width], codes[place::width] = more[column - WIDTH]
         return values, codes
+
+    def _guests_traffic(self, seconds: float) -> list[tuple[array[float], bytes]]:
+        """What all guests receive and what they transmit: values and codes."""
+        traffic, count = self._interfaces(), len(self._entities)
+        if not traffic:
+            return [(array("d", [NAN]) * count, bytes([MISSING]) * count)] * 2
+        both = [self._guest_traffic(found.pid, traffic, seconds) for found in self._watched.found()]
+        columns = [[each[way] for each in both] for way in range(2)]
+        return [(array("d", [value for value, _ in cells]), bytes([code for _, code in cells])) for cells in columns]
 
     def _interfaces(self) -> dict[str, tuple[int, int]]:
         if not any(self._taps.values()):
