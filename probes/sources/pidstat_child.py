@@ -182,20 +182,25 @@ class PidstatSource:
                 row.values[self._delay], row.codes[self._delay] = NAN, MISSING
             values += row.values
             codes += row.codes
-        order = [(pid, found.start) for pid, found in run.found.items()]
-        if order != self._order:
-            self._order = order
-            self._entities = [process_entity(self._facts, found) for found in run.found.values()]
+        self._name_rows(run)
         facts = self._facts
         return Reading(
             self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
         )
+
+    def _name_rows(self, run: Run) -> None:
+        order = [(pid, found.start) for pid, found in run.found.items()]
+        if order != self._order:
+            self._order = order
+            self._entities = [process_entity(self._facts, found) for found in run.found.values()]
 
     def timed_out(self, wall: float, monotonic: float) -> Reading:
         """See ``Source``; a tool that has been silent for too long is killed."""
         for run in self._runs():
             run.child.missed(monotonic)
         self._follow(monotonic)
+        if self._run is not None and not self._entities and self._run.child.starts > 1:
+            self._name_rows(self._run)  # it has never printed a sample: that is not as if there were no processes
         return timed_out(self._set, self._entities if self._run else [], wall, monotonic)
 
     def account(self) -> dict[str, object]:

@@ -17,7 +17,10 @@ from contextlib import suppress
 
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
+_MOST_AT_ONCE = 1 << 18  #: read on end: other sources have ticks as well
 _MAX_LINE = 1 << 20
+#: Without a sample: a tick of pidstat has 200 bytes per process and 16,384 processes at most.
+_MOST_UNANSWERED = 1 << 22
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _END_SECONDS = 0.5  #: a killed process is gone in milliseconds, unless the kernel holds it
@@ -71,6 +74,7 @@ class ToolChild:
         self._pause = _FIRST_PAUSE
         self._start_at = 0.0
         self._silent = 0  # ticks
+        self._unanswered = 0  # bytes since the newest sample
         self._starting_until = 0.0
         self._zombies: list[int] = []
 
@@ -111,15 +115,17 @@ class ToolChild:
             fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._pipe, self._rest = ours, b""
         self._silent, self._starting_until = 0, monotonic + START_SECONDS
+        self._unanswered = 0
         self.starts += 1
         self.problem = ""
         return True
 
     def lines(self, monotonic: float) -> list[bytes]:
-        """The complete lines that have arrived. When the tool has ended, the next start is set."""
+        """The complete lines that have arrived. When the tool has ended, the next start is set; one that floods the
+        probe with what is no sample is ended."""
         parts = [self._rest]
-        size = len(self._rest)
-        while self._pipe >= 0 and size < _MAX_LINE:
+        size = 0
+        while self._pipe >= 0 and size < _MOST_AT_ONCE:
             try:
                 data = os.read(self._pipe, _CHUNK)
             except BlockingIOError:
@@ -129,6 +135,9 @@ class ToolChild:
                 break
             parts.append(data)
             size += len(data)
+        self._unanswered += size
+        if self._unanswered > _MOST_UNANSWERED and self.pid:
+            self.restart(monotonic, "prints more than any sample has")
         text = b"".join(parts)
         lines = text.split(b"\n")
         self._rest = lines.pop()
@@ -140,7 +149,7 @@ class ToolChild:
     def works(self) -> None:
         """A sample has come: the next restart, if any, is a quick one."""
         self._pause = _FIRST_PAUSE
-        self._silent, self._starting_until = 0, 0.0
+        self._silent, self._starting_until, self._unanswered = 0, 0.0, 0
 
     def missed(self, monotonic: float) -> None:
         """A tick has had no sample: a tool of which that is too much to ask is killed and started again."""

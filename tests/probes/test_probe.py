@@ -118,9 +118,13 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return state(pid) != "Z"
     except OSError:
         return False
 
@@ -470,6 +474,41 @@ def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
     assert [ORDER in codes for _, codes in sink.frames] == [False, False, False, True, False, False]
     assert module.schedule.missed == 0
     source.close()
+
+
+@pytest.mark.parametrize("step", [3600.0, 86400.0, -86400.0])
+def test_a_clock_that_steps_as_over_a_sleep_misses_nothing_and_only_backwards_marks_a_reading(step: float) -> None:
+    sink = Kept()
+    wall, monotonic = 1_792_000_000.0, 100.0
+    source = HostSource(HOST, HostFacts("h"))
+    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, wall, monotonic)
+    for number in range(5):  # CLOCK_MONOTONIC stands still while a machine sleeps
+        monotonic = module.schedule.deadline
+        module.run(wall + monotonic - 100.0 + (step if number >= 3 else 0), monotonic)
+    ticks = [tick for tick, _ in sink.frames]
+    assert ticks[3] == ticks[2] + 1 + step
+    assert ticks[4] == ticks[3] + 1
+    assert [ORDER in codes for _, codes in sink.frames] == [False, False, False, step < 0, False]
+    assert module.schedule.missed == 0
+    source.close()
+
+
+def test_a_probe_that_was_frozen_goes_on_with_its_numbers_and_counts_what_it_missed(host: Host) -> None:
+    probe = host.start()
+    eventually(lambda: len(host.frames()) >= 3)
+    probe.send_signal(signal.SIGSTOP)
+    eventually(lambda: state(probe.pid) == "T")
+    before = numbers(host.frames())[-1]
+    time.sleep(3.0)  # as long as it is frozen
+    probe.send_signal(signal.SIGCONT)
+    eventually(lambda: numbers(host.frames())[-1] >= before + 10)
+    eventually(lambda: (host.status() or {"probe": {"missed_ticks": 0}})["probe"]["missed_ticks"] >= 10)
+    frames = host.frames()
+    assert len({each.epoch for each in frames}) == 1
+    assert len(numbers(frames)) + len(host.tables()) == numbers(frames)[-1]
+    steps = [(b.tick - a.tick, ORDER in b.codes) for a, b in pairwise(frames)]
+    assert max(step for step, _ in steps) >= 10
+    assert not any(marked for _, marked in steps)
 
 
 def test_a_source_that_fails_costs_its_own_ticks_only(tmp_path: Path) -> None:

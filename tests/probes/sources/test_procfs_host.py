@@ -207,6 +207,21 @@ def test_a_large_step_back_is_a_reset(tmp_path: Path) -> None:
     assert {code for name, (_, code) in row.items() if name.startswith("cpu_") and name != "cpu_count"} == {RESET}
 
 
+def test_cpus_come_and_go(tmp_path: Path) -> None:
+    source = CpuFigures(str(tmp_path))
+    found = []
+    for tick, cpus in enumerate((4, 2, 1, 64, 2)):
+        line = f"{100 + 10 * tick} 0 0 {1000 + 30 * tick} 0 0 0 0 0 0"
+        each = "".join(f"cpu{number} {line}\n" for number in range(cpus))
+        (tmp_path / "stat").write_text(f"cpu  {line}\n{each}intr 5\nctxt 6\n")
+        row: Row = {}
+        source.read(1.0, row)
+        found.append((row["cpu_count"], row["cpu_user_ratio"]))
+    assert [count for count, _ in found] == [(float(cpus), VALID) for cpus in (4, 2, 1, 64, 2)]
+    assert [share for _, share in found[1:]] == [(0.25, VALID)] * 4
+    source.close()
+
+
 def test_no_tick_in_the_interval_is_a_stuck_source(tmp_path: Path) -> None:
     _, row = cpu(tmp_path, *["100 0 0 1000 0 0 0 50 0 0"] * 2)
     assert row["cpu_idle_ratio"][1] == STUCK

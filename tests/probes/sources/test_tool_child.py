@@ -102,8 +102,35 @@ def test_a_program_that_cannot_be_started_is_reported() -> None:
 def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
     child = shell("head -c 5000000 /dev/zero | tr '\\0' x; sleep 60", [])
     child.start(0.0)
-    lines = collect(child, lambda lines: len(lines) >= 4, 0.0)
+    lines = collect(child, lambda lines: len(lines) >= 3, 0.0)
     assert max(map(len, lines)) < 1 << 20
+    child.close()
+
+
+def test_a_tool_that_floods_the_probe_is_ended_and_started_ever_more_rarely() -> None:
+    reports: list[str] = []
+    child = shell("exec yes 'no sample'", reports)
+    for now in (0.0, 1.0, 3.0):
+        assert child.start(now)
+        pid, most = child.pid, 0
+        while child.pid:
+            select.select([child.fileno()], [], [], PATIENT)
+            most = max(most, sum(map(len, child.lines(now))))
+        assert most < 1 << 20
+        eventually(partial(gone, pid))
+    assert [line.rpartition(" in ")[2] for line in reports] == ["1 s", "2 s", "4 s"]
+    assert all("prints more than any sample has" in line for line in reports)
+    child.close()
+
+
+def test_samples_are_no_flood() -> None:
+    child = shell("exec yes sample", [])
+    child.start(0.0)
+    for _ in range(100):
+        select.select([child.fileno()], [], [], PATIENT)
+        child.lines(0.0)
+        child.works()
+    assert child.pid
     child.close()
 
 
@@ -282,6 +309,31 @@ def test_pidstat_gives_the_selected_processes() -> None:
     assert len(reading.codes) == 2 * len(PROCESSES.metrics)
     mine = next(i for i, entity in enumerate(reading.entities) if entity.labels["pid"] == str(os.getpid()))
     assert reading.values[mine * 16 + 8] > 1e6  # resident
+    source.close()
+
+
+@pytest.mark.parametrize("printed", ["yes garbage", "cat /dev/urandom", "yes '# Time UID PID %usr Command'"])
+def test_a_pidstat_that_never_prints_a_sample_leaves_its_processes_in_sight(
+    printed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool = tmp_path / "pidstat"
+    tool.write_text(f"#!/bin/sh\nexec {printed}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made, reports = request("processes", selection=Selection(pids=(os.getpid(),)))
+    source = create("pidstat", made)
+    assert isinstance(source, PidstatSource)
+    assert not source.timed_out(time.time(), time.monotonic()).entities  # it may be at its first sample
+
+    def started_again() -> bool:
+        assert run(source, 0.1) == []
+        return source.account()["starts"] == 2
+
+    eventually(started_again, seconds=60.0)
+    reading = source.timed_out(time.time(), time.monotonic())
+    assert [entity.labels["pid"] for entity in reading.entities] == [str(os.getpid())]
+    assert set(reading.codes) == {TIMEOUT}
+    assert "prints more than any sample has" in reports[0]
     source.close()
 
 
