@@ -158,6 +158,7 @@ def test_a_probe_and_status_say_which_step_runs_and_what_to_do(
 ) -> None:
     monkeypatch.setenv(compiled.SWITCH, pure)
     host.start()
+    eventually(lambda: "; sending to" in host.said())
     found = eventually(host.status, seconds=PATIENT)
     name = compiled.PYTHON if pure or native.PROCESSES is None else compiled.NATIVE
     assert found["probe"]["step"] == name
@@ -503,6 +504,8 @@ def test_a_probe_that_was_frozen_goes_on_with_its_numbers_and_counts_what_it_mis
     probe.send_signal(signal.SIGCONT)
     eventually(lambda: numbers(host.frames())[-1] >= before + 10)
     eventually(lambda: (host.status() or {"probe": {"missed_ticks": 0}})["probe"]["missed_ticks"] >= 10)
+    probe.send_signal(signal.SIGTERM)
+    assert probe.wait(PATIENT) == 0
     frames = host.frames()
     assert len({each.epoch for each in frames}) == 1
     assert len(numbers(frames)) + len(host.tables()) == numbers(frames)[-1]
