@@ -45,7 +45,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
 mount --rbind /sys "$tree/sys"
 mount --bind "$packages" "$tree{HOME}/.cache/pip"
 trap '' INT
-exec chroot "$tree" setpriv --reuid={USER} --regid={USER} --clear-groups "$@"
+exec chroot "$tree" setpriv --reuid={USER} --regid={USER} --clear-groups --pdeathsig KILL "$@"
 """
 
 
