@@ -2,9 +2,10 @@
 
 Real redis-servers, the product's filter as a process, the product's writers. The foreign client adds
 entries with other fields, other types of content, mutated frames, fields of megabytes, hundreds of
-fields; and for a while it puts keys of other types where the filter keeps its own. At the end the
-filter process is the same, has read everything, has put aside what is no frame, and has lost and
-changed nothing of the emulated hosts.
+fields; and for a while it puts keys of other types where the filter keeps its own. In some partitions it
+trims streams to nothing and leaves mutated tables, positions and records, and readers read all of it
+meanwhile. At the end the filter process is the same, has read everything, has put aside what is no
+frame, and has lost and changed nothing of the emulated hosts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_name
 from experiments.fuzz import frames
 from experiments.fuzz.guard import MemoryWatch, growth
+from experiments.fuzz.stranger import TRIMMED, Stranger
 from experiments.harness import pipeline
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
@@ -58,7 +60,8 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
     began = time.monotonic()
     poisoned = _free_tags(layout, parts.options.hosts)[:_POISONED]
     _poison(parts.cluster, poisoned)
-    newest, refused = _write(parts, layout, random, count, memory)
+    numbers, stranger = _divide(layout, parts.options.hosts), Stranger(parts.cluster, layout, random)
+    newest, refused = _write(parts, layout, random, count, memory, numbers, stranger)
     parts.run(2.0)
     failures = _recover(parts, layout, poisoned)
     behind = _wait_for(parts, newest)
@@ -107,8 +110,20 @@ def _huge_every(count: int) -> int:
     return max(_HUGE_EVERY, count // _HUGE_IN_ALL)
 
 
+def _divide(layout: Layout, hosts: int) -> list[int]:
+    """The partitions whose streams nobody trims: every entry of a stranger is read there."""
+    trimmed = _free_tags(layout, hosts)[_POISONED : _POISONED + TRIMMED]
+    return [number for number, tag in enumerate(layout.tags) if tag not in trimmed]
+
+
 def _write(
-    parts: Pipeline, layout: Layout, random: Random, count: int, memory: MemoryWatch
+    parts: Pipeline,
+    layout: Layout,
+    random: Random,
+    count: int,
+    memory: MemoryWatch,
+    numbers: list[int],
+    stranger: Stranger,
 ) -> tuple[dict[str, bytes], int]:
     """Write all entries; the newest entry id by stream, and how many a right reader has to put aside."""
     newest: dict[str, bytes] = {}
@@ -123,7 +138,7 @@ def _write(
                 pool = [entry.fields for read in frames.session(random.getrandbits(32), number).reads for entry in read]
                 number += 1
             huge = index % every == 0
-            tag_number = random.randrange(layout.partitions) if not huge else huge_ones % layout.partitions
+            tag_number = numbers[random.randrange(len(numbers)) if not huge else huge_ones % len(numbers)]
             huge_ones += huge
             fields = [b"f", random.randbytes(1) * _HUGE_BYTES] if huge else _fields(pool.pop(), random)
             refused += _is_no_frame(fields, tag_number, layout.partitions)
@@ -134,6 +149,7 @@ def _write(
                 newest[key] = reply
             else:
                 refused -= 1  # a poisoned stream takes no entries
+        stranger.act([tag for number, tag in enumerate(layout.tags) if number not in numbers])
         memory.look(min(first + _BURST, count))
         for child in (*parts.filters, *parts.generators):
             child.check()
