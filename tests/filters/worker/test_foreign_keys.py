@@ -154,7 +154,6 @@ def test_a_table_that_nobody_can_represent_is_put_aside(bench: Bench, sound: byt
     feed(other, 1, 3)
     bench.until(bench.applied((other, 3)))
     assert_equals_model(bench.cluster, other, 3)
-    assert bench.worker.counters["rejected"] == 1
     aside = keys.rejected(stranger.tag)
     ((_, fields),) = bench.cluster.call(aside, "XRANGE", aside, "-", "+")
     assert rejected.decode(fields).entry == entry
@@ -198,14 +197,13 @@ def test_a_stranger_who_trims_a_stream_stops_nothing(bench: Bench, command: str)
     for last in (2, 4, 6):
         feed(victim, last - 1, last)
         bench.until(bench.applied((victim, last)))
-        before = bench.worker.counters["loads"]
         for _ in range(3):
             bench.cluster.call(raw, *command.format(raw).split())
             bench.until(lambda: bench.worker.settled)
             for _ in range(5):
                 bench.worker.turn(0.01)
-        assert bench.worker.counters["loads"] == before
     assert_equals_model(bench.cluster, victim, 6)
+    assert not any("please report it" in text for text in bench.said)
 
 
 @pytest.mark.parametrize("value", [b"99999999999999999999-0 0", b"0-99999999999999999999 0", b"1-1 " + b"9" * 20])
