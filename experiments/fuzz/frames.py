@@ -26,10 +26,10 @@ from acquisition.wire.table import Entity, Table
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
-from filters.worker.batching import Item, batches
 from filters.worker.partition import Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
+from filters.worker.step.native import STEP
 from probes.metrics import PROCESSES
 
 KIND = "frames"
@@ -116,7 +116,7 @@ def run(case: Session) -> Outcome:
 
 
 def _run(case: Session) -> Outcome:
-    partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}))
+    partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}), STEP and STEP.next_frame)
     smoother = Smoother(FilterSettings(), _KERNELS)
     decoded = applied = valid = number = 0
     epochs: dict[tuple[int, int], list[int]] = {}
@@ -132,9 +132,9 @@ def _run(case: Session) -> Outcome:
         number += len(read)
         taken = partition.take([(name, entry.fields) for name, entry in zip(ids, read, strict=True)])
         applied += len(taken)
-        for batch in batches([Item(partition, state, found) for state, found in taken]):
-            smoother.smooth(batch)
-        newest = {(found.host, found.resource_set, found.tick % 3): found for _, found in taken}
+        smoother.smooth(taken)
+        frames = [each.decoded() for each in taken]
+        newest = {(found.host, found.resource_set, found.tick % 3): found for found in frames}
         pieces, _ = partition.commit()
         for record in _records(b"".join(bytes(piece) for piece in pieces)):
             valid += _judge(record, newest)

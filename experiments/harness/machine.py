@@ -30,7 +30,7 @@ def describe(redis_version: str = "") -> dict[str, Any]:
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
         "redis_server": redis_version,
-        "filter": "C" if native.ADVANCE is not None else "numpy",
+        "filter": "C" if native.STEP is not None else "numpy",
         "packages": {name: _package(name) for name in _PACKAGES},
     }
 

@@ -17,7 +17,7 @@ _MOST_SAMPLES = 48 * 1024
 
 
 class Item(NamedTuple):
-    """A frame to smooth, the state that it advances, and the partition that commits it."""
+    """A decoded frame to smooth, the state that it advances, and the partition that commits it."""
 
     partition: Partition
     state: State

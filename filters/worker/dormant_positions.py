@@ -31,7 +31,7 @@ class DormantPositions:
         """The commands that remember a set which is being forgotten."""
         if len(self._positions) >= _MOST or not state.track.epoch:
             return []
-        data = self._positions[state.member] = position.encode(state.track.position())
+        data = self._positions[state.member] = bytes(state.track)
         return [pack(("HSET", self.key, state.member, data)), pack(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:

@@ -70,11 +70,12 @@ class FairShare:
         made: dict[tuple[int, int], _Made] = {}
         for state in states:
             key, track = (state.host, state.resource_set), state.track
-            before = self._made.get(key, _Made(track.epoch, track.made, state.monotonic, 0.0))
-            rate, elapsed = before.rate, state.monotonic - before.monotonic
+            newest = state.newest
+            before = self._made.get(key, _Made(track.epoch, track.made, newest, 0.0))
+            rate, elapsed = before.rate, newest - before.monotonic
             if before.epoch == track.epoch and elapsed > 0.0:
                 rate = (track.made - before.made) / elapsed
-            made[key] = _Made(track.epoch, track.made, state.monotonic, rate)
+            made[key] = _Made(track.epoch, track.made, newest, rate)
             rates[state.host] = rates.get(state.host, 0.0) + rate
         self._made = made
         return rates.values()

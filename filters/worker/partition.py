@@ -9,13 +9,14 @@ else has committed (or the shard came back empty), and state and cursor are load
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections import deque
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Argument, pack
-from acquisition.wire import commit, keys, position, rejected
+from acquisition.wire import commit, keys, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
@@ -26,6 +27,7 @@ from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
+from filters.worker.step.native import NextFrame
 from filters.worker.unforeseen import unforeseen
 
 START = b"0-0"
@@ -34,6 +36,8 @@ _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
+_WHOSE = struct.Struct("<16xQI")  #: of a frame: host and resource set
+_NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
 
 
 class Rejections(NamedTuple):
@@ -43,14 +47,37 @@ class Rejections(NamedTuple):
     reasons: dict[str, tuple[str, str]]
 
 
-class Partition:
-    """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed."""
+class Accepted(NamedTuple):
+    """A frame to smooth, encoded, with so many samples, the state that it advances, and the partition that commits it.
 
-    def __init__(self, number: int, tag: str, partitions: int, settings: FilterSettings) -> None:
+    ``frame`` is None while nobody has needed more of it.
+    """
+
+    partition: Partition
+    state: State
+    samples: int
+    data: bytes
+    frame: Frame | None = None
+
+    def decoded(self) -> Frame:
+        """The frame."""
+        return wire.decode(self.data) if self.frame is None else self.frame
+
+
+class Partition:
+    """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed.
+
+    ``next_frame`` judges the frames that simply follow (filters.worker.step.native), which are not decoded then.
+    """
+
+    def __init__(
+        self, number: int, tag: str, partitions: int, settings: FilterSettings, next_frame: NextFrame | None = None
+    ) -> None:
         self.number = number
         self.tag = tag
         self.partitions = partitions
         self.settings = settings
+        self._next_frame = next_frame
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
@@ -79,34 +106,29 @@ class Partition:
 
     # ---------------------------------------------------------------- applying
 
-    def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[tuple[State, Frame]]:
+    def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[Accepted]:
         """Judge the entries of one read, in stream order. Tables are applied at once; answers the
         sample frames to smooth. Entries that are no frames of this partition are put aside.
 
         The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
         """
-        accepted: list[tuple[State, Frame]] = []
+        accepted: list[Accepted] = []
         size = 0
         now = time.monotonic()
-        states, dirty, heard = self.states, self._dirty, self._heard
+        states, dirty, heard, next_frame = self.states, self._dirty, self._heard, self._next_frame
         for entry_id, fields in entries:
             try:
                 data = _payload(fields)
                 size += len(data)
-                frame = wire.decode(data)
-                kind, _, host, resource_set = frame[:4]
-                key = (host, resource_set)
-                state = states.get(key) or self._newcomer(host, resource_set)
-                heard[key] = now
-                dirty[state.member] = state
-                track = state.track
-                if track.judge(frame) != APPLY:
-                    continue
-                track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
-                if kind == wire.KIND_SAMPLES:
-                    accepted.append((state, frame if not track.contested else contested(frame)))
-                elif kind == wire.KIND_TABLE:
-                    self._apply_table(state, frame)
+                if next_frame is not None and len(data) >= _WHOSE.size:
+                    key = _WHOSE.unpack_from(data)
+                    state = states.get(key)
+                    if state is not None and (samples := next_frame(data, state.track)):
+                        heard[key] = now
+                        dirty[state.member] = state
+                        accepted.append(Accepted(self, state, samples, data))
+                        continue
+                self._judge(data, now, accepted)
             except FrameError as error:
                 self._reject(entry_id, error, fields)
             except Exception as error:  # whatever it is: no entry of a stranger ends a worker
@@ -117,6 +139,25 @@ class Partition:
         self._kept_bytes += size
         self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))
         return accepted
+
+    def _judge(self, data: bytes, now: float, accepted: list[Accepted]) -> None:
+        """Any frame; those of samples that are applied go to ``accepted``. Raises FrameError."""
+        frame = wire.decode(data)
+        key = (frame.host, frame.resource_set)
+        state = self.states.get(key) or self._newcomer(*key)
+        self._heard[key] = now
+        self._dirty[state.member] = state
+        track = state.track
+        if track.judge(frame) != APPLY:
+            return
+        track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
+        if frame.kind == wire.KIND_SAMPLES:
+            if track.contested:
+                frame = contested(frame)
+                data = wire.encode(frame)
+            accepted.append(Accepted(self, state, frame.samples, data, frame))
+        elif frame.kind == wire.KIND_TABLE:
+            self._apply_table(state, frame)
 
     def _newcomer(self, host: int, resource_set: int) -> State:
         if keys.partition_of(host, self.partitions) != self.number:
@@ -146,15 +187,11 @@ class Partition:
         said = rejected.encode(Rejected(entry_id, error.reason, str(error), kept))
         self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", rejected.KEPT, "*", *said)))
 
-    def give_up(self, state: State, frame: Frame, error: Exception) -> None:
-        """Put the entry of an applied frame aside that could not be smoothed; its averages start anew."""
-        state.forget()
+    def give_up(self, accepted: Accepted, error: Exception) -> None:
+        """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
+        accepted.state.forget()
         for entry_id, fields in self._taken:
-            try:
-                found = wire.decode(_payload(fields)) == frame
-            except FrameError:
-                continue
-            if found:
+            if isinstance(fields, list) and len(fields) > 1 and fields[1][_NAMED] == accepted.data[_NAMED]:
                 self._reject(entry_id, unforeseen(error), fields)
                 break
 
@@ -173,6 +210,11 @@ class Partition:
         its key, replaces it."""
         self._records[prefix] = command
 
+    def keep_all(self, records: dict[bytes, bytes], rows: list[bytes]) -> None:
+        """The same of several records by their prefixes, and ``also`` of rows of recent values."""
+        self._records |= records
+        self._extra += rows
+
     # ---------------------------------------------------------------- committing
 
     def commit(self, fair_share: float = 0.0, full: bool = False) -> tuple[list[bytes], int]:
@@ -189,7 +231,7 @@ class Partition:
         if self._dirty:
             applied: list[Argument] = ["HSET", self.applied_key]
             for member, state in self._dirty.items():
-                applied += (member, position.encode(state.track.position()))
+                applied += (member, bytes(state.track))
             commands.append(pack(tuple(applied)))
             count += 1
         share = max(1, int(fair_share)) if fair_share else 0

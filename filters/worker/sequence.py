@@ -11,8 +11,11 @@ its position says CONTESTED for as long as both send; what the younger sends is 
 
 from __future__ import annotations
 
+import ctypes
+
 from acquisition.model.codes import CODE_MASK, VALID
 from acquisition.model.codes import CONTESTED as CONTESTED_CODE
+from acquisition.wire import position as wire
 from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, MOST_COUNTED, Frame
 from acquisition.wire.position import CONTESTED, ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
@@ -22,53 +25,71 @@ REFUSE = 2
 
 
 _CONTEST = 30  #: frames of one sender in a row, and the other one is gone
-_make = Position._make  # half the cost of Position(...)
 
 
-class Track:
-    """Where one (host, resource set) stands: the counts of a Position, to be advanced."""
+class Track(ctypes.LittleEndianStructure):
+    """Where one (host, resource set) stands: its memory is its position record (acquisition.wire.position), so that
+    ``bytes`` of it encode it, and the native step counts in it (filters/worker/step/next_frame.h)."""
 
-    __slots__ = (
-        "_former", "_rivals", "applied", "before", "contested", "duplicates", "ended", "epoch", "flags", "frames",
-        "gaps", "interval", "invalid", "lost", "lost_frames", "lost_tick", "made", "refused", "sequence", "sheds",
-        "tick", "wall",
-    )  # fmt: skip
+    _pack_ = 1
+    _fields_ = (
+        ("version", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+        ("gaps", ctypes.c_uint16),
+        ("interval", ctypes.c_float),
+        ("epoch", ctypes.c_uint64),
+        ("sequence", ctypes.c_uint64),
+        ("tick", ctypes.c_int64),
+        ("wall", ctypes.c_double),
+        ("before", ctypes.c_uint64),
+        ("applied", ctypes.c_uint64),
+        ("invalid", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("frames", ctypes.c_uint64),
+        ("lost_frames", ctypes.c_uint64),
+        ("duplicates", ctypes.c_uint64),
+        ("refused", ctypes.c_uint64),
+        ("made", ctypes.c_uint64),
+        ("lost_tick", ctypes.c_int64),
+    )
+    flags: int
+    gaps: int
+    interval: float
+    epoch: int
+    sequence: int
+    tick: int
+    wall: float
+    before: int
+    applied: int
+    invalid: int
+    lost: int
+    frames: int
+    lost_frames: int
+    duplicates: int
+    refused: int
+    made: int
+    lost_tick: int
 
     def __init__(self) -> None:
+        super().__init__(version=wire.VERSION)
+        self.contested = 0  #: so many of its frames more are marked
         self._former: Position | None = None  #: of the epoch before, until its sender cannot be there any more
         self._rivals = 0  #: frames of another sender since the newest one that was applied
-        self.restore(Position(0, 0, 0, 0.0, 0.0))
 
     def restore(self, position: Position) -> None:
         """Go on from a record."""
-        self.epoch, self.sequence, self.tick, self.wall, self.interval, flags = position[:6]
-        self.flags, self.sheds, self.ended = flags & WANT_TABLE, flags & SHEDS, flags & ENDED
-        self.contested = _CONTEST if flags & CONTESTED else 0  #: so many of its frames more are marked
-        self.before, self.applied, self.invalid, self.lost = position[6:10]
-        self.frames, self.lost_frames, self.duplicates, self.refused = position[10:14]
-        self.made, self.lost_tick, self.gaps = position[14:17]
+        ctypes.memmove(ctypes.addressof(self), wire.encode(position), ctypes.sizeof(self))
+        self.flags = position.flags & (WANT_TABLE | SHEDS | ENDED)
+        self._mark(_CONTEST if position.flags & CONTESTED else 0)
 
     def position(self) -> Position:
         """The record of this moment."""
-        return _make((
-            self.epoch,
-            self.sequence,
-            self.tick,
-            self.wall,
-            self.interval,
-            self.flags | self.sheds | self.ended | (CONTESTED if self.contested else 0),
-            self.before,
-            self.applied,
-            self.invalid,
-            self.lost,
-            self.frames,
-            self.lost_frames,
-            self.duplicates,
-            self.refused,
-            self.made,
-            self.lost_tick,
-            self.gaps,
-        ))  # fmt: skip
+        return Position._make(getattr(self, name) for name in Position._fields)
+
+    def _mark(self, frames: int) -> None:
+        """So many frames more are of one of two senders."""
+        self.contested = frames
+        self.flags = self.flags & ~CONTESTED | (CONTESTED if frames else 0)
 
     def judge(self, frame: Frame) -> int:
         """What to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
@@ -99,15 +120,16 @@ class Track:
         former = self._former
         if self.contested:
             self._rivals += 1
-            self.contested = 0 if self._rivals > _CONTEST else _CONTEST  # 0: nobody is left who contests it
+            self._mark(0 if self._rivals > _CONTEST else _CONTEST)  # 0: nobody is left who contests it
             self.refused += 1
             return REFUSE
-        if former is not None and frame.epoch == former.epoch and not self.ended:
+        if former is not None and frame.epoch == former.epoch and not self.flags & ENDED:
             if frame.sequence <= former.sequence:  # was on its way when the new epoch began, for all that we know
                 self.refused += 1
                 return REFUSE
             self.restore(former)  # its sender is still there
-            self._former, self._rivals, self.contested = None, 0, _CONTEST
+            self._former, self._rivals = None, 0
+            self._mark(_CONTEST)
             return self.judge(frame)
         held = self.position()
         verdict = self._begin(frame)
@@ -125,7 +147,7 @@ class Track:
         if frame.sequence > frame.floor:
             self.refused += 1
             return REFUSE
-        if self.epoch and not self.ended:
+        if self.epoch and not self.flags & ENDED:
             self.gaps = min(self.gaps + 1, MOST_GAPS)
         self.epoch = frame.epoch
         self.before = self.made = frame.made if frame.sequence > 1 else 0
@@ -137,7 +159,7 @@ class Track:
 
     def want_table(self, wanted: bool) -> None:
         """Have the probe told, with the next position, whether it is to send its names again."""
-        self.flags = WANT_TABLE if wanted else 0
+        self.flags = self.flags & ~WANT_TABLE | (WANT_TABLE if wanted else 0)
 
     def count_invalid(self, epoch: int, samples: int) -> None:
         """So many samples of an applied frame of this epoch were not valid."""
@@ -152,16 +174,17 @@ class Track:
         samples = frame.entities * frame.metrics
         kind = frame.kind
         if self.contested:
-            self.contested -= 1
+            self._mark(self.contested - 1)
             self._rivals = 0
         self.sequence = frame.sequence
         self.frames += 1
-        self.ended = ENDED if kind == KIND_END else 0
+        flags = self.flags & ~ENDED | (ENDED if kind == KIND_END else 0)
         if kind == KIND_SAMPLES:
             self.tick = frame.tick
             self.wall = frame.wall
             self.interval = frame.interval
-            self.sheds = SHEDS if frame.hints & HINT_SHEDS else 0
+            flags = flags & ~SHEDS | (SHEDS if frame.hints & HINT_SHEDS else 0)
+        self.flags = flags
         self.applied += samples
         self.made = frame.made + samples
 

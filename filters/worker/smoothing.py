@@ -1,7 +1,8 @@
 """Advances states by frames, and leaves their records to their partitions' next commits.
 
-With the native step (filters.worker.step) frame by frame: one call smooths, keeps the decision inputs and encodes.
-With numpy, which is its definition, by batches.
+With the native step (filters.worker.step) state by state: a run of frames that simply follow each other is one call,
+which smooths, keeps the decision inputs and encodes; of any other frame Python makes the state ready first. With
+numpy, which is its definition, by batches.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from acquisition.wire.recent import SEED_EVERY
 from acquisition.wire.smoothed import EXCEPTION, Floats
 from filters.kernels import Kernel, computed
 from filters.kernels.numpy_step import Batch, Positions, Smoothed, advance
-from filters.worker.batching import Item, join_codes
+from filters.worker.batching import Item, batches, join_codes
 from filters.worker.inputs import stage
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.stage import Member
 from filters.worker.inputs.state import MEAN as DERIVED_MEAN
 from filters.worker.inputs.state import InputsState
+from filters.worker.partition import Accepted
 from filters.worker.record import RecordEncoder, exceptions_of
 from filters.worker.settings import FilterSettings
-from filters.worker.step.native import ADVANCE, NATIVE_KERNELS, Advance
+from filters.worker.state import State
+from filters.worker.step.native import STEP, Step, step_of
 
 _MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
 
@@ -33,7 +36,7 @@ _MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more ha
 class Smoother:
     """``kernels`` of the records; without the kernel ``mean`` there are no decision inputs: they have no baseline."""
 
-    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...], native: Advance | None = ADVANCE) -> None:
+    def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...], native: Step | None = STEP) -> None:
         self.kernels = computed(kernels)
         self._settings = settings
         self._expire = max(1, int(settings.expire_seconds))
@@ -41,13 +44,16 @@ class Smoother:
         self._tau = np.array([settings.tau_seconds])
         self._numbers = bytes(kernel.plane.number for kernel in self.kernels)
         self._mean = next((row for row, kernel in enumerate(self.kernels) if kernel.plane == MEAN), None)
-        self._native = native if all(kernel in NATIVE_KERNELS for kernel in self.kernels) else None
+        self._native = native and step_of(kernels)
 
-    def smooth(self, items: list[Item]) -> None:
-        """Apply one batch; every state at most once."""
-        others = items if self._native is None else self._smooth_singly(items, self._native)
-        if others:
-            self._smooth_together(others)
+    def smooth(self, accepted: list[Accepted]) -> None:
+        """Apply frames; those of one state in their order."""
+        if self._native is None:
+            others = [Item(each.partition, each.state, each.decoded()) for each in accepted]
+        else:
+            others = self._smooth_natively(accepted, self._native)
+        for batch in batches(others):
+            self._smooth_together(batch)
 
     # ---------------------------------------------------------------- decision inputs
 
@@ -91,44 +97,61 @@ class Smoother:
 
     # ---------------------------------------------------------------- the native step
 
-    def _smooth_singly(self, items: list[Item], advance_one: Advance) -> list[Item]:
+    def _smooth_natively(self, accepted: list[Accepted], native: Step) -> list[Item]:
         """Answers the items that are left to numpy: a formula of theirs is not known."""
         others: list[Item] = []
+        runs: dict[State, list[Accepted]] = {}
+        for each in accepted:
+            runs.setdefault(each.state, []).append(each)
         now, moment = time.time(), time.monotonic()
-        kernels, numbers, header = self.kernels, self._numbers, self._encoder.header
-        raw, tail, with_inputs = self._encoder.raw, self._encoder.tail, self._settings.inputs is not None
-        for item in items:
-            partition, state, frame = item
-            inputs = self._inputs_of(item) if with_inputs else None
-            if inputs is not None and inputs.plan.packed is None:
-                others.append(item)
-                continue
-            dt = state.begin(frame, kernels)
-            tau = state.tau
-            prefix = state.prefixes[frame.tick % len(state.prefixes)]
-            exceptions, unused, record, row = advance_one(
-                state.planes,
-                numbers,
-                frame.values,
-                frame.codes,
-                state.exceptions,
-                dt,
-                self._tau if tau is None or tau.size != frame.metrics else tau,
-                header(frame, now),
-                frame.ids,
-                raw,
-                prefix,
-                tail,
-                None if inputs is None else inputs.native(frame, partition.also),
-            )
-            state.end(frame, exceptions, unused)
-            partition.keep_record(prefix, record)
-            if inputs is not None and row is not None:
-                partition.also(row)
-                ring = inputs.ring
-                if inputs.begins or ring.unseeded or not inputs.step % SEED_EVERY or ring.lives_until <= moment:
-                    self._keep_ring(item, inputs)
+        for state, run in runs.items():
+            at = 0
+            while at < len(run):
+                if state.stepper is not None:
+                    done, records, rows = state.stepper.run([each.data for each in run[at:]], now, moment)
+                    run[0].partition.keep_all(records, rows)
+                    at += done
+                if at < len(run):
+                    item = Item(run[at].partition, state, run[at].decoded())
+                    if not self._smooth_one(item, native, now, moment):
+                        others += [Item(each.partition, state, each.decoded()) for each in run[at:]]
+                        break
+                    at += 1
         return others
+
+    def _smooth_one(self, item: Item, native: Step, now: float, moment: float) -> bool:
+        """One frame of any kind, after which its state is handed over; false when it is left to numpy."""
+        partition, state, frame = item
+        state.settle()
+        inputs = None if self._settings.inputs is None else self._inputs_of(item)
+        if inputs is not None and inputs.plan.packed is None:
+            return False
+        dt = state.begin(frame, self.kernels)
+        tau = self._tau if state.tau is None or state.tau.size != frame.metrics else state.tau
+        prefix = state.prefixes[frame.tick % len(state.prefixes)]
+        head, tail, raw = self._encoder.header(frame, now), self._encoder.tail, self._encoder.raw
+        given = None if inputs is None else inputs.native(frame, partition.also)
+        exceptions, unused, record, row = native.advance(
+            state.planes, self._numbers, frame.values, frame.codes, state.exceptions, dt, tau, head, frame.ids, raw,
+            prefix, tail, given,
+        )  # fmt: skip
+        state.end(frame, exceptions, unused)
+        partition.keep_record(prefix, record)
+        lives_until = 0.0
+        if inputs is not None and row is not None:
+            partition.also(row)
+            ring = inputs.ring
+            if inputs.begins or ring.unseeded or not inputs.step % SEED_EVERY or ring.lives_until <= moment:
+                self._keep_ring(item, inputs)
+            lives_until = ring.lives_until
+        if frame.samples:
+            state.hand_over(
+                native.make_stepper(
+                    state.planes, self._numbers, exceptions, tau, head, frame.ids, raw, state.prefixes, tail,
+                    state.track, frame.monotonic, given, SEED_EVERY, lives_until,
+                )
+            )  # fmt: skip
+        return True
 
     # ---------------------------------------------------------------- numpy
 

@@ -15,6 +15,7 @@ from filters.worker.name_table import NameTable
 from filters.worker.record import set_prefix
 from filters.worker.rows import who_stayed
 from filters.worker.sequence import Track
+from filters.worker.step.native import Stepper
 
 #: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
 _SHORTEST = 1e-9
@@ -24,12 +25,13 @@ class State:
     """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
-    ``prefixes`` are those of the SET commands of the kept slots (filters.worker.record.set_prefix).
+    ``prefixes`` are those of the SET commands of the kept slots (filters.worker.record.set_prefix). Between frames that
+    simply follow each other ``stepper`` has the state; ``settle`` takes it back.
     """
 
     __slots__ = (
         "exceptions", "host", "ids", "inputs", "inputs_interval", "inputs_names", "member", "metrics", "monotonic",
-        "names", "names_key", "planes", "prefixes", "recent_key", "resource_set", "schema", "tau", "track",
+        "names", "names_key", "planes", "prefixes", "recent_key", "resource_set", "schema", "stepper", "tau", "track",
     )  # fmt: skip
 
     def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
@@ -39,8 +41,9 @@ class State:
         self.names_key = keys.names(tag, host, resource_set)
         self.recent_key = keys.recent(tag, host, resource_set)
         slots = (keys.smoothed(tag, host, resource_set, slot) for slot in range(keep_ticks))
-        self.prefixes = [set_prefix(key) for key in slots]
+        self.prefixes = tuple(set_prefix(key) for key in slots)
         self.track = Track()
+        self.stepper: Stepper | None = None
         self.names: NameTable | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
@@ -73,8 +76,8 @@ class State:
 
     @property
     def exception_table(self) -> npt.NDArray[np.void]:
-        """``exceptions`` as an EXCEPTION array."""
-        return np.frombuffer(self.exceptions, EXCEPTION)
+        """The exceptions of the newest record as an EXCEPTION array."""
+        return np.frombuffer(self.exceptions if self.stepper is None else self.stepper.state()[0], EXCEPTION)
 
     def begin(self, frame: Frame, kernels: tuple[Kernel, ...]) -> float:
         """Make ready for the samples of a frame: its rows, and the seconds since the newest frame before it (> 0)."""
@@ -120,10 +123,28 @@ class State:
         """Start anew with the next frame, as if none had come before."""
         self.ids, self.schema, self.metrics, self.exceptions = b"", 0, -1, b""
         self.planes = np.empty((0, 0), np.float32)
-        self.inputs, self.inputs_names = None, None
+        self.inputs, self.inputs_names, self.stepper = None, None, None
+
+    def hand_over(self, stepper: Stepper) -> None:
+        """Let the native step go on by itself, as long as frames simply follow each other."""
+        self.stepper = stepper
+
+    def settle(self) -> None:
+        """Go on from where the native step stands, if it has gone on by itself."""
+        if self.stepper is not None:
+            self.exceptions, self.monotonic, step = self.stepper.state()
+            self.stepper = None
+            if step and self.inputs is not None:  # 0: those frames had no inputs
+                self.inputs.go_on(step, self.monotonic)
+
+    @property
+    def newest(self) -> float:
+        """CLOCK_MONOTONIC of the host at its newest frame, in seconds."""
+        return self.monotonic if self.stepper is None else self.stepper.state()[1]
 
     def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
         """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
+        self.settle()
         self.names, self.tau = names, tau
         self.track.want_table(False)
 

@@ -18,12 +18,11 @@ from acquisition.wire import keys
 from filters.kernels import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.runtime.memory import Sweeper
-from filters.worker.batching import Item, batches
 from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.fair_share import FairShare
 from filters.worker.loader import Loader
 from filters.worker.pace import Pace
-from filters.worker.partition import Partition
+from filters.worker.partition import Accepted, Partition
 from filters.worker.poller import Poller
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
@@ -170,13 +169,13 @@ class Worker:
         states = (state for channel in self._channels.values() for state in channel.partition.states.values())
         self._fair_share.measure(ended, self._pace.busy, self._counters["samples"], states)
 
-    def _receive_all(self, channels: list[Channel], worked: list[Channel]) -> list[Item]:
+    def _receive_all(self, channels: list[Channel], worked: list[Channel]) -> list[Accepted]:
         """What came, until it is enough for one turn: the rest stays readable."""
-        items: list[Item] = []
+        items: list[Accepted] = []
         samples = seen = 0
         for channel in channels:
             self._guard(channel, self._receive, items, worked)
-            samples += sum(item.frame.samples for item in items[seen:])
+            samples += sum([item.samples for item in items[seen:]])
             seen = len(items)
             if seen >= _MOST_FRAMES or samples >= self._pace.turn_samples:
                 break
@@ -226,14 +225,13 @@ class Worker:
         if self._log.calm(SHARDS, _CALM if self._channels else _CALM_WITHOUT) and self._all_connected:
             self._log.over(SHARDS, f"the shards answer again: smoothing {len(self._channels)} partitions")
 
-    def _receive(self, channel: Channel, items: list[Item], worked: list[Channel]) -> None:
+    def _receive(self, channel: Channel, items: list[Accepted], worked: list[Channel]) -> None:
         entries = channel.receive()
         if entries is not None:
             partition = channel.partition
             expired = partition.expire(channel.asked)
             if entries:
-                taken = partition.take(entries, self._pace.read_bytes)
-                items += [Item(partition, state, frame) for state, frame in taken]
+                items += partition.take(entries, self._pace.read_bytes)
                 self._tell_rejected(partition)
             if entries or expired:
                 worked.append(channel)
@@ -244,26 +242,26 @@ class Worker:
 
     # ---------------------------------------------------------------- smoothing and committing
 
-    def _smooth(self, items: list[Item]) -> None:
-        for batch in batches(items) if self._turned >= self._careful_until else ([item] for item in items):
+    def _smooth(self, items: list[Accepted]) -> None:
+        for some in [items] if self._turned >= self._careful_until else [[item] for item in items]:
             try:
-                self._smoother.smooth(batch)
+                self._smoother.smooth(some)
             except Exception as error:  # whatever it is: no frame of a stranger ends a worker
-                self._isolate(batch, error)
-            self._counters["frames"] += len(batch)
-            self._counters["samples"] += sum(item.frame.samples for item in batch)
+                self._isolate(some, error)
+        self._counters["frames"] += len(items)
+        self._counters["samples"] += sum([item.samples for item in items])
 
-    def _isolate(self, batch: list[Item], error: Exception) -> None:
-        """A frame cannot be smoothed. If it is not known which one, the states of the batch are loaded again, and for
+    def _isolate(self, items: list[Accepted], error: Exception) -> None:
+        """A frame cannot be smoothed. If it is not known which one, the states of all of them are loaded again, and for
         a while each frame is smoothed alone; if it is, it is put aside."""
-        partition, state, frame = batch[0]
-        if len(batch) == 1:
-            partition.give_up(state, frame, error)
+        if len(items) == 1:
+            partition = items[0].partition
+            partition.give_up(items[0], error)
             self._tell_rejected(partition)
             return
         self._careful_until = self._turned + _CAREFUL
-        self._log.tell(f"one of {len(batch)} frames cannot be smoothed, looking for it: {unforeseen(error)}", "smooth")
-        for number in {item.partition.number for item in batch}:
+        self._log.tell(f"one of {len(items)} frames cannot be smoothed, looking for it: {unforeseen(error)}", "smooth")
+        for number in {item.partition.number for item in items}:
             self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel) -> None:

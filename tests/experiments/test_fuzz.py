@@ -16,7 +16,7 @@ from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
-from filters.worker import smoothing
+from filters.worker.step import native
 from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
 
@@ -102,7 +102,7 @@ def test_the_oracle_sees_what_a_decoder_lets_pass(monkeypatch, where, check, ins
 
 
 def test_the_oracle_sees_numbers_that_are_none_in_frames(monkeypatch):
-    monkeypatch.setattr(smoothing, "NATIVE_KERNELS", ())  # with numpy, where the fault is made
+    monkeypatch.setattr(native, "NATIVE_KERNELS", ())  # with numpy, where the fault is made
     monkeypatch.setattr(numpy_step, "_trusted", lambda _x, codes: codes)
     assert "no finite number" in unsound(frames)
 

@@ -18,15 +18,14 @@ from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST
-from filters.worker.batching import Item, batches
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import learn
-from filters.worker.partition import Partition
+from filters.worker.partition import Accepted, Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
 from filters.worker.state import State
-from filters.worker.step.native import ADVANCE, Advance
+from filters.worker.step.native import STEP, Step
 from tests.support.scalar_inputs import Seen, figures
 
 METRICS = tuple(
@@ -42,7 +41,7 @@ def names(metrics: tuple[Metric, ...] = METRICS, resource_set: str = "vms") -> b
 
 
 #: The step that benches compute with, when they are not given one; tests run with each.
-STEPS: dict[str, Advance | None] = {"chosen": ADVANCE}
+STEPS: dict[str, Step | None] = {"chosen": STEP}
 
 
 class Bench:
@@ -56,7 +55,7 @@ class Bench:
         plateau: int = 2,
         thresholds: Mapping[str, float] | None = None,
         order_statistics: tuple[str, ...] = ("*",),
-        **native: Advance | None,
+        **native: Step | None,
     ) -> None:
         chosen_metrics = {"vms.cpu_ratio": 0.5, "vms.*other*": 0.25} if thresholds is None else thresholds
         self.inputs = InputsSettings(
@@ -81,7 +80,7 @@ class Bench:
 
     def item(
         self, host: int, at: float, ids: list[int], values: Any, marks: Any = None, *, epoch: int = 1, missing: int = 0
-    ) -> Item:
+    ) -> Accepted:
         """A frame ``at`` seconds, ``missing`` ticks after the one before; remembers what it says of columns 1 and 3."""
         matrix = np.asarray(values, "<f4")
         flags = np.zeros(matrix.shape, np.uint8) if marks is None else np.asarray(marks, np.uint8)
@@ -104,20 +103,28 @@ class Bench:
         return self.frame(host, at, ids, matrix, None if marks is None else flags, epoch=epoch)
 
     def frame(
-        self, host: int, at: float, ids: list[int], values: Any, marks: Any, *, epoch: int = 1, schema: int = SCHEMA
-    ) -> Item:
+        self,
+        host: int,
+        at: float,
+        ids: list[int],
+        values: Any,
+        marks: Any,
+        *,
+        epoch: int = 1,
+        schema: int = SCHEMA,
+        interval: float = 1.0,
+    ) -> Accepted:
         """A frame that nobody remembers."""
         matrix = np.asarray(values, "<f4")
         made = Frame(
-            frame.KIND_SAMPLES, schema, host, VMS, *matrix.shape, 1.0, epoch, 1, 1, 0,
+            frame.KIND_SAMPLES, schema, host, VMS, *matrix.shape, interval, epoch, 1, 1, 0,
             int(at) % (1 << 40), 1e6 + at, at,
             np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if marks is None else marks.tobytes(),
         )  # fmt: skip
-        return Item(self.partition, self.state(host), made)
+        return Accepted(self.partition, self.state(host), made.samples, frame.encode(made))
 
-    def feed(self, *items: Item) -> None:
-        for batch in batches(list(items)):
-            self.smoother.smooth(batch)
+    def feed(self, *items: Accepted) -> None:
+        self.smoother.smooth(list(items))
 
     def found(self, host: int, entity: int, column: int) -> dict[str, float]:
         inputs = self.states[host].inputs

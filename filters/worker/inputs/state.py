@@ -153,6 +153,10 @@ class InputsState:
             ring.rows_at,
         )
 
+    def go_on(self, step: int, monotonic: float) -> None:
+        """The native step has moved the memory by itself, up to this step of this time."""
+        self.step, self.monotonic, self.begins = step, monotonic, False
+
     def begin(self, frame: Frame, also: Also) -> Begun:
         """Make room for the samples of ``frame``, and for its row in the ring. The step has to skip the ticks that
         never came."""

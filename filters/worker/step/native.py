@@ -1,6 +1,6 @@
 """The step of the filter in C, where it could be compiled: the same figures for a fraction of the CPU time.
 
-``ADVANCE`` is ``filters.worker.step._step.advance``, or None: then numpy computes, in batches of many frames
+``STEP`` is what ``filters.worker.step._step`` offers, or None: then numpy computes, in batches of many frames
 (``filters.kernels.numpy_step``, ``filters.worker.inputs.stage``), as where it is switched off
 (``acquisition.compiled``).
 """
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,29 @@ Advance = Callable[
     tuple[bytes, int, bytes, bytes | None],
 ]  # fmt: skip
 
+#: (data, track) -> samples, or 0; see filters/worker/step/next_frame.h
+NextFrame = Callable[[bytes, Any], int]
+
+
+class Stepper(Protocol):
+    """The state of one resource set between frames that simply follow each other; see filters/worker/step/stepper.h."""
+
+    def run(self, frames: list[bytes], now: float, moment: float, /) -> tuple[int, dict[bytes, bytes], list[bytes]]:
+        """How many of the frames followed, their records by prefix, and their rows of recent values."""
+
+    def state(self) -> tuple[bytes, float, int]:
+        """The exceptions of the newest frame, its CLOCK_MONOTONIC, and the step of the decision inputs, 0
+        without any."""
+
+
+class Step(NamedTuple):
+    """What is compiled: one frame of any kind, the judgement of those that simply follow, and a run of these."""
+
+    advance: Advance
+    next_frame: NextFrame
+    make_stepper: Callable[..., Stepper]
+
+
 #: The kernels that it computes; with any other in the configuration all are computed with numpy.
 NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
 
@@ -37,17 +61,22 @@ def chosen(kernels: Iterable[Kernel]) -> compiled.Chosen:
     if others:
         reason = f"only numpy computes the kernel{'s' * (len(others) > 1)} {', '.join(others)}"
         return compiled.Chosen(compiled.NUMPY, reason)
-    return compiled.chosen(ADVANCE is not None, compiled.NUMPY)
+    return compiled.chosen(STEP is not None, compiled.NUMPY)
 
 
-def _load() -> Advance | None:
+def step_of(kernels: Iterable[Kernel]) -> Step | None:
+    """What computes these kernels, None: numpy."""
+    return STEP if all(kernel.raw or kernel in NATIVE_KERNELS for kernel in kernels) else None
+
+
+def _load() -> Step | None:
     if compiled.switched_off():
         return None
     try:
-        from filters.worker.step._step import advance
+        from filters.worker.step import _step
     except ImportError:
         return None
-    return advance
+    return Step(_step.advance, _step.next_frame, _step.Stepper)
 
 
-ADVANCE = _load()
+STEP = _load()

@@ -12,7 +12,7 @@ from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 from acquisition.wire.frame import HINT_SHEDS, KIND_SAMPLES, Frame
-from acquisition.wire.position import Position
+from acquisition.wire.position import SHEDS, Position
 from filters.worker.sequence import APPLY, REFUSE, Track
 
 SAMPLES = 3
@@ -72,13 +72,13 @@ def test_a_gap_of_shed_frames_is_lost_and_counted_and_said():
         apply(track, host.send())
     assert (host.window.counts.shed_frames, host.window.counts.shed_samples) == (8, 8 * SAMPLES)
     assert track.position().lost == 5 * SAMPLES  # what follows the last one tells of the others
-    assert track.sheds
+    assert track.flags & SHEDS
     host.overload.state = NORMAL
     host.make()
     (last,) = host.send()
     assert (last.hints & HINT_SHEDS, last.floor) == (0, last.sequence)
     apply(track, [last])
-    assert not track.sheds
+    assert not track.flags & SHEDS
     assert (track.lost, track.lost_frames) == (host.window.counts.shed_samples, host.window.counts.shed_frames)
     assert track.before + track.applied + track.lost == host.window.made == 12 * SAMPLES
 

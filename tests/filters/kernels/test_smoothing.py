@@ -18,13 +18,12 @@ from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels import Kernel
-from filters.worker.batching import Item, batches
-from filters.worker.partition import Partition
+from filters.worker.partition import Accepted, Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
 from filters.worker.state import State
 from filters.worker.step import native
-from filters.worker.step.native import Advance
+from filters.worker.step.native import Step
 from tests.support.scene import record
 from tests.support.untested import require_native
 
@@ -35,7 +34,7 @@ COMPUTED = kernels.computed(ALL)
 class Bench:
     """States that are fed frames without any shard, and the histories of their samples."""
 
-    engine: Advance | None = None  #: what computes: C, or numpy
+    engine: Step | None = None  #: what computes: C, or numpy
 
     def __init__(self, tau: float = 5.0, taus: dict[str, float] | None = None) -> None:
         self.settings = FilterSettings(tau_seconds=tau, tau=taus or {})
@@ -47,7 +46,7 @@ class Bench:
     def state(self, host: int) -> State:
         return self.states.setdefault(host, State("0", host, 1, 3))
 
-    def frame(self, host: int, at: float, ids: list[int], values: Any, marks: Any = None, schema: int = 1) -> Item:
+    def frame(self, host: int, at: float, ids: list[int], values: Any, marks: Any = None, schema: int = 1) -> Accepted:
         matrix = np.asarray(values, "<f4")
         n, m = matrix.shape
         flags = None if marks is None else np.asarray(marks, np.uint8)
@@ -60,11 +59,10 @@ class Bench:
             frame.KIND_SAMPLES, schema, host, 1, n, m, 1.0, 1, 1, 1, 0, int(at), at, at,
             np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if flags is None else flags.tobytes(),
         )  # fmt: skip
-        return Item(self.partition, self.state(host), made)
+        return Accepted(self.partition, self.state(host), made.samples, frame.encode(made))
 
-    def feed(self, *items: Item) -> None:
-        for batch in batches(list(items)):
-            self.smoother.smooth(batch)
+    def feed(self, *items: Accepted) -> None:
+        self.smoother.smooth(list(items))
 
     def compare(self, tau_of: Any = None) -> None:
         for host, state in self.states.items():
@@ -86,8 +84,8 @@ class Bench:
 def engine(request: pytest.FixtureRequest) -> None:
     """Every test of this file runs with both."""
     if request.param == "C":
-        require_native(native.ADVANCE)
-    Bench.engine = native.ADVANCE if request.param == "C" else None
+        require_native(native.STEP)
+    Bench.engine = native.STEP if request.param == "C" else None
 
 
 def test_every_kernel_has_a_plane_and_a_scalar_definition() -> None:

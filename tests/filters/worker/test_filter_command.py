@@ -232,6 +232,6 @@ def test_a_worker_says_which_step_computes(
     monkeypatch.setenv(compiled.SWITCH, pure)
     line = line_with(start(), "smoothing")
     (worker,) = read_workers(cluster, read_layout(cluster)).workers
-    assert worker.step == (compiled.NUMPY if pure or native.ADVANCE is None else compiled.NATIVE)
+    assert worker.step == (compiled.NUMPY if pure or native.STEP is None else compiled.NATIVE)
     assert f"{worker.step} step" in line
     assert (f"{compiled.SWITCH} is set" in line) == bool(pure)

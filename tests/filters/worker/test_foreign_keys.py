@@ -14,9 +14,8 @@ from acquisition.wire import commit, keys, position, rejected, table
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import leasing_worker
-from filters.worker.batching import Item
 from filters.worker.leases.leases import new_holder
-from filters.worker.partition import Partition
+from filters.worker.partition import Accepted, Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
 from tests.support.feeder import Feeder
@@ -226,7 +225,7 @@ def test_a_frame_that_nobody_can_smooth_is_put_aside_alone(bench: Bench, monkeyp
     """Whatever is raised (here as by a kernel of another package): hosts of the same batch keep their averages."""
     smooth = Smoother.smooth
 
-    def choke(smoother: Smoother, items: list[Item]) -> None:
+    def choke(smoother: Smoother, items: list[Accepted]) -> None:
         for item in items:
             if POISON in np.frombuffer(item.frame.values, "<f4"):
                 raise ZeroDivisionError("no kernel can do that")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from filters import kernels
-from filters.worker.batching import Item, batches
 from filters.worker.partition import Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
+from filters.worker.step.native import STEP
 
 ALL = kernels.select(tuple(kernels.REGISTRY))
 U64 = st.integers(0, 2**64 - 1)
@@ -48,12 +48,11 @@ def frames(draw: st.DrawFn) -> bytes:
 @given(st.lists(st.one_of(frames(), st.binary(max_size=120)), min_size=1, max_size=12))
 def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
     chosen = FilterSettings()
-    partition = Partition(0, "0", 1, chosen)
+    partition = Partition(0, "0", 1, chosen, STEP and STEP.next_frame)
     smoother = Smoother(FilterSettings(), ALL)
     for number, data in enumerate(entries):
         taken = partition.take([(b"%d-0" % (number + 1), [b"f", data])])
-        for batch in batches([Item(partition, state, found) for state, found in taken]):
-            smoother.smooth(batch)
+        smoother.smooth(taken)
         pieces, _ = partition.commit()
         for record in records(b"".join(bytes(piece) for piece in pieces)):
             assert record.codes().shape == next(iter(record.planes.values())).shape
@@ -63,14 +62,13 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
 
 
 def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> None:
-    partition = Partition(0, "0", 1, FilterSettings())
+    partition = Partition(0, "0", 1, FilterSettings(), STEP and STEP.next_frame)
     smoother = Smoother(FilterSettings(), ALL)
     values = bytes(4 * 3)
     old = Frame(frame.KIND_SAMPLES, 1, 1, 1, 1, 3, 1.0, 7, 1, 1, 0, 1, 1.0, 1.0, bytes(8), values, b"\3\3\3")
     new = old._replace(epoch=8, codes=b"\0\3\0", tick=2, wall=2.0, monotonic=2.0)
     taken = partition.take([(b"1-0", [b"f", frame.encode(old)]), (b"2-0", [b"f", frame.encode(new)])])
-    for batch in batches([Item(partition, state, found) for state, found in taken]):
-        smoother.smooth(batch)
+    smoother.smooth(taken)
     (state,) = partition.states.values()
     assert (state.track.applied, state.track.invalid) == (3, 1)
 

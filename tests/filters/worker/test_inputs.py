@@ -32,10 +32,10 @@ NAN = math.nan
 def step(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test of this file runs with both steps."""
     if request.param == "native":
-        require_native(native.ADVANCE)
-    STEPS["chosen"] = native.ADVANCE if request.param == "native" else None
+        require_native(native.STEP)
+    STEPS["chosen"] = native.STEP if request.param == "native" else None
     yield
-    STEPS["chosen"] = native.ADVANCE
+    STEPS["chosen"] = native.STEP
 
 
 RANGE = codes.RANGE
@@ -348,8 +348,10 @@ def test_nothing_that_a_frame_or_table_may_say_breaks_the_stage(
     bench.state(1).names = learn(None, names(metrics, "host"))
     for at, values, mark in ticks:
         matrix = np.array([values[: len(columns)]] * 2, np.float32)
-        made = bench.frame(1, at, [1, 1], matrix, np.full(matrix.shape, mark, np.uint8), schema=schema_hash(metrics))
-        bench.feed(made._replace(frame=made.frame._replace(interval=interval)))
+        made = bench.frame(
+            1, at, [1, 1], matrix, np.full(matrix.shape, mark, np.uint8), schema=schema_hash(metrics), interval=interval
+        )
+        bench.feed(made)
         state = bench.state(1).inputs
         if state is not None:
             assert np.isfinite(state.arrays().figures[:2]).all()  # cusum, time_above

@@ -296,7 +296,7 @@ def test_what_is_lost_starts_anew_and_says_since_when(plant: Plant, loss: str) -
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2000), st.integers(0, 255).filter(lambda value: value not in NEXT_VERSIONS), st.booleans())
 def test_whatever_lies_in_the_shard_the_worker_goes_on(plant: Plant, at: int, value: int, in_ring: bool) -> None:
-    first = int(plant.bench.states[7].inputs.monotonic) + 1 if plant.bench.states else 1
+    first = int(plant.bench.states[7].newest) + 1 if plant.bench.states else 1
     for tick in (first, first + 1):
         plant.tick(tick)
     plant.settle()

@@ -28,7 +28,7 @@ from filters.worker.step import native
 from tests.support.inputs_bench import VMS, Bench, names
 from tests.support.untested import require_native
 
-require_native(native.ADVANCE)
+require_native(native.STEP)
 
 CHOICES = [("mean",), ("mean", "variance"), ("mean", "trend"), ("mean", "variance", "trend"), ()]
 HEAD = bytes(smoothed.HEADER_SIZE)
@@ -49,8 +49,8 @@ def given_step(**changes: Any) -> dict[str, Any]:
 
 
 def call(**changes: Any) -> tuple[bytes, int, bytes, bytes | None]:
-    assert native.ADVANCE is not None
-    return native.ADVANCE(*given_step(**changes).values())
+    assert native.STEP is not None
+    return native.STEP.advance(*given_step(**changes).values())
 
 
 # ---------------------------------------------------------------- averages
@@ -177,7 +177,7 @@ def values_of(seed: int, entities: int, scale: float, odd: float) -> tuple[np.nd
     return values, rng.choice(CODES, shape).astype(np.uint8)
 
 
-def bench(step: native.Advance | None, lengths: tuple[int, int, int], order: bool) -> Bench:
+def bench(step: native.Step | None, lengths: tuple[int, int, int], order: bool) -> Bench:
     thresholds = {"*.other": 0.4, **{f"*.{name}": 0.5 for name in DERIVED}}
     made = Bench(*lengths, thresholds, ("*",) if order else (), native=step)
     made.state(1).names = learn(None, names(METRICS, "host"))
@@ -198,7 +198,7 @@ def test_both_steps_say_the_same(
     frames: list, window: int, counted: int, plateau: int, order: bool, at_once: bool
 ) -> None:
     lengths = window, min(counted, window), min(plateau, window)
-    benches = [bench(step, lengths, order) for step in (native.ADVANCE, None)]
+    benches = [bench(step, lengths, order) for step in (native.STEP, None)]
     at = 0.0
     for seed, seconds, entities, scale, odd in frames:
         at += seconds
@@ -278,15 +278,15 @@ def inputs_step(entities: int = 3, **changes: Any) -> dict[str, Any]:
 
 
 def refused(step: dict[str, Any]) -> None:
-    assert native.ADVANCE is not None
+    assert native.STEP is not None
     with pytest.raises((ValueError, OverflowError), match=r"plan|length|fit|slot|missing|int"):
-        native.ADVANCE(*step.values())
+        native.STEP.advance(*step.values())
     assert not step["planes"].any()
 
 
 def test_it_takes_what_fits() -> None:
-    assert native.ADVANCE is not None
-    found = native.ADVANCE(*inputs_step().values())
+    assert native.STEP is not None
+    found = native.STEP.advance(*inputs_step().values())
     assert found[3] is not None
     assert found[3].startswith(b"SETRANGE$")
 
@@ -312,17 +312,17 @@ def test_a_plan_that_lies_is_refused(at: int, value: int) -> None:
 
 
 def test_counts_that_a_damaged_record_claims_lead_nowhere() -> None:
-    assert native.ADVANCE is not None
+    assert native.STEP is not None
     step = inputs_step()
     memory = step["inputs"][0]
     memory[48:-12] = b"\xff" * (len(memory) - 60)  # all but header and slots
-    native.ADVANCE(*step.values())
+    native.STEP.advance(*step.values())
 
 
 def test_a_formula_that_it_does_not_know_is_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan().packed is not None
     monkeypatch.setitem(DERIVED, "of_tomorrow", DERIVED["cpu_busy_ratio"])
-    found = bench(native.ADVANCE, (5, 3, 2), order=True)
+    found = bench(native.STEP, (5, 3, 2), order=True)
     found.inputs.thresholds["*.of_tomorrow"] = 0.5  # type: ignore[index]
     values, marks = values_of(1, 3, 1.0, 0.0)
     found.feed(found.frame(1, 1.0, [1, 2, 3], values, marks, schema=schema_hash(METRICS)))

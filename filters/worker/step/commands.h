@@ -1,0 +1,124 @@
+/* Moves a frame, and writes the commands of its record and of its row of recent values. */
+
+enum { MOST_DIGITS = 24 };
+
+static char *put_bytes(char *at, const void *data, size_t size)
+{
+    memcpy(at, data, size);
+    return at + size;
+}
+
+static char *put_buffer(char *at, const Py_buffer *buffer)
+{
+    return put_bytes(at, buffer->buf, (size_t)buffer->len);
+}
+
+/* The SET command with room for planes and exceptions, which ``planes_at`` points to. */
+static PyObject *begin_record(const Py_buffer *given, const Memory *memory, int raw, size_t exceptions, char **planes_at)
+{
+    size_t section = memory ? memory->section_size : 0, after = exceptions * sizeof(Exception);
+    size_t planes = (size_t)raw * (size_t)given[VALUES].len + (size_t)given[PLANES_BUFFER].len;
+    size_t size = HEADER + section + (size_t)given[IDS].len + planes + after;
+    char digits[MOST_DIGITS];
+    size_t length = (size_t)PyOS_snprintf(digits, sizeof digits, "%zu\r\n", size);
+    PyObject *made = PyBytes_FromStringAndSize(NULL, given[PREFIX].len + (Py_ssize_t)(length + size) + given[TAIL].len);
+    if (!made)
+        return NULL;
+    char *at = put_bytes(put_buffer(PyBytes_AsString(made), &given[PREFIX]), digits, length);
+    uint32_t counts[2] = {(uint32_t)exceptions, (uint32_t)section};
+    put_buffer(at, &given[HEAD]);
+    memcpy(at + EXCEPTIONS_AT, counts, 4);
+    memcpy(at + INPUTS_SIZE_AT, counts + 1, 4);
+    at = put_buffer(at + HEADER + section, &given[IDS]);
+    for (int i = 0; i < raw; i++)
+        at = put_buffer(at, &given[VALUES]);
+    *planes_at = at;
+    return made;
+}
+
+/* The SETRANGE command with room for the row, which ``row`` points to. */
+static PyObject *begin_row_command(const Inputs *inputs, char **row)
+{
+    size_t size = row_size(&inputs->plan, inputs->tick.capacity);
+    unsigned long long place = inputs->tick.step % (uint64_t)inputs->plan.shape.depth;
+    char offset[MOST_DIGITS], digits[4 * MOST_DIGITS];
+    int written = PyOS_snprintf(offset, sizeof offset, "%llu", inputs->rows_at + place * size);
+    size_t length = (size_t)PyOS_snprintf(digits, sizeof digits, "$%d\r\n%s\r\n$%zu\r\n", written, offset, size);
+    PyObject *made =
+        PyBytes_FromStringAndSize(NULL, inputs->given[ROW_PREFIX].len + (Py_ssize_t)(length + size) + 2);
+    if (made) {
+        *row = put_bytes(put_buffer(PyBytes_AsString(made), &inputs->given[ROW_PREFIX]), digits, length);
+        memcpy(*row + size, "\r\n", 2);
+    }
+    return made;
+}
+
+/* Where the exceptions of a frame go, and what is needed meanwhile. */
+typedef struct {
+    Exception *exceptions; /* as many as the frame has samples */
+    Sample *old;           /* those of the frame and of the one before it, and one more */
+    float *alpha;
+    char *scratch; /* of the inputs */
+} Room;
+
+static void free_room(Room *room)
+{
+    PyMem_Free(room->scratch);
+    PyMem_Free(room->alpha);
+    PyMem_Free(room->old);
+    PyMem_Free(room->exceptions);
+}
+
+/* Room for frames like this one; 0 with an error set when there is none. */
+static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
+{
+    size_t n = frame->samples, scratch = inputs->held ? scratch_size(&inputs->plan, inputs->tick.entities) : 1;
+    room->exceptions = PyMem_Malloc((n + 1) * sizeof(Exception));
+    room->old = PyMem_Malloc((2 * n + 1) * sizeof(Sample));
+    room->alpha = PyMem_Malloc(2 * (frame->tau_count + BLOCK) * sizeof(float));
+    room->scratch = PyMem_Malloc(scratch);
+    if (room->exceptions && room->old && room->alpha && room->scratch)
+        return 1;
+    free_room(room);
+    PyErr_NoMemory();
+    return 0;
+}
+
+/* What became of a frame: how many exceptions it has and how many of them were not used; the commands, each NULL where
+   there is none. */
+typedef struct {
+    size_t exceptions, unused;
+    PyObject *record, *row;
+} Moved;
+
+/* Move the state by a frame. Everything has been checked. Without ``wanted`` nobody will see its record. Answers 0 with
+   an error set, and nothing changed, when there is no memory for the commands. */
+static int move(const Frame *frame, Inputs *inputs, const Py_buffer *given, int raw, const Room *room, int wanted,
+                Moved *moved)
+{
+    char *planes_at = NULL, *row = NULL;
+    const Memory *memory = inputs->held ? &inputs->memory : NULL;
+    size_t count = find_exceptions(frame->values, frame->codes, frame->samples, room->exceptions);
+    moved->exceptions = count;
+    moved->record = wanted ? begin_record(given, memory, raw, count, &planes_at) : NULL;
+    moved->row = inputs->held ? begin_row_command(inputs, &row) : NULL;
+    if ((wanted && !moved->record) || (inputs->held && !moved->row)) {
+        Py_XDECREF(moved->record);
+        Py_XDECREF(moved->row);
+        return 0;
+    }
+    if (inputs->held)
+        take_sources(&inputs->tick, &inputs->plan, room->scratch);
+    moved->unused = advance_frame(frame, room->exceptions, count, room->old, room->alpha);
+    if (inputs->held)
+        advance_inputs(&inputs->tick, &inputs->plan, memory, room->scratch, row);
+    if (wanted) {
+        char *section = planes_at - raw * given[VALUES].len - given[IDS].len;
+        if (memory)
+            memcpy(section - memory->section_size, memory->section, memory->section_size);
+        char *at = put_buffer(planes_at, &given[PLANES_BUFFER]);
+        at = put_bytes(at, room->exceptions, count * sizeof(Exception));
+        put_buffer(at, &given[TAIL]);
+    }
+    return 1;
+}

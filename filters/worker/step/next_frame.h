@@ -1,0 +1,95 @@
+/* Whether a frame is sound and simply the next one of its resource set, as nearly all are.
+
+   Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.sequence.Track are the
+   definition, and say what is to be done with every other frame (tests/filters/worker/test_step_next.py). */
+
+enum { FRAME_VERSION = 1, KIND_SAMPLES = 1, FLAG_CODES = 1, HINT_SHEDS = 1, CRC_FROM = 8 }; /* acquisition.wire.frame */
+enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 };                                              /* acquisition.wire.position */
+#define MOST_CELLS ((uint64_t)1 << 24)
+#define MOST_COUNTED ((uint64_t)1 << 53) /* acquisition.wire.frame */
+
+/* acquisition.wire.frame.HEADER_FIELDS */
+typedef struct {
+    char magic[4];
+    uint32_t crc;
+    uint8_t version, kind;
+    uint16_t flags;
+    uint32_t schema;
+    uint64_t host;
+    uint32_t resource_set;
+    uint16_t metrics, hints;
+    uint32_t entities;
+    float interval;
+    uint64_t epoch, sequence, floor, made;
+    int64_t tick;
+    double wall, monotonic;
+} FrameHeader;
+
+/* filters.worker.sequence.Track: a position record (acquisition.wire.position). */
+typedef struct {
+    uint8_t version, flags;
+    uint16_t gaps;
+    float interval;
+    uint64_t epoch, sequence;
+    int64_t tick;
+    double wall;
+    uint64_t before, applied, invalid, lost, frames, lost_frames, duplicates, refused, made;
+    int64_t lost_tick;
+} Track;
+
+static size_t frame_size(const FrameHeader *head)
+{
+    size_t cells = (size_t)head->entities * head->metrics;
+    return sizeof *head + 8 * (size_t)head->entities + 4 * cells + (head->flags & FLAG_CODES ? cells : 0);
+}
+
+static int is_sound(const FrameHeader *head, const uint8_t *data, size_t size)
+{
+    uint64_t cells = (uint64_t)head->entities * head->metrics;
+    return !memcmp(head->magic, "SPLS", 4) && head->version == FRAME_VERSION && head->kind == KIND_SAMPLES
+           && !(head->flags & ~FLAG_CODES) && cells && cells <= MOST_CELLS && frame_size(head) == size
+           && head->interval > 0.0f && isfinite(head->interval) && isfinite(head->wall) && isfinite(head->monotonic)
+           && head->floor >= 1 && head->sequence >= head->floor && head->sequence < MOST_COUNTED
+           && head->made < MOST_COUNTED && head->crc == crc32_of(data + CRC_FROM, size - CRC_FROM);
+}
+
+/* Track.apply */
+static void count_frame(Track *track, const FrameHeader *head)
+{
+    uint64_t samples = (uint64_t)head->entities * head->metrics;
+    track->sequence = head->sequence;
+    track->frames++;
+    track->flags = (uint8_t)((track->flags & ~(ENDED | SHEDS)) | (head->hints & HINT_SHEDS ? SHEDS : 0));
+    track->tick = head->tick;
+    track->wall = head->wall;
+    track->interval = head->interval;
+    track->applied += samples;
+    track->made = head->made + samples;
+}
+
+PyDoc_STRVAR(next_frame_doc,
+"next_frame(data, track) -> samples\n\n"
+"How many samples ``data`` carries when it is a sound frame of samples and the next one of ``track`` (the memory of a\n"
+"filters.worker.sequence.Track, which counts it then); 0 when it is anything else, and nothing is counted.");
+
+static PyObject *next_frame(PyObject *module, PyObject *arguments)
+{
+    Py_buffer data, counts;
+    FrameHeader head;
+    unsigned long samples = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*w*", &data, &counts))
+        return NULL;
+    if ((size_t)data.len >= sizeof head && (size_t)counts.len == sizeof(Track)) {
+        Track *track = counts.buf;
+        memcpy(&head, data.buf, sizeof head);
+        if (!(track->flags & CONTESTED) && head.epoch == track->epoch && head.sequence == track->sequence + 1
+            && is_sound(&head, data.buf, (size_t)data.len)) {
+            count_frame(track, &head);
+            samples = (unsigned long)head.entities * head.metrics;
+        }
+    }
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&data);
+    return PyLong_FromUnsignedLong(samples);
+}

@@ -1,0 +1,326 @@
+/* What the step of one resource set needs from frame to frame, checked once, so that frames which simply follow each
+   other need nothing of Python between them (docs/decisions/0045).
+
+   ``run`` takes frames as long as they do; for the first that does not, Python takes the state back (``state``), does
+   what there is to do, and makes another Stepper. */
+
+#define SHORTEST 1e-9 /* seconds between two frames: filters.worker.state */
+#define LONGEST 1e9f  /* seconds that a sample stands for: filters.worker.inputs.state */
+#define GAP 1.5       /* intervals; more, and a tick between two frames never came */
+
+/* More offsets of acquisition.wire.smoothed.HEADER. */
+enum { METRICS_AT = 6, ENTITIES_AT = 8, SCHEMA_AT = 28, INTERVAL_AT = 32, SEQUENCE_AT = 56, TICK_AT = 64, NOW_AT = 88 };
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer given[BUFFERS]; /* values, codes, exceptions and prefix are of one frame, and not held */
+    Py_buffer counts;         /* the Track */
+    Inputs inputs;
+    Planes planes;
+    PyObject *prefixes, *exceptions;
+    FrameHeader like; /* schema, metrics, entities, interval and epoch of frames that follow */
+    double monotonic, lives_until;
+    unsigned int seed_every;
+    int raw;
+} Stepper;
+
+static void lend(Py_buffer *buffer, const void *data, size_t size)
+{
+    buffer->buf = (void *)data;
+    buffer->len = (Py_ssize_t)size;
+}
+
+/* ``data`` NULL: only its shape counts. */
+static Frame frame_of(const Stepper *self, const FrameHeader *head, const uint8_t *data)
+{
+    const Py_buffer *given = self->given;
+    size_t samples = (size_t)head->entities * head->metrics;
+    const uint8_t *values = data ? data + sizeof *head + 8 * (size_t)head->entities : NULL;
+    Frame frame = {
+        .planes = self->planes,
+        .values = (const float *)values,
+        .codes = head->flags & FLAG_CODES ? values + 4 * samples : NULL,
+        .samples = samples,
+        .before = (const Exception *)PyBytes_AsString(self->exceptions),
+        .before_count = (size_t)PyBytes_Size(self->exceptions) / sizeof(Exception),
+        .dt = head->monotonic - self->monotonic,
+        .taus = given[TAUS].buf,
+        .tau_count = (size_t)given[TAUS].len / sizeof(double),
+    };
+    return frame;
+}
+
+/* Whether Python has nothing to do for a frame: same rows and columns, no tick missing, nothing due in the ring. */
+static int follows(const Stepper *self, const FrameHeader *head, const uint8_t *data, size_t size, double moment)
+{
+    const FrameHeader *like = &self->like;
+    double dt = head->monotonic - self->monotonic;
+    if (size != frame_size(head) || head->schema != like->schema || head->metrics != like->metrics
+        || head->entities != like->entities || head->interval != like->interval || head->epoch != like->epoch
+        || !(dt >= SHORTEST) || memcmp(data + sizeof *head, self->given[IDS].buf, (size_t)self->given[IDS].len))
+        return 0;
+    return !self->inputs.held
+           || (!(dt > GAP * (double)head->interval) && (self->inputs.tick.step + 1) % self->seed_every
+               && moment < self->lives_until);
+}
+
+static void tick_inputs(Inputs *inputs, const Frame *frame, const FrameHeader *head)
+{
+    Tick *tick = &inputs->tick;
+    tick->step++;
+    tick->dt = frame->dt;
+    tick->seconds = (float)frame->dt < LONGEST ? (float)frame->dt : LONGEST;
+    tick->wall = head->wall;
+    tick->monotonic = head->monotonic;
+    tick->values = frame->values;
+    tick->codes = frame->codes;
+}
+
+/* The header of the record, after that of the one before it. */
+static void write_head(char *record, const FrameHeader *head, double now)
+{
+    memcpy(record + SEQUENCE_AT, &head->sequence, 8);
+    memcpy(record + TICK_AT, &head->tick, 8);
+    memcpy(record + WALL_AT, &head->wall, 8);
+    memcpy(record + MONOTONIC_AT, &head->monotonic, 8);
+    memcpy(record + NOW_AT, &now, 8);
+}
+
+/* Which of the kept ticks' records this one is; as Python's %, never negative. */
+static Py_ssize_t slot_of(const Stepper *self, const FrameHeader *head)
+{
+    int64_t kept = (int64_t)PyTuple_Size(self->prefixes), slot = head->tick % kept;
+    return (Py_ssize_t)(slot < 0 ? slot + kept : slot);
+}
+
+/* One frame that follows; its commands go to ``records`` and ``rows``. */
+static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *data, const Room *room, int wanted,
+                      double now, PyObject *records, PyObject *rows)
+{
+    Py_buffer *given = self->given;
+    Frame frame = frame_of(self, head, data);
+    Track *track = self->counts.buf;
+    Moved moved;
+    char record_head[HEADER];
+    PyObject *prefix = PyTuple_GetItem(self->prefixes, slot_of(self, head));
+    memcpy(record_head, given[HEAD].buf, HEADER);
+    write_head(record_head, head, now);
+    Py_buffer of_frame[BUFFERS];
+    memcpy(of_frame, given, sizeof of_frame);
+    lend(&of_frame[HEAD], record_head, HEADER);
+    lend(&of_frame[VALUES], frame.values, 4 * frame.samples);
+    lend(&of_frame[PREFIX], PyBytes_AsString(prefix), (size_t)PyBytes_Size(prefix));
+    if (self->inputs.held)
+        tick_inputs(&self->inputs, &frame, head);
+    if (!move(&frame, &self->inputs, of_frame, self->raw, room, wanted, &moved))
+        return 0;
+    PyObject *exceptions = PyBytes_FromStringAndSize((const char *)room->exceptions,
+                                                     (Py_ssize_t)(moved.exceptions * sizeof(Exception)));
+    int kept = exceptions && (!moved.record || !PyDict_SetItem(records, prefix, moved.record))
+               && (!moved.row || !PyList_Append(rows, moved.row));
+    Py_XDECREF(moved.record);
+    Py_XDECREF(moved.row);
+    if (exceptions) {
+        Py_DECREF(self->exceptions);
+        self->exceptions = exceptions;
+    }
+    self->monotonic = head->monotonic;
+    if (head->epoch == track->epoch) /* else a newer one began in the same read, with counts of its own */
+        track->invalid += moved.unused;
+    return kept;
+}
+
+/* Marks the frames whose record a later one of ``frames`` replaces; 0 with an error set when one is no frame. */
+static int mark_replaced(const Stepper *self, PyObject *frames, FrameHeader *heads, char *replaced, char *seen)
+{
+    for (Py_ssize_t i = PyList_Size(frames) - 1; i >= 0; i--) {
+        char *data;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(frames, i), &data, &size))
+            return 0;
+        if ((size_t)size < sizeof *heads) {
+            PyErr_SetString(PyExc_ValueError, "a frame is shorter than its header");
+            return 0;
+        }
+        memcpy(&heads[i], data, sizeof *heads);
+        Py_ssize_t slot = slot_of(self, &heads[i]);
+        replaced[i] = seen[slot];
+        seen[slot] = 1;
+    }
+    return 1;
+}
+
+static Py_ssize_t step_frames(Stepper *self, PyObject *frames, const FrameHeader *heads, const char *replaced,
+                              double now, double moment, PyObject *records, PyObject *rows)
+{
+    Py_ssize_t count = PyList_Size(frames), done = 0;
+    Room room;
+    FrameHeader like = self->like;
+    Frame shape = frame_of(self, &like, NULL);
+    if (!make_room(&room, &shape, &self->inputs))
+        return -1;
+    for (; done < count; done++) {
+        PyObject *each = PyList_GetItem(frames, done);
+        const uint8_t *data = (const uint8_t *)PyBytes_AsString(each);
+        if (!follows(self, &heads[done], data, (size_t)PyBytes_Size(each), moment))
+            break;
+        if (!step_frame(self, &heads[done], data, &room, !replaced[done], now, records, rows)) {
+            done = -1;
+            break;
+        }
+    }
+    free_room(&room);
+    return done;
+}
+
+PyDoc_STRVAR(run_doc,
+"run(frames, now, moment) -> (done, records, rows)\n\n"
+"Step over ``frames`` (a list of encoded ones, sound and in order) up to the first that does not simply follow the one\n"
+"before it; ``done`` is how many that were. ``records`` are the SET commands by their prefix, without those that a\n"
+"later frame replaces, ``rows`` the SETRANGE commands of rows of recent values. ``now`` is the time of the record,\n"
+"``moment`` CLOCK_MONOTONIC. Raises ValueError for what is no frame; nothing is changed then.");
+
+static PyObject *stepper_run(PyObject *object, PyObject *arguments)
+{
+    Stepper *self = (Stepper *)object;
+    PyObject *frames, *records = NULL, *rows = NULL, *answer = NULL;
+    double now, moment;
+    if (!PyArg_ParseTuple(arguments, "Odd", &frames, &now, &moment))
+        return NULL;
+    if (!PyList_Check(frames)) {
+        PyErr_SetString(PyExc_TypeError, "frames must be a list");
+        return NULL;
+    }
+    size_t count = (size_t)PyList_Size(frames), kept = (size_t)PyTuple_Size(self->prefixes);
+    FrameHeader *heads = PyMem_Malloc((count + 1) * sizeof *heads);
+    char *marks = PyMem_Calloc(count + kept, 1);
+    if (heads && marks && mark_replaced(self, frames, heads, marks, marks + count)) {
+        records = PyDict_New();
+        rows = PyList_New(0);
+        Py_ssize_t done = records && rows ? step_frames(self, frames, heads, marks, now, moment, records, rows) : -1;
+        if (done >= 0)
+            answer = Py_BuildValue("nOO", done, records, rows);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(records);
+    Py_XDECREF(rows);
+    PyMem_Free(marks);
+    PyMem_Free(heads);
+    return answer;
+}
+
+PyDoc_STRVAR(state_doc, "state() -> (exceptions, monotonic, step)\n\nWhere it stands, for who goes on without it.");
+
+static PyObject *stepper_state(PyObject *object, PyObject *none)
+{
+    Stepper *self = (Stepper *)object;
+    (void)none;
+    return Py_BuildValue("OdK", self->exceptions, self->monotonic, (unsigned long long)self->inputs.tick.step);
+}
+
+static const char *stepper_fault(Stepper *self)
+{
+    Py_buffer *given = self->given;
+    FrameHeader *like = &self->like;
+    if (given[HEAD].len != HEADER)
+        return "the header has the wrong length";
+    const char *head = given[HEAD].buf;
+    memcpy(&like->metrics, head + METRICS_AT, 2);
+    memcpy(&like->entities, head + ENTITIES_AT, 4);
+    memcpy(&like->schema, head + SCHEMA_AT, 4);
+    memcpy(&like->interval, head + INTERVAL_AT, 4);
+    memcpy(&like->epoch, head + EPOCH_AT, 8);
+    Frame frame = frame_of(self, like, NULL);
+    frame.dt = 1.0;
+    lend(&given[VALUES], NULL, 4 * frame.samples);
+    lend(&given[EXCEPTIONS], frame.before, (size_t)PyBytes_Size(self->exceptions));
+    const char *wrong = fault(&frame, given);
+    if (wrong)
+        return wrong;
+    if (!frame.samples || (size_t)given[IDS].len != 8 * (size_t)like->entities)
+        return "the ids do not fit the header";
+    if (self->counts.len != sizeof(Track) || !PyTuple_Size(self->prefixes) || self->raw < 0 || self->raw > 8)
+        return "this is no track, or there are no prefixes, or too many raw planes";
+    if (!place_planes(&self->planes, given[PLANES_BUFFER].buf, frame.samples, &given[NUMBERS]))
+        return "numbers must be of different known planes, the mean among them";
+    frame.planes = self->planes;
+    self->inputs.tick.missing = 0;
+    self->inputs.tick.begins = 0;
+    return self->inputs.held ? inputs_fault(&self->inputs, &frame, given) : NULL;
+}
+
+static void stepper_dealloc(PyObject *object)
+{
+    Stepper *self = (Stepper *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (int i = 0; i < BUFFERS; i++)
+        if (self->given[i].obj)
+            PyBuffer_Release(&self->given[i]);
+    for (int i = 0; i < INPUTS_BUFFERS; i++)
+        if (self->inputs.given[i].obj)
+            PyBuffer_Release(&self->inputs.given[i]);
+    if (self->counts.obj)
+        PyBuffer_Release(&self->counts);
+    Py_XDECREF(self->prefixes);
+    Py_XDECREF(self->exceptions);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(stepper_doc,
+"Stepper(planes, numbers, exceptions, taus, head, ids, raw, prefixes, tail, track, monotonic, inputs, seed_every,\n"
+"        lives_until)\n\n"
+"Arguments as those of ``advance``, as they are after a frame; ``head`` is the header of its record, ``prefixes`` a\n"
+"tuple of what SET commands begin with, by slot, ``track`` the memory of a filters.worker.sequence.Track, ``monotonic``\n"
+"that of the frame. At every ``seed_every``-th step and from ``lives_until`` on, CLOCK_MONOTONIC, a frame with inputs\n"
+"is left to Python. Raises ValueError for what does not fit.");
+
+static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
+{
+    PyObject *inputs;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Stepper *self = (Stepper *)allocate(type, 0); /* zeroed */
+    (void)names;
+    if (!self)
+        return NULL;
+    Py_buffer *given = self->given;
+    if (PyArg_ParseTuple(arguments, "w*y*Sy*y*y*iO!y*w*dOId", &given[PLANES_BUFFER], &given[NUMBERS],
+                         &self->exceptions, &given[TAUS], &given[HEAD], &given[IDS], &self->raw, &PyTuple_Type,
+                         &self->prefixes, &given[TAIL], &self->counts, &self->monotonic, &inputs, &self->seed_every,
+                         &self->lives_until)) {
+        Py_INCREF(self->exceptions);
+        Py_INCREF(self->prefixes);
+        if (read_inputs(inputs, &self->inputs)) {
+            const char *wrong = self->seed_every ? stepper_fault(self) : "seed_every must be positive";
+            if (!wrong)
+                return (PyObject *)self;
+            PyErr_SetString(PyExc_ValueError, wrong);
+        }
+    } else {
+        self->exceptions = self->prefixes = NULL; /* they were not ours yet */
+    }
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyMethodDef stepper_methods[] = {
+    {"run", stepper_run, METH_VARARGS, run_doc},
+    {"state", stepper_state, METH_NOARGS, state_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot stepper_slots[] = {
+    {Py_tp_doc, (void *)stepper_doc},
+    {Py_tp_new, (void *)stepper_new},
+    {Py_tp_dealloc, (void *)stepper_dealloc},
+    {Py_tp_methods, stepper_methods},
+    {0, NULL},
+};
+
+static PyType_Spec stepper_spec = {
+    .name = "filters.worker.step._step.Stepper",
+    .basicsize = sizeof(Stepper),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = stepper_slots,
+};
