@@ -201,16 +201,20 @@ _USES: Mapping[str, Callable[[bytes], bool]] = {
 
 
 def _count_on(track: Track) -> None:
-    """Frames come, from the next one and from a new epoch, with counts that leap; each time all of it is written."""
+    """Frames come, from the next one and from a new epoch, with counts that leap; what was counted never gets less."""
     for epoch in (track.epoch, track.epoch ^ 1):
         for made in (frame.MOST_COUNTED - 1, 0, frame.MOST_COUNTED - 1, 5):
             number = track.sequence + 2
             if number >= frame.MOST_COUNTED or epoch != track.epoch:
                 number = 1
             found = Frame(frame.KIND_SAMPLES, 1, _HOST, _SET, 1, 1, 1.0, epoch, number, number, made, 5, 5.0, 5.0)
+            before = track.position()
             if not track.judge(found):
                 track.apply(found)
-            position.encode(track.position())
+            after = track.position()
+            counted = ("applied", "frames", "lost_frames", "duplicates", "refused")
+            if epoch == before.epoch and any(getattr(after, name) < getattr(before, name) for name in counted):
+                raise Unsound(f"a count went back from {before} to {after}")
 
 
 def _told(value: Any) -> None:
