@@ -140,8 +140,6 @@ def test_frames_and_tables_arrive_and_sigterm_ends_in_order(host: Host) -> None:
     assert [metric.name for metric in tables[0].metrics] == [metric.name for metric in HOST.metrics]
     assert [entity.name for entity in tables[0].entities] == [host.name]
     assert numbers(frames) == list(range(2, len(frames) + 2))  # the table is number 1
-    ticks = [each.tick for each in frames]
-    assert ticks == list(range(ticks[0], ticks[0] + len(ticks)))
     assert not frames[-1].codes or frames[-1].codes.count(0) > 20
     known = {entity.id for each in host.tables("processes") for entity in each.entities}
     for each in host.frames("processes"):
@@ -149,6 +147,9 @@ def test_frames_and_tables_arrive_and_sigterm_ends_in_order(host: Host) -> None:
     account = host.status()
     assert account is not None
     assert account["probe"]["ticks"] >= 5
+    ticks = [each.tick for each in frames]
+    assert ticks == sorted(set(ticks))
+    assert ticks[-1] - ticks[0] + 1 - len(ticks) <= account["probe"]["missed_ticks"]  # of a busy machine
     assert account["sources"] == {"host": "procfs", "processes": "procfs", "vms": "procfs"}
 
 
