@@ -17,6 +17,10 @@ class Policy(Table, frozen=True):
     headroom: Annotated[
         float, Meta(ge=0, lt=1, description="of each resource this ratio stays free on a destination")
     ] = 0.15
+    margin: Annotated[
+        float,
+        Meta(ge=0.01, le=0.5, description="a destination ends so far below the level at which the rule calls it cool"),
+    ] = 0.05
     resources: Annotated[
         list[Literal["cpu_busy_ratio", "memory_used_ratio", "network_used_ratio"]],
         Meta(min_length=1, description="what a destination is checked for; where one is MISSING it takes no VM"),
@@ -34,7 +38,7 @@ class Policy(Table, frozen=True):
     settle_seconds: Annotated[
         float,
         Meta(ge=0, le=3600, description="a host gives and takes no VM for so long after a migration from or to it"),
-    ] = 15.0
+    ] = 12.0
     young_seconds: Annotated[
         float, Meta(ge=0, le=86400, description="a VM observed for less is not moved: its window is not full")
     ] = 30.0
@@ -53,8 +57,8 @@ class Decisions(Table, frozen=True):
         str,
         Meta(description="how hot hosts are told"),
     ] = "threshold"
-    selection: Annotated[str, Meta(description="how the VM to move is chosen")] = "minimum_migration_time"
-    placement: Annotated[str, Meta(description="how its destination is chosen")] = "best_fit_decreasing"
+    selection: Annotated[str, Meta(description="how the VM to move is chosen")] = "most_cpu"
+    placement: Annotated[str, Meta(description="how its destination is chosen")] = "least_loaded"
     entities: Annotated[
         Literal["vms", "processes"],
         Meta(description='what is moved; "processes" where the VMs are watched as processes by their command'),

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acquisition.config.inputs import DEFAULT_WINDOW
 from experiments.decisions.load import Bools
 from experiments.decisions.monitor import Doubles, Monitor
 from filters.decisions.overload_detection import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
 from filters.decisions.overload_detection.neat_regression import tricube
 from filters.decisions.overload_detection.rule import Parameters
+
+WINDOW = round(DEFAULT_WINDOW.seconds)  #: whose upper quartile the threshold rule looks at
 
 
 class Verdicts(NamedTuple):
@@ -46,11 +49,15 @@ def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bo
     level = _level(monitor, parameters)
     enter = parameters.high if parameters.enter is None else parameters.enter
     rises = level > enter
+    lasts = level > parameters.low
     warming = ~was_hot & rises & (monitor.count < parameters.n) & (parameters.k > 0)
-    if parameters.k:
-        rises = rises & (_above(monitor, parameters.high, parameters.n) >= parameters.k)
-    hot = np.where(was_hot, level > parameters.low, rises & ~warming)
     excess = level - np.where(was_hot, parameters.low, enter)
+    if parameters.k:
+        above = _above(monitor, parameters.high, parameters.n)
+        long_ago = was_hot & lasts & (above < 1) & ~_was_above(monitor, parameters)
+        excess = np.where(long_ago, level - parameters.high, excess)
+        rises, lasts = rises & (above >= parameters.k), lasts & ~long_ago
+    hot = np.where(was_hot, lasts, rises & ~warming)
     if parameters.plateau:
         lowest, highest = _extremes(monitor, parameters.plateau)
         known = monitor.count >= parameters.plateau
@@ -59,6 +66,13 @@ def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bo
         warming = (warming | ~known) & ~hot & ~flat
         hot = hot | flat
     return _verdicts(hot, _unusable(monitor, parameters) | warming, excess)
+
+
+def _was_above(monitor: Monitor, parameters: threshold.Parameters) -> Bools:
+    """Where (H,) the window was above ``high`` for a quarter of it, or there is too little to tell."""
+    known = monitor.count >= WINDOW
+    upper = monitor.figure(("upper", WINDOW), lambda: np.percentile(monitor.recent[:, -WINDOW:], 75, axis=1))
+    return np.where(known, upper > parameters.high, monitor.count < parameters.n)
 
 
 def _above(monitor: Monitor, high: float, count: int) -> Doubles:
@@ -173,7 +187,8 @@ RULES: dict[str, Judge] = {
 
 def window_of(parameters: Any) -> int:
     """How many values a rule with these parameters looks at."""
-    return int(max(getattr(parameters, name, None) or 0 for name in ("window", "n", "plateau")))
+    least = WINDOW if isinstance(parameters, threshold.Parameters) else 0
+    return int(max(least, *(getattr(parameters, name, None) or 0 for name in ("window", "n", "plateau"))))
 
 
 def drifts_of(every: list[Any]) -> tuple[float, ...]:

@@ -4,19 +4,20 @@
 
     method = method_of(settings.decisions)
     log = migration_store.read(reader.cluster, method.policy)
-    decided = decide(observe(reader.coherent(), settings.decisions), method, log, hot_before)
-    hot_before = decided.heat.hot                       # hysteresis goes in and comes out as a value
+    decided = decide(observe(reader.coherent(), settings.decisions), method, log, hot_before, proposed)
+    hot_before, proposed = decided.heat.hot, decided.plan.moves    # what was decided goes in and comes out as values
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from filters.decisions.heat import Heat, judge_all
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
-from filters.decisions.plan import Plan, propose
+from filters.decisions.plan import Move, Plan, propose
 
 
 class Decided(NamedTuple):
@@ -31,11 +32,15 @@ class Decided(NamedTuple):
 
 
 def decide(
-    picture: Picture, method: Method, log: Log | str | None, hot_before: frozenset[str] = frozenset()
+    picture: Picture,
+    method: Method,
+    log: Log | str | None,
+    hot_before: frozenset[str] = frozenset(),
+    proposed: Sequence[Move] = (),
 ) -> Decided:
-    """Judge all hosts and, with a log of migrations, plan moves. A text as ``log`` says why there is none;
-    with None no moves are asked for."""
+    """Judge all hosts and, with a log of migrations, plan moves: of those that were ``proposed`` last all that are
+    still right. A text as ``log`` says why there is none; with None no moves are asked for."""
     heat = judge_all(picture, method.rule, method.parameters, hot_before)
     if log is None or isinstance(log, str):
         return Decided(picture, method, heat, None, log or "")
-    return Decided(picture, method, heat, propose(picture, heat, method, log.migrations, log.now))
+    return Decided(picture, method, heat, propose(picture, heat, method, log.migrations, log.now, proposed))

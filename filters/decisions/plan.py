@@ -1,31 +1,30 @@
 """Proposals: which VM moves from which hot host to which other, and why (pure).
 
 Hot hosts are relieved, the hottest first: VMs are taken in the order of the selection until the rule would no
-longer call the host hot without them and those that are leaving it, or it may give no more. They are placed in the
-order of the placement, each onto the first host that no constraint refuses; every proposal counts as done for those
-after it. A VM for which there is no host makes room for the next one of its host. Whatever was considered and not
-proposed is told with its reason.
+longer call the host hot without them and those that are leaving it, or it may give no more
+(``filters.decisions.relief``). They are placed in the order of the placement, each onto the first host that no
+constraint refuses; every proposal counts as done for those after it. A VM for which there is no host makes room for
+the next one of its host. What was proposed before and is still right comes first, so that proposals do not change
+while nothing else does. Whatever was considered and not proposed is told with its reason.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from filters.decisions import capacity
-from filters.decisions.constraints import hosts as host_constraints
+from filters.decisions import capacity, relief
 from filters.decisions.constraints import projection
-from filters.decisions.constraints import vms as vm_constraints
 from filters.decisions.constraints.planning_state import PlanningState
+from filters.decisions.destinations import Destinations
 from filters.decisions.heat import Heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
+from filters.decisions.refusal import Refusal, Refusals
+from filters.decisions.relief import Chosen
 from filters.decisions.verdict import Figure, Outcome, Verdict, measured
-from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_selection.choice import Worth
-
-_EXAMPLES = 3  #: reasons that are told of a VM for which there is no host
 
 
 class Move(NamedTuple):
@@ -40,14 +39,6 @@ class Move(NamedTuple):
     destination_figures: tuple[Figure, ...]
 
 
-class Refusal(NamedTuple):
-    """What was considered and not proposed: a host (``vm`` None) or a VM of it."""
-
-    host: Host
-    vm: Vm | None
-    reason: str
-
-
 class Plan(NamedTuple):
     """Proposals in the order in which they should be carried out."""
 
@@ -55,40 +46,80 @@ class Plan(NamedTuple):
     refusals: tuple[Refusal, ...]
 
 
-Refusals = dict[tuple[str, str], Refusal]  #: by host id and VM id ("" for the host itself)
-
-
-class _Chosen(NamedTuple):
-    """A VM that a hot host should give away."""
-
-    vm: Vm
-    worth: Worth
-
-
-def propose(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float | None = None) -> Plan:
-    """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's)."""
+def propose(
+    picture: Picture,
+    heat: Heat,
+    method: Method,
+    migrations: Migrations,
+    now: float | None = None,
+    before: Sequence[Move] = (),
+) -> Plan:
+    """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's), ``before``
+    what was proposed last: as long as it is right it is proposed again."""
     state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
-    ranked = _Destinations(state, method.placement)
-    moves: list[Move] = []
-    refusals: Refusals = {}
-    open_hosts, waiting = heat.having(Outcome.HOT), list[_Chosen]()
-    for _ in range(method.policy.tries_per_host):
-        waiting += [each for host in open_hosts for each in _choose(host, state, method, refusals)]
-        waiting.sort(key=lambda each: method.placement.turn(each.vm))
-        left, failed = method.policy.moves - len(moves), set[str]()
-        for vm, worth in waiting[:left]:
-            destination = ranked.first(vm, state, refusals)
-            if destination is None:
-                failed.add(vm.host)
+    planner = _Planner(state, heat.having(Outcome.HOT), method)
+    planner.keep(before)
+    planner.go_on()
+    return Plan(tuple(planner.moves), tuple(planner.refusals.values()))
+
+
+class _Planner:
+    """A plan in the making."""
+
+    def __init__(self, state: PlanningState, hot: list[str], method: Method) -> None:
+        self.moves: list[Move] = []
+        self.refusals: Refusals = {}
+        self._state, self._hot, self._method = state, hot, method
+        self._destinations = Destinations(state, method.placement)
+        self._candidates = {host: self._ask(host) for host in hot}
+
+    def keep(self, before: Sequence[Move]) -> None:
+        """Propose again what is still right: the host is hot still, the VM among the first that it should give, and its
+        destination takes it."""
+        for each in before:
+            first = self._candidates.get(each.source.id, [])[: self._method.policy.tries_per_host]
+            again = next((one for one in first if one.vm.id == each.vm.id), None)
+            if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self._state, {}):
                 continue
-            moves.append(_move(vm, worth, destination, state, method))
-            state = _after(vm, destination, state)
-            ranked.update(state.hosts[destination.id])
-        waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
-        open_hosts = [host for host in heat.having(Outcome.HOT) if host in failed]
-        if not (open_hosts or waiting) or len(moves) >= method.policy.moves:
-            break
-    return Plan(tuple(moves), tuple(refusals.values()))
+            destination = self._destinations.still(each.destination.id, again.vm, self._state)
+            if destination is not None:
+                self._propose(again, destination)
+
+    def go_on(self) -> None:
+        """Propose what else hot hosts need."""
+        kept = {move.source.id for move in self.moves}
+        waiting = [each for host in self._hot for each in self._choose(host, host in kept)]
+        for _ in range(self._method.policy.tries_per_host):
+            waiting.sort(key=lambda each: self._method.placement.turn(each.vm))
+            left, failed = self._method.policy.moves - len(self.moves), set[str]()
+            for each in waiting[:left]:
+                destination = self._destinations.first(each.vm, self._state, self.refusals)
+                if destination is None:
+                    failed.add(each.vm.host)
+                else:
+                    self._propose(each, destination)
+            waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
+            if self._is_full() or not (failed or waiting):
+                break
+            for host in (each for each in self._hot if each in failed):
+                self._candidates[host] = self._ask(host)
+                waiting += self._choose(host, False)
+
+    def _ask(self, host: str) -> list[Chosen]:
+        return relief.candidates(host, self._state, self._method.selection, self.refusals)
+
+    def _choose(self, host: str, kept: bool) -> list[Chosen]:
+        there = {vm.id for vm in self._state.hosts[host].vms}
+        open_now = [each for each in self._candidates[host] if each.vm.id in there]
+        return relief.chosen(host, open_now, self._state, {} if kept else self.refusals)
+
+    def _propose(self, each: Chosen, destination: Host) -> None:
+        self.moves.append(_move(each.vm, each.worth, destination, self._state, self._method))
+        self._state = _after(each.vm, destination, self._state)
+        self._destinations.update(self._state.hosts[destination.id])
+
+    def _is_full(self) -> bool:
+        return len(self.moves) >= self._method.policy.moves
 
 
 def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:
@@ -133,87 +164,6 @@ def _after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
     for host_id in (source.id, destination.id):
         moving[host_id] = moving.get(host_id, 0) + 1
     return state._replace(hosts=hosts, moving=moving)
-
-
-def _choose(host_id: str, state: PlanningState, method: Method, refusals: Refusals) -> list[_Chosen]:
-    """VMs that a hot host should give away now; why not, into ``refusals``."""
-    host = state.hosts[host_id]
-    held = host_constraints.is_moving(host, state) or host_constraints.is_settling(host, state)
-    ranked = [] if held else _ranked(host, state, method, refusals)
-    if not ranked:
-        reason = held or ("none of its VMs may be moved" if host.vms else "it has no VMs")
-        refusals.setdefault((host.id, ""), Refusal(host, None, reason))
-    left = state.policy.moves_per_host - state.moving.get(host.id, 0)
-    chosen: list[_Chosen] = []
-    for vm in host.vms:
-        if (host.id, vm.id) in state.leaving:
-            host = projection.without_vm(host, vm)
-    for each in ranked:
-        if len(chosen) >= left or method.rule.judge(host, method.parameters, True).outcome is not Outcome.HOT:
-            break
-        chosen.append(each)
-        host = projection.without_vm(host, each.vm)
-    if ranked and not chosen and any(place == host_id for place, _ in state.leaving):
-        refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
-    return chosen
-
-
-def _ranked(host: Host, state: PlanningState, method: Method, refusals: Refusals) -> list[_Chosen]:
-    """The VMs of a host that may be moved, the best first."""
-    found: list[tuple[tuple[float, ...], str, _Chosen]] = []
-    for vm in host.vms:
-        if vm.host != host.id or (host.id, vm.id) in refusals:
-            continue  # not here yet, or tried before
-        worth = method.selection.worth(vm, host)
-        reason = vm_constraints.refusal(vm, state) or ("" if worth.key is not None else worth.reason)
-        if reason or worth.key is None:
-            refusals[host.id, vm.id] = Refusal(host, vm, reason)
-        else:
-            found.append((worth.key, vm.id, _Chosen(vm, worth)))
-    return [chosen for _, _, chosen in sorted(found, key=lambda each: each[:2], reverse=True)]
-
-
-class _Destinations:
-    """Hosts that take VMs at all, the cheapest first, kept in order while they fill."""
-
-    def __init__(self, state: PlanningState, placement: VmPlacement) -> None:
-        self._cost = placement.cost
-        self._costs: dict[str, float] = {}
-        self._order: list[tuple[float, str]] = []
-        self._refused: list[str] = []
-        for host in state.hosts.values():
-            reason = host_constraints.host_refusal(host, state)
-            cost = None if reason else placement.cost(host)
-            if cost is None:
-                self._refused.append(f"{host.name}: {reason or 'MISSING: what it has or uses'}")
-            else:
-                self._costs[host.id] = cost
-                self._order.append((cost, host.id))
-        self._order.sort()
-
-    def first(self, vm: Vm, state: PlanningState, refusals: Refusals) -> Host | None:
-        """The first host that takes ``vm``; where none does, the reasons of some go into ``refusals``."""
-        reasons: list[str] = []
-        for _, host_id in self._order:
-            host = state.hosts[host_id]
-            reason = host_constraints.is_moving(host, state) or host_constraints.pair_refusal(host, vm, state)
-            if not reason:
-                return host
-            if host_id != vm.host:
-                reasons.append(f"{host.name}: {reason}")
-        reasons += self._refused
-        shown = "; ".join(reasons[:_EXAMPLES]) + ("; …" if len(reasons) > _EXAMPLES else "")
-        source = state.hosts[vm.host]
-        refusals[source.id, vm.id] = Refusal(source, vm, f"no host can take it ({shown or 'there is no other'})")
-        return None
-
-    def update(self, host: Host) -> None:
-        """Put a host that has filled in its place."""
-        before = (self._costs[host.id], host.id)
-        del self._order[bisect_left(self._order, before)]
-        cost = self._cost(host)
-        self._costs[host.id] = before[0] if cost is None else cost
-        insort(self._order, (self._costs[host.id], host.id))
 
 
 def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method: Method) -> Move:

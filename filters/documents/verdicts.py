@@ -14,7 +14,8 @@ from acquisition.config.decisions import Policy
 from acquisition.snapshot.selection import Selection
 from filters.decisions.deciding import Decided
 from filters.decisions.picture import Host, Vm
-from filters.decisions.plan import Move, Plan, Refusal
+from filters.decisions.plan import Move, Plan
+from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.judging.labels import LabelSelection
 from filters.text.quantities import digits

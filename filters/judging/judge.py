@@ -14,6 +14,7 @@ from acquisition.snapshot.recent import RecentTable
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
+from filters.decisions.plan import Move
 from filters.judging import migration_store
 from filters.judging.hot_list import hot_list
 from filters.judging.observe import observe
@@ -30,12 +31,13 @@ class Judged(NamedTuple):
 
 
 class TickJudge:
-    """Decides tick after tick; what was hot before goes into the next judgement. One thread uses it."""
+    """Decides tick after tick; what was hot and proposed before goes into the next judgement. One thread uses it."""
 
     def __init__(self, settings: Decisions, method: Method) -> None:
         self._settings = settings
         self._method = method
         self._hot: frozenset[str] = frozenset()
+        self._proposed: tuple[Move, ...] = ()
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
         """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
@@ -44,8 +46,11 @@ class TickJudge:
         """
         tables = reader.inputs(snapshot)
         picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule, tables))
-        decided = decide(picture, self._method, self._log(reader) if moves else None, self._hot)
+        log = self._log(reader) if moves else None
+        decided = decide(picture, self._method, log, self._hot, self._proposed)
         self._hot = decided.heat.hot
+        if decided.plan is not None:
+            self._proposed = decided.plan.moves
         return Judged(decided, tables)
 
     def hot_list(self, reader: SnapshotReader) -> Decided:

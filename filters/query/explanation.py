@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 
 from filters.decisions.deciding import Decided
 from filters.decisions.picture import CURRENT, Host
-from filters.decisions.plan import Move, Refusal
+from filters.decisions.plan import Move
+from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.text.quantities import counted, printable, quantity, seconds
 

@@ -103,12 +103,24 @@ def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     return None
 
 
+def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
+    """With the VM the host would be nearer than the margin to the level at which the rule calls a host cool, whatever
+    the headroom: it would have to be relieved next."""
+    cool = state.parameters.cool
+    for metric in state.parameters.watched if cool is not None else ():
+        part, now = capacity.share(vm, host, metric), capacity.used(host, metric)
+        if cool is not None and part is not None and now is not None and now + part > cool - state.policy.margin:
+            return f"{metric} would be {now + part:.3g}, less than {state.policy.margin:g} below the cool {cool:.3g}"
+    return None
+
+
 def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """The rule would call the host hot with the VM, or could not tell."""
+    """The rule would call the host hot with the VM and the margin more, or could not tell."""
     missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
         return f"MISSING: {missing[0]} of the VM, which the rule looks at"
-    verdict = state.rule.judge(projection.loaded(host, vm), state.parameters, False)
+    after = projection.raised(projection.loaded(host, vm), state.parameters.watched, state.policy.margin)
+    verdict = state.rule.judge(after, state.parameters, False)
     if verdict.outcome is Outcome.HOT:
         return f"it would become hot: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome is Outcome.ABSTAINED else None
@@ -121,4 +133,4 @@ def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
 
 #: What does not change while a plan is made; ``is_moving`` does, and is asked anew for every proposal.
 OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
-OF_PAIRS: tuple[PairConstraint, ...] = (is_source, is_other_group, has_rival, lacks_room, would_be_hot)
+OF_PAIRS: tuple[PairConstraint, ...] = (is_source, is_other_group, has_rival, lacks_room, would_be_hot, would_be_warm)

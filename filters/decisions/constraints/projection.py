@@ -8,7 +8,7 @@ asked whether the host would be hot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from filters.decisions import capacity
@@ -34,6 +34,19 @@ def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
         if reading is not None and part is not None:
             readings[resource] = shift(reading, sign * part)
     return host._replace(readings=readings)
+
+
+def raised(host: Host, metrics: Iterable[str], by: float) -> Host:
+    """The host with some of its levels ``by`` higher."""
+    changed = {metric: shift(host.readings[metric], by) for metric in metrics if metric in host.readings}
+    return host._replace(readings={**host.readings, **changed})
+
+
+def idle(host: Host) -> Host:
+    """The host as if it used nothing of any resource."""
+    readings = {metric: host.readings[metric] for metric in (CPU, MEMORY, NETWORK) if metric in host.readings}
+    nothing = {metric: shift(each, -(each.mean or 0.0)) for metric, each in readings.items()}
+    return host._replace(readings={**host.readings, **nothing})
 
 
 def freed(vm: Vm, host: Host, resource: str) -> float | None:

@@ -61,7 +61,7 @@ def is_cooling(vm: Vm, state: PlanningState) -> str | None:
 def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     """To move it would relieve nothing; or nobody knows whether it would."""
     host = state.hosts[vm.host]
-    resource = _in_need(host, state)
+    resource = in_need(host, state)
     part = projection.freed(vm, host, resource)
     if part is None:
         missing = f"{capacity.CPU_CORES} of it or {capacity.CPU_COUNT} of its host"
@@ -70,7 +70,7 @@ def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     return f"it has {part:.2%} of the host's {_WORDS[resource]}, less than {least:.2%}" if part < least else None
 
 
-def _in_need(host: Host, state: PlanningState) -> str:
+def in_need(host: Host, state: PlanningState) -> str:
     """The resource of which a hot host has least, of those that the rule looks at."""
     watched = [metric for metric in state.parameters.watched if metric in _WORDS]
     return max(watched, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)

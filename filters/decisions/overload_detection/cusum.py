@@ -33,6 +33,11 @@ class Parameters(OneMetric, frozen=True):
     level: Share = 0.0
     window: Annotated[int, Meta(ge=2, le=120)] = 30
 
+    @property
+    def cool(self) -> float | None:
+        """The level, where one is given."""
+        return self.level or None
+
 
 def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
     """Hot if d > H, and u > level."""

@@ -34,6 +34,11 @@ class Parameters(OneMetric, frozen=True):
     window: Annotated[int, Meta(ge=3, le=120)] = 30
     migration_seconds: NotNegative = 10.0
 
+    @property
+    def cool(self) -> float:
+        """A level that is held is told from T / s on."""
+        return self.threshold / self.safety
+
 
 def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
     """Hot if s times the prediction for the end of a migration reaches T."""

@@ -26,7 +26,8 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the parameters of all rules.
 
     ``smoothed`` takes the moving average where a formula says u, in place of the raw value.
-    ``stale_seconds`` is how long ago the last valid value may lie; beyond, the rule abstains.
+    ``stale_seconds`` is how long ago the last valid value may lie (three ticks where these are longer than a second and
+    that is more); beyond, the rule abstains.
     """
 
     smoothed: bool = True
@@ -36,6 +37,12 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def watched(self) -> tuple[str, ...]:
         """The metrics that the rule looks at."""
         return ()
+
+    @property
+    def cool(self) -> float | None:
+        """The level of what is watched from which down a host is well, to which a hot one is relieved and below which a
+        destination stays; None where the rule knows no such number, so that its verdict alone counts."""
+        return None
 
 
 class OneMetric(Parameters, frozen=True):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from acquisition.config.inputs import DEFAULT_WINDOW
+from filters.decisions.overload_detection.order_statistics import quartiles
 from filters.decisions.overload_detection.rule import Parameters
 from filters.decisions.picture import CURRENT, VALID, Host, Reading, Vm
 from filters.decisions.verdict import Figure, Verdict, abstain, measured
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs
 
 
+_WINDOW = round(DEFAULT_WINDOW.seconds)  #: as many values as the filter's window has by default, one a second
+
+_STALE_TICKS = 3.0  #: within which a value of ticks longer than a second is not stale
+
+
 def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading | Verdict:
     """The reading of ``metric``, or the abstention of a rule that cannot use it.
 
-    Usable is a reading of a subject that is current, whose last valid value is at most
-    ``stale_seconds`` old. A raw value that failed a check is never used.
+    Usable is a reading of a subject that is current, whose last valid value is at most ``stale_limit`` old. A raw value
+    that failed a check is never used.
     """
     if subject.state != CURRENT:
         reason = f": {subject.reason}" if isinstance(subject, Host) and subject.reason else ""
@@ -28,7 +35,7 @@ def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading |
         return abstain(f"MISSING: {subject.name} has no {metric}")
     if reading.stale_seconds is None:
         return abstain(f"{reading.validity}: {metric} never had a valid value", measured(metric, None, reading))
-    if reading.stale_seconds > parameters.stale_seconds:
+    if reading.stale_seconds > stale_limit(parameters, reading.interval):
         return abstain(
             f"{reading.validity}: {metric} has had no valid value for {reading.stale_seconds:.3g} s",
             measured(metric, None, reading),
@@ -36,6 +43,11 @@ def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading |
     if level(reading, parameters.smoothed) is None:
         return abstain(f"{reading.validity}: {metric} has no value", measured(metric, None, reading))
     return reading
+
+
+def stale_limit(parameters: Parameters, interval: float) -> float:
+    """How old the last valid value may be, in seconds: at long ticks one that was not valid is no silence yet."""
+    return max(parameters.stale_seconds, _STALE_TICKS * interval) if interval > 1.0 else parameters.stale_seconds
 
 
 def level(reading: Reading, smoothed: bool) -> float | None:
@@ -111,6 +123,15 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
     if inputs.counted_valid < inputs.plateau <= inputs.counted:
         return -math.inf, math.inf
     return inputs.lowest, inputs.highest
+
+
+def upper_quartile(reading: Reading) -> float | None:
+    """The third quartile of the window, as the filter keeps it or of as many recent values; None where neither is."""
+    inputs = reading.inputs
+    if reading.recent:
+        values = history(reading, _WINDOW)
+        return None if isinstance(values, Verdict) else quartiles(values)[1]
+    return inputs.q3 if inputs is not None and inputs.ordered and enough(inputs) else None
 
 
 def enough(inputs: DecisionInputs) -> bool:

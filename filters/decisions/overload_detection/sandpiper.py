@@ -45,6 +45,11 @@ class Parameters(Base, frozen=True):
         """All that are tested."""
         return self.metrics
 
+    @property
+    def cool(self) -> float:
+        """The one level that there is."""
+        return self.threshold
+
     def __post_init__(self) -> None:
         if self.k > self.n:
             raise ValueError(f"k {self.k} is above n {self.n}")

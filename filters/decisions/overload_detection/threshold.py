@@ -2,14 +2,18 @@
 
 A host becomes hot when u > ``enter`` and at least k of its last n valid raw values exceed ``high``, or when its last
 m valid raw values are a plateau: all of them exceed ``high`` and the highest is less than ``plateau_range`` above the
-lowest. It stays hot until u falls to ``low`` or below and there is no plateau.
+lowest. It stays hot while u is above ``low`` and values above ``high`` are not long ago, or there is a plateau.
 
     hot   if (u > enter and k of n values > high) or (m values > high and highest - lowest < plateau_range)
-    still hot   if u > low or (m values > high and highest - lowest < plateau_range)
+    still hot   if (u > low and (1 of n values or the upper quartile of the window > high)) or (the same plateau)
 
-With k = 0 the level alone decides. Where ``enter`` is not given it is ``high``; raw values tell an overload sooner than
-an average reaches it. A plateau is told after fewer values than k of n needs: a spike that is as long begins and
-ends within samples, so that its first and its last value differ from those between (docs/smoothing.md).
+So an alarm ends when the load falls to ``low``, and wherever else below ``high`` it stays, within the window (30 s): a
+level between the two is no overload, and would be told for ever. The window gives a host that is being relieved the
+time for its next migration. With k = 0 the level alone decides, and lasts while u > low.
+
+Where ``enter`` is not given it is ``high``; raw values tell an overload sooner than an average reaches it. A plateau is
+told after fewer values than k of n needs: a spike that is as long begins and ends within samples, so that its first and
+its last value differ from those between (docs/smoothing.md).
 
 The level above a threshold for a while is what oVirt's balancing (HighUtilization for CpuOverCommitDuration,
 documentation of the evenly_distributed policy) and Proxmox CRS (imbalance held for some rounds) wait for; k of n
@@ -56,6 +60,11 @@ class Parameters(OneMetric, frozen=True):
         if self.k > self.n:
             raise ValueError(f"k {self.k} is above n {self.n}")
 
+    @property
+    def cool(self) -> float:
+        """At ``low`` no alarm lasts."""
+        return self.low
+
 
 def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> Verdict:
     """Hot by a plateau, above ``enter`` with k of n, or still hot above ``low``."""
@@ -71,8 +80,25 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
 def _still(reading: Reading, parameters: Parameters) -> Verdict:
     shown, u = rule_inputs.level_figure(reading, parameters.smoothed), _level(reading, parameters)
     limit = Figure("low", parameters.low, reading.unit)
-    verb = "is still above" if u > parameters.low else "fell to"
-    return decide(u > parameters.low, f"{shown.name} {u:.3g} {verb} {limit.value:g}", u - parameters.low, shown, limit)
+    if u <= parameters.low:
+        return decide(False, f"{shown.name} {u:.3g} fell to {limit.value:g}", u - parameters.low, shown, limit)
+    words = f"{shown.name} {u:.3g} is still above {limit.value:g}"
+    if not parameters.k:
+        return decide(True, words, u - parameters.low, shown, limit)
+    if _is_recent(reading, parameters):
+        return decide(True, words, u - parameters.low, shown, limit)
+    words += f", but values above {parameters.high:g} are long ago"
+    return decide(False, words, u - parameters.high, shown, limit, Figure("high", parameters.high, reading.unit))
+
+
+def _is_recent(reading: Reading, parameters: Parameters) -> bool:
+    """Whether the load was above ``high`` a short while ago: one of n values, or a quarter of the window. Where neither
+    is known, an alarm is not ended by that."""
+    above = rule_inputs.above(reading, parameters.high, parameters.n)
+    upper = rule_inputs.upper_quartile(reading)
+    if isinstance(above, Verdict):
+        return upper is None or upper > parameters.high
+    return above > 0 or (upper is not None and upper > parameters.high)
 
 
 def _begins(reading: Reading, parameters: Parameters) -> Verdict:
@@ -134,7 +160,8 @@ RULE = Rule(
     "threshold",
     "threshold with hysteresis, k of n and plateau",
     "u > `enter` and `k` of the last `n` raw values > `high`, or a plateau: the last `plateau` raw values all > `high` "
-    "and less than `plateau_range` apart; hot stays hot while u > `low` or the plateau lasts",
+    "and less than `plateau_range` apart; hot stays hot while u > `low` and one of n values or a quarter of the window "
+    "is above `high`, or the plateau lasts",
     "oVirt evenly_distributed; k of n: Wood and others, Sandpiper, NSDI 2007",
     Parameters(),
     judge,

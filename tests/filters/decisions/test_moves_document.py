@@ -53,4 +53,4 @@ def test_the_example_runs(
 
     with flowing(cluster, [Machine(cluster, "hot", guests), Machine(cluster, "calm")]):
         out = eventually(printed)  # nothing is to be moved while a host is late
-    assert out.startswith("small hot calm cpu_busy_ratio mean 0.95 is above")
+    assert out.startswith("large hot calm cpu_busy_ratio mean 0.95 is above")

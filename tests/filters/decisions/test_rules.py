@@ -61,10 +61,37 @@ def test_threshold_wants_level_and_k_of_n() -> None:
 
 
 def test_threshold_has_hysteresis_that_comes_in_as_a_value() -> None:
-    between = constant(CPU, 0.75)
+    between = reading(CPU, [0.9, *[0.75] * 4])
     assert ask(threshold.RULE, between).outcome == Outcome.NOT_HOT
     assert ask(threshold.RULE, between, True).outcome == Outcome.HOT
     assert ask(threshold.RULE, constant(CPU, 0.7), True).outcome == Outcome.NOT_HOT  # fell to low
+
+
+@pytest.mark.parametrize("level", [0.81, 0.83, 0.85, 0.89])
+def test_an_alarm_ends_within_the_window_wherever_below_high_the_load_stays(level: float) -> None:
+    defaults, values, hot, mean = threshold.RULE.defaults, [0.6] * 30, False, 0.6
+    said = []
+    for value in [*[0.97] * 8, *[level] * 40]:
+        values = [*values[1:], value]
+        mean += (1.0 - math.exp(-1 / 5.0)) * (value - mean)
+        kept = inputs(
+            counted=8, counted_valid=8, above=sum(each > 0.9 for each in values[-8:]), threshold=0.9, plateau=4,
+            lowest=min(values[-4:]), highest=max(values[-4:]), q3=quartiles(values)[1],
+        )  # fmt: skip
+        subject = one(reading(CPU, mean=mean, last=value, inputs=kept))
+        hot = threshold.judge(subject, defaults, hot).outcome == Outcome.HOT
+        said.append(hot)
+    assert said[7]
+    assert not any(said[8 + 30 :])
+
+
+def test_an_alarm_lasts_while_a_quarter_of_the_window_was_above_high() -> None:
+    lately = [*[0.9] * 10, *[0.75] * 20]
+    assert ask(threshold.RULE, reading(CPU, lately), True).outcome == Outcome.HOT
+    verdict = ask(threshold.RULE, reading(CPU, [*[0.75] * 5, *lately[5:]]), True)
+    assert verdict.outcome == Outcome.NOT_HOT
+    assert "but values above 0.8 are long ago" in verdict.reason
+    assert ask(threshold.RULE, reading(CPU, lately[20:]), True, k=0).outcome == Outcome.HOT  # the level alone
 
 
 def test_threshold_takes_the_count_of_the_filter_where_it_counts_the_same() -> None:
@@ -157,7 +184,11 @@ def test_threshold_is_its_formula(
     changes = {"k": k, "enter": enter, "plateau": m, "plateau_range": apart}
     verdict = ask(threshold.RULE, reading(CPU, values, mean=mean), was_hot, **changes)
     if was_hot:
-        expected = Outcome.HOT if mean > 0.7 else Outcome.NOT_HOT
+        window = sorted(values[-30:])
+        upper = 0.25 * window[21] + 0.75 * window[22] if len(window) == 30 else 0.0  # rank 0.75 * 29 = 21.75
+        recent = any(each > 0.8 for each in values[-5:]) or upper > 0.8
+        unknown = len(values) < 5
+        expected = Outcome.HOT if mean > 0.7 and (recent or unknown or not k) else Outcome.NOT_HOT
     elif mean <= (0.8 if enter is None else enter):
         expected = Outcome.NOT_HOT
     elif k and len(values) < 5:
@@ -183,6 +214,7 @@ def test_threshold_says_the_same_of_what_the_filter_keeps(
     kept = inputs(
         valid=min(30, len(values)), above=sum(each > 0.8 for each in last), counted_valid=len(last), plateau=m,
         lowest=min(lately) if known else None, highest=max(lately) if known else None, warming=len(values) < 30,
+        q3=quartiles(values[-30:])[1],
     )  # fmt: skip
     there, here = reading(CPU, values, mean=mean), reading(CPU, mean=mean, last=values[-1], inputs=kept)
     found = [ask(threshold.RULE, each, was_hot, plateau=m, plateau_range=apart) for each in (there, here)]
@@ -478,3 +510,30 @@ def test_parameters_that_contradict_each_other_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match="is above"):
             make()
+
+
+# --- longer ticks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("interval", "stale", "known"),
+    [(1.0, 3.0, True), (1.0, 3.1, False), (0.1, 3.0, True), (0.1, 3.1, False),
+     (2.0, 6.0, True), (2.0, 6.1, False), (5.0, 10.0, True), (5.0, 15.1, False)],
+)  # fmt: skip
+def test_what_is_stale_follows_the_interval(interval: float, stale: float, known: bool) -> None:
+    found = constant(CPU, 0.5, interval=interval, stale_seconds=stale, validity="TIMEOUT")
+    assert (ask(threshold.RULE, found).outcome == Outcome.NOT_HOT) is known
+
+
+@pytest.mark.parametrize(("above", "hot"), [(0, False), (2, False), (3, True), (4, True)])
+def test_k_of_n_means_the_same_share_of_fewer_samples(above: int, hot: bool) -> None:
+    """At 2 s the filter counts 4 samples in 8 s: 6 of 8 are 3 of 4."""
+    kept = inputs(
+        window=15, valid=15, counted=4, counted_valid=4, above=above, threshold=0.9, plateau=3, lowest=0.0, highest=1.0,
+        window_seconds=30.0, counted_seconds=8.0, plateau_seconds=4.0,
+    )  # fmt: skip
+    found = reading(CPU, mean=0.85, last=0.95, inputs=kept, interval=2.0)
+    assert (threshold.judge(one(found), threshold.RULE.defaults).outcome == Outcome.HOT) is hot
+    flat = kept._replace(above=3, lowest=0.92, highest=0.95)
+    found = reading(CPU, mean=0.6, last=0.95, inputs=flat, interval=2.0)
+    assert threshold.judge(one(found), threshold.RULE.defaults).outcome == Outcome.HOT  # the plateau of three samples

@@ -1,0 +1,89 @@
+"""A small data center of known truth: VMs with a demand, hosts that three steps overload, migrations that take time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_GIB = float(1 << 30)
+_CORRELATION = 0.5  #: of the noise from one second to the next
+
+
+class Size(NamedTuple):
+    """Hosts are between ``lowest`` and ``highest`` of their CPU; ``overloaded`` ones rise at second 0 to between
+    ``least`` and ``most``. The greater ``evenness``, the more equal are the VMs of a host (Dirichlet)."""
+
+    hosts: int = 20
+    vms: int = 15  #: per host
+    overloaded: int = 3
+    least: float = 0.91
+    most: float = 1.0
+    evenness: float = 4.0
+    lowest: float = 0.45
+    highest: float = 0.75
+    deviation: float = 0.045  #: of a host's CPU from second to second
+    cores: float = 16.0
+    memory: float = 128 * _GIB
+
+
+class Way(NamedTuple):
+    """A migration in progress: row of the VM, of the host that it comes to, the second of its end."""
+
+    vm: int
+    target: int
+    ends: int
+
+
+class World:
+    """Where every VM is, and what it asks for; one ``tick`` is a second. The same seed is the same load."""
+
+    def __init__(self, size: Size, seed: int, migration_seconds: int) -> None:
+        generator = np.random.default_rng(seed)
+        self.size, self.migration_seconds = size, migration_seconds
+        self.place: Ints = np.repeat(np.arange(size.hosts), size.vms)
+        self.memory = generator.choice([1.0, 2.0, 4.0, 8.0], len(self.place)) * _GIB
+        shares = generator.dirichlet(np.full(size.vms, size.evenness), size.hosts)
+        calm = generator.uniform(size.lowest, size.highest, size.hosts)
+        risen = calm.copy()
+        risen[: size.overloaded] = generator.uniform(size.least, size.most, size.overloaded)
+        self._calm, self._risen = ((level[:, None] * shares).ravel() for level in (calm, risen))
+        self._generator = generator
+        self._noise = np.zeros(len(self.place))
+        self._sizes = np.sqrt(shares).ravel() * size.deviation
+        self.second = -1_000_000
+        self.demand = self._calm
+        self.ways: list[Way] = []
+        self.arrived: list[Way] = []
+
+    def tick(self, second: int) -> None:
+        """Go on to ``second``: what is due arrives, noise goes on."""
+        self.second = second
+        self.arrived = [each for each in self.ways if each.ends <= second]
+        self.ways = [each for each in self.ways if each.ends > second]
+        for each in self.arrived:
+            self.place[each.vm] = each.target
+        fresh = self._generator.normal(0.0, 1.0, len(self._noise)) * np.sqrt(1.0 - _CORRELATION**2)
+        self._noise = _CORRELATION * self._noise + fresh
+        self.demand = np.maximum(self.level_of_vms() + self._noise * self._sizes, 0.0)
+
+    def begin(self, vm: int, target: int) -> None:
+        """A VM starts to migrate; its load is at its source until it has."""
+        self.ways.append(Way(vm, target, self.second + self.migration_seconds))
+
+    def level_of_vms(self) -> Doubles:
+        """What VMs ask for without noise, ratios of a host (V,)."""
+        return self._risen if self.second >= 0 else self._calm
+
+    def levels(self) -> Doubles:
+        """What is asked of hosts without noise (H,)."""
+        return np.bincount(self.place, self.level_of_vms(), self.size.hosts).astype(np.float64)
+
+    def used(self) -> tuple[Doubles, Doubles]:
+        """What hosts (H,) and VMs (V,) use: a full host gives each VM less than it asks for."""
+        wanted = np.bincount(self.place, self.demand, self.size.hosts)
+        return np.minimum(wanted, 1.0), self.demand / np.maximum(wanted, 1.0)[self.place]

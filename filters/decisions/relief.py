@@ -1,0 +1,136 @@
+"""Which VMs a hot host should give away, and why none where none would help (pure).
+
+A host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
+even without all VMs that may move it would stay hot, none moves: the answer says what would help instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from filters.decisions import capacity
+from filters.decisions.constraints import hosts as host_constraints
+from filters.decisions.constraints import projection
+from filters.decisions.constraints import vms as vm_constraints
+from filters.decisions.constraints.planning_state import PlanningState
+from filters.decisions.picture import Host, Vm
+from filters.decisions.refusal import Refusal, Refusals
+from filters.decisions.verdict import Outcome
+from filters.decisions.vm_selection.choice import VmSelection, Worth
+
+_EXAMPLES = 3  #: VMs that are named of those that would have to move
+
+
+class Chosen(NamedTuple):
+    """A VM that a hot host may or should give away."""
+
+    vm: Vm
+    worth: Worth
+
+
+def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Chosen]:
+    """The VMs that a hot host may give away, the best first, if together they relieve it; else why not, into
+    ``refusals``."""
+    host = state.hosts[host_id]
+    held = host_constraints.is_moving(host, state) or host_constraints.is_settling(host, state)
+    found = [] if held else _ranked(host, state, selection, refusals)
+    reason = held or _hopeless(_staying(host, state), found, state, refusals)
+    if reason:
+        refusals.setdefault((host_id, ""), Refusal(host, None, reason))
+    return [] if reason else found
+
+
+def chosen(host_id: str, ranked: list[Chosen], state: PlanningState, refusals: Refusals) -> list[Chosen]:
+    """Of the ``ranked`` VMs of a host those that it should give away now."""
+    host = _staying(state.hosts[host_id], state)
+    if not _asks_relief(host, state):
+        if any(place == host_id for place, _ in state.leaving):
+            refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
+        return []
+    left = state.policy.moves_per_host - state.moving.get(host_id, 0)
+    found: list[Chosen] = []
+    for each in ranked:
+        if len(found) >= left or not _asks_relief(host, state):
+            break
+        found.append(each)
+        host = projection.without_vm(host, each.vm)
+    return found
+
+
+def _staying(host: Host, state: PlanningState) -> Host:
+    """The host without the VMs that are leaving it."""
+    for vm in host.vms:
+        if (host.id, vm.id) in state.leaving:
+            host = projection.without_vm(host, vm)
+    return host
+
+
+def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Chosen]:
+    """The VMs of a host that may be moved, the best first."""
+    found: list[tuple[tuple[float, ...], str, Chosen]] = []
+    for vm in host.vms:
+        if vm.host != host.id or (host.id, vm.id) in refusals:
+            continue  # not here yet, or tried before
+        worth = selection.worth(vm, host)
+        reason = vm_constraints.refusal(vm, state) or ("" if worth.key is not None else worth.reason)
+        if reason or worth.key is None:
+            refusals[host.id, vm.id] = Refusal(host, vm, reason)
+        else:
+            found.append((worth.key, vm.id, Chosen(vm, worth)))
+    return [each for _, _, each in sorted(found, key=lambda each: each[:2], reverse=True)]
+
+
+def _is_hot(host: Host, state: PlanningState) -> bool:
+    return state.rule.judge(host, state.parameters, True).outcome is Outcome.HOT
+
+
+def _asks_relief(host: Host, state: PlanningState) -> bool:
+    """Whether a host, as projected, is hot still, or above the level that its rule calls cool."""
+    cool = state.parameters.cool
+    if cool is None or _is_hot(host, state):
+        return _is_hot(host, state)
+    return any((capacity.used(host, metric) or 0.0) > cool for metric in state.parameters.watched)
+
+
+def _without(host: Host, vms: Iterable[Vm]) -> Host:
+    for vm in vms:
+        host = projection.loaded(host, vm, -1.0)
+    return host
+
+
+def _hopeless(host: Host, ranked: list[Chosen], state: PlanningState, refusals: Refusals) -> str:
+    """Why no move helps a hot host, and what would; "" where moves do, or where no level makes its rule content."""
+    if not _is_hot(host, state):
+        return ""  # those that are leaving it relieve it
+    if not host.vms:
+        return "it has no VMs: only less load of its own would help"
+    after = _without(host, (each.vm for each in ranked))
+    if ranked and (not _is_hot(after, state) or _is_hot(projection.idle(host), state)):
+        return ""
+    metric = vm_constraints.in_need(host, state)
+    words = "none of its VMs may be moved"
+    if ranked:
+        words = f"to move all of its VMs that may be ({len(ranked)}) would not help, {metric} would be "
+        words += f"{capacity.used(after, metric) or 0.0:.3g}"
+    return f"{words}: {_remedy(host, {each.vm.id for each in ranked}, metric, state, refusals)}"
+
+
+def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, refusals: Refusals) -> str:
+    """What would relieve a host that its VMs of ``may_move`` do not relieve."""
+    there = [vm for vm in host.vms if vm.host == host.id]
+    parts = {vm.id: projection.freed(vm, host, metric) for vm in there}
+    unknown = sum(part is None for part in parts.values())
+    own = capacity.used(_without(host, there), metric)
+    if _is_hot(_without(host, there), state):
+        if unknown:
+            return f"nobody knows what {unknown} of its VMs take of its {metric}"
+        return f"{own or 0.0:.3g} of its {metric} is not of its VMs, and only less of that would help"
+    after, needed = _without(host, (vm for vm in there if vm.id in may_move)), list[str]()
+    for vm in sorted((vm for vm in there if vm.id not in may_move), key=lambda vm: -(parts[vm.id] or 0.0)):
+        after = _without(after, [vm])
+        needed.append(f"{vm.name} ({refusals[host.id, vm.id].reason})" if (host.id, vm.id) in refusals else vm.name)
+        if not _is_hot(after, state):
+            break
+    shown = ", ".join(needed[:_EXAMPLES]) + (" …" if len(needed) > _EXAMPLES else "")
+    return f"it would help if {shown} could"
