@@ -15,7 +15,15 @@ import numpy as np
 from acquisition.config.inputs import DEFAULT_WINDOW
 from experiments.decisions.load import Bools
 from experiments.decisions.monitor import Doubles, Monitor
-from filters.decisions.overload_detection import cusum, neat_iqr, neat_regression, sandpiper, spread, threshold
+from filters.decisions.overload_detection import (
+    cusum,
+    neat_iqr,
+    neat_regression,
+    rule_inputs,
+    sandpiper,
+    spread,
+    threshold,
+)
 from filters.decisions.overload_detection.neat_regression import tricube
 from filters.decisions.overload_detection.rule import Parameters
 
@@ -32,7 +40,7 @@ class Verdicts(NamedTuple):
 
 def _unusable(monitor: Monitor, parameters: Parameters) -> Bools:
     """Where ``filters.decisions.overload_detection.rule_inputs.usable`` abstained."""
-    stale = monitor.stale > parameters.stale_seconds
+    stale = monitor.stale > rule_inputs.stale_limit(parameters, float(monitor.watch.interval))
     return stale if parameters.smoothed else stale | ~monitor.valid
 
 
