@@ -84,7 +84,7 @@ def page(browser: Page) -> Page:
 def data(cluster: Cluster) -> Iterator[Data]:
     machines = [
         Machine(cluster, "busy", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
-        Machine(cluster, "calm", [Guest("mail", 1.0, 2)]),
+        Machine(cluster, "calm", [Guest("mail", 0.2, 2)]),
         Machine(cluster, HOSTILE, [Guest("<script>document.title='broken'</script>", 0.5, 2)]),
         Machine(cluster, "nameless", [Guest("blind", 0.5, 2)]),
     ]
@@ -106,7 +106,7 @@ def test_a_person_looks_at_hosts_by_keyboard(data: Data, shards: Shards, tmp_pat
     with Serving(tmp_path, shards.addresses) as serving:
         opened(page, serving)
         shown(page, "summary", "4 hosts")
-        shown(page, "decisions", "web: busy → calm")  # moves, with why
+        shown(page, "decisions", "database: busy → calm")  # moves, with why
         shown(page, "decisions", "why this VM")
         shown(page, "decisions", "cpu_busy_ratio")
         shown(page, "pipeline", "balanced")

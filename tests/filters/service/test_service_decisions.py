@@ -57,7 +57,7 @@ class Running:
 def service(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Serving]:
     machines = [
         Machine(cluster, "busy", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
-        Machine(cluster, "calm", [Guest("mail", 0.5, 2)]),
+        Machine(cluster, "calm", [Guest("mail", 0.2, 2)]),
     ]
     with Running(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
         yield serving
