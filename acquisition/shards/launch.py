@@ -254,8 +254,9 @@ def _start(
     try:
         for number, (address, core) in enumerate(places):
             home = shards.directory / f"shard-{number}"
-            shard_process.configure(shards.redis, address, core, home, maxmemory, directives)
-            shards.start(address, core, home)
+            with interrupts.deferred():  # or a directory could stay that nobody knows of
+                shard_process.configure(shards.redis, address, core, home, maxmemory, directives)
+                shards.start(address, core, home)
         readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], shards.redis.release)
         _write_layout(shards)
     except BaseException:

@@ -21,6 +21,7 @@ from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
 from acquisition.shards import command as shards_command
 from acquisition.shards import machine, redis_binary
+from acquisition.shards import process as shard_process
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
@@ -29,6 +30,26 @@ from acquisition.wire.record_format import NEWEST
 from tests.support.ports import base_port
 from tests.support.processes import started
 from tests.support.waiting import PATIENCE
+
+
+@pytest.mark.parametrize("moment", ["configure", "launch"])
+def test_a_signal_while_servers_are_started_leaves_nothing(moment, tmp_path, monkeypatch):
+    real, calls = getattr(shard_process, moment), itertools.count(1)
+
+    def interrupted(*arguments):
+        made = real(*arguments)
+        if next(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(shard_process, moment, interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # not so where tests run in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_shards(2, tmp_path / "state")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not (tmp_path / "state").exists()
 
 
 def binaries() -> list[str]:
