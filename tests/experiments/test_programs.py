@@ -100,7 +100,7 @@ STARTED = {
     "scale": ["--quick"],
     "serve_load": ["--hosts", "5", "--entities", "5"],
 }
-ALONE = {"exposition": ["--hosts", "2000"]}  #: they start nothing
+ALONE = {"exposition": ["--hosts", "2000"], "planner": []}  #: they start nothing
 
 
 @pytest.mark.parametrize(
