@@ -45,10 +45,12 @@ class Migration(NamedTuple):
 
 class Migrations(NamedTuple):
     """The newest migration of each VM, by VM id; ``given_up_seconds`` after its start one without an end
-    counts as failed without a report."""
+    counts as failed without a report. ``ends`` is when others ended by which a VM left or reached a host for good, by
+    host: earlier ones of the same VMs, and those that nobody reported (``filters.decisions.sightings``)."""
 
     newest: Mapping[str, Migration] = {}
     given_up_seconds: float = 600.0
+    ends: Mapping[str, float] = {}
 
     def of(self, vm: str) -> Migration | None:
         """The newest migration of a VM."""
@@ -65,11 +67,9 @@ class Migrations(NamedTuple):
 
     def touched(self) -> dict[str, float]:
         """When a VM last left or reached a host for good, by host; those that are not there are not in this log."""
-        ends: dict[str, float] = {}
+        ends = dict(self.ends)
         for each in self.newest.values():
-            if each.ended is not None and each.outcome == FINISHED:
-                for host in (each.source, each.destination):
-                    ends[host] = max(each.ended, ends.get(host, each.ended))
+            _put_end(ends, each)
         return ends
 
     def rested(self, vm: str, now: float) -> float | None:
@@ -97,16 +97,21 @@ def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, st
     """The state after a report that came at ``at`` (seconds), and what is wrong with the report; the same
     state where it changes nothing, see ``follows``."""
     made, problem = follows(state, report, at)
-    return (state if made is None else state._replace(newest={**state.newest, made.vm: made})), problem
+    if made is None:
+        return state, problem
+    ends = dict(state.ends)
+    _put_end(ends, state.newest.get(made.vm))
+    return state._replace(newest={**state.newest, made.vm: made}, ends=ends), ""
 
 
 def replay(reports: Iterable[tuple[str, Report, float]], given_up_seconds: float) -> tuple[Migrations, tuple[str, ...]]:
     """The state after all reports, (name, report, time) in order, and what is wrong with them, by name."""
-    newest: dict[str, Migration] = {}
-    state, problems = Migrations(newest, given_up_seconds), list[str]()
+    newest, ends = dict[str, Migration](), dict[str, float]()
+    state, problems = Migrations(newest, given_up_seconds, ends), list[str]()
     for name, report, at in reports:
         made, problem = follows(state, report, at)
         if made is not None:
+            _put_end(ends, newest.get(made.vm))
             newest[made.vm] = made
         elif problem:
             problems.append(f"{name}: {problem}")
@@ -137,10 +142,11 @@ def follows(state: Migrations, report: Report, at: float) -> tuple[Migration | N
     return Migration(*report[:3], None, at, report.phase, report.reason), ""
 
 
-def forget(state: Migrations, before: float) -> Migrations:
-    """Without the migrations that ended, or began and never ended, before a moment."""
-    kept = {vm: each for vm, each in state.newest.items() if (each.ended or each.started or 0.0) >= before}
-    return state if len(kept) == len(state.newest) else state._replace(newest=kept)
+def _put_end(ends: dict[str, float], each: Migration | None) -> None:
+    """Note when a migration ended by which a VM left its source and reached its destination."""
+    if each is not None and each.ended is not None and each.outcome == FINISHED:
+        for host in (each.source, each.destination):
+            ends[host] = max(each.ended, ends.get(host, each.ended))
 
 
 def _nonsense(report: Report) -> str:

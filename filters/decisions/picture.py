@@ -98,11 +98,13 @@ class Host(NamedTuple):
 
 
 class Transit(NamedTuple):
-    """A VM that several hosts report: ids of the VM, of the host that bears its load, of the other one."""
+    """A VM that several hosts report: ids of the VM, of the host that bears its load, of the other one, and of the one
+    that has its oldest process, where it came from."""
 
     vm: str
     source: str
     destination: str
+    origin: str = ""
 
 
 class Picture(NamedTuple):

@@ -11,10 +11,13 @@ from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
+from filters.decisions import sightings
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
+from filters.decisions.picture import Picture
 from filters.decisions.plan import Move
+from filters.decisions.sightings import Sightings
 from filters.judging import migration_store
 from filters.judging.hot_list import hot_list
 from filters.judging.observe import observe
@@ -31,13 +34,15 @@ class Judged(NamedTuple):
 
 
 class TickJudge:
-    """Decides tick after tick; what was hot and proposed before goes into the next judgement. One thread uses it."""
+    """Decides tick after tick; what was hot, proposed and seen to migrate before goes into the next judgement. One
+    thread uses it."""
 
     def __init__(self, settings: Decisions, method: Method) -> None:
         self._settings = settings
         self._method = method
         self._hot: frozenset[str] = frozenset()
         self._proposed: tuple[Move, ...] = ()
+        self._seen = Sightings()
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
         """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
@@ -46,7 +51,7 @@ class TickJudge:
         """
         tables = reader.inputs(snapshot)
         picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule, tables))
-        log = self._log(reader) if moves else None
+        log = self._log(reader, picture) if moves else None
         decided = decide(picture, self._method, log, self._hot, self._proposed)
         self._hot = decided.heat.hot
         if decided.plan is not None:
@@ -59,11 +64,15 @@ class TickJudge:
         self._hot = decided.heat.hot
         return decided
 
-    def _log(self, reader: SnapshotReader) -> Log | str:
+    def _log(self, reader: SnapshotReader, picture: Picture) -> Log | str:
+        """What was reported, and what ended unreported before the eyes of this one."""
+        policy = self._method.policy
         try:
-            return migration_store.read(reader.cluster, self._method.policy)
+            log = migration_store.read(reader.cluster, policy)
         except ShardpulseError as error:
             return f"the log of migrations cannot be read: {error}"
+        self._seen = sightings.follow(self._seen, picture, policy, log.now)
+        return sightings.joined(log, self._seen)
 
 
 def judge_otherwise(

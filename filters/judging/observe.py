@@ -156,5 +156,6 @@ def _transits(placement: Placement) -> Iterator[Transit]:
     """From the host that bears the load to each other that reports the VM."""
     if placement.state != MIGRATING:  # it has been started again after its host went down
         return
+    origin = f"{placement.evidence[0].host_id:016x}"
     for other in {process.host_id for process in placement.evidence} - {placement.host_id}:
-        yield Transit(placement.vm, f"{placement.host_id:016x}", f"{other:016x}")
+        yield Transit(placement.vm, f"{placement.host_id:016x}", f"{other:016x}", origin)

@@ -45,12 +45,14 @@ KEEP_TICKS = 20
 
 
 class Guest(NamedTuple):
-    """A VM: CPU in cores, memory in GiB (assigned; half of it resident)."""
+    """A VM: CPU in cores, memory in GiB (assigned; half of it resident). Its uuid is made of its name if it has no
+    ``stable`` id."""
 
     name: str
     cores: float
     gib: float
     labels: Mapping[str, str] = {}
+    stable: str = ""
 
     def entity(self, host: str) -> Entity:
         """Its process on a host."""
@@ -59,7 +61,7 @@ class Guest(NamedTuple):
 
     @property
     def uuid(self) -> str:
-        return f"uuid-{self.name}"
+        return self.stable or f"uuid-{self.name}"
 
 
 class Machine:

@@ -107,6 +107,10 @@ class Serving:
         finally:
             connection.close()
 
+    def report(self, **said: str) -> Reply:
+        """What comes back for a report of a migration."""
+        return self.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, json.dumps(said).encode())
+
     def raw(self, data: bytes, seconds: float = 3.0) -> bytes:
         """What comes back for bytes that need not be HTTP, until the other side closes or says nothing more for so many
         seconds."""

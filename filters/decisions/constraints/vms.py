@@ -7,9 +7,15 @@ from collections.abc import Callable
 from filters.decisions import capacity
 from filters.decisions.constraints import labels, projection
 from filters.decisions.constraints.planning_state import PlanningState
+from filters.decisions.migrations import FAILED, FINISHED, STARTED
 from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 
 Constraint = Callable[[Vm, PlanningState], str | None]
+_ENDED = {
+    FINISHED: "it migrated",
+    FAILED: "its migration failed",
+    STARTED: "its migration, whose end was not reported, was given up on",
+}
 _WORDS = {CPU: "CPU", MEMORY: "memory", NETWORK: "network"}
 
 
@@ -52,10 +58,11 @@ def is_young(vm: Vm, state: PlanningState) -> str | None:
 
 def is_cooling(vm: Vm, state: PlanningState) -> str | None:
     """It moved, or failed to, a short while ago."""
-    rested = state.migrations.rested(vm.id, state.now)
-    if rested is None or rested >= state.policy.cool_down_seconds:
+    newest, rested = state.migrations.of(vm.id), state.migrations.rested(vm.id, state.now)
+    if newest is None or rested is None or rested >= state.policy.cool_down_seconds:
         return None
-    return f"it migrated {rested:.0f} s ago, the cool-down is {state.policy.cool_down_seconds:g} s"
+    what = _ENDED[newest.outcome]
+    return f"{what} {rested:.0f} s ago, the cool-down is {state.policy.cool_down_seconds:g} s"
 
 
 def is_too_small(vm: Vm, state: PlanningState) -> str | None:

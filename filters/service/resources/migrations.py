@@ -7,42 +7,37 @@ agrees about cool-downs and moves in progress, and a restart forgets nothing.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Literal
+from typing import TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from acquisition.config import endpoints
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from filters.decisions.migrations import Log, Report
+from acquisition.snapshot import Snapshot
+from filters.decisions.migrations import Log, Migration
 from filters.documents.encoding import encode
 from filters.judging import migration_store
 from filters.service.answer import JSON
 from filters.service.parameters import Values
-from filters.service.problem import Problem, bad_request, not_found
+from filters.service.problem import Problem, bad_request
+from filters.service.reporting import MigrationReport, contradiction, host_names, movable, report_of, with_names
 from filters.service.resource import Parts, Resource
-from filters.service.tick_cache import TickCache
 
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64
-_TEXT = r"^[^\x00-\x1f\x7f]+$"
-_UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=_TEXT)]
+_Result = TypeVar("_Result")
 
 
-class MigrationReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a scheduler says. ``vm`` is the VM's stable id (uuid); hosts are named by name or hexadecimal id."""
+class MigrationHost(Struct, frozen=True):
+    """A host of a migration; ``host`` is its name, null where it is not in the picture."""
 
-    vm: Name
-    source: Name
-    destination: Name
-    phase: Literal["started", "finished", "failed"]
-    reason: Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    host: str | None
+    id: str
 
 
 class MigrationDocument(Struct, frozen=True):
@@ -50,8 +45,8 @@ class MigrationDocument(Struct, frozen=True):
     reported, ``ended`` while it lasts."""
 
     vm: str
-    source: str
-    destination: str
+    source: MigrationHost
+    destination: MigrationHost
     started: float | None
     ended: float | None
     outcome: str
@@ -101,6 +96,7 @@ class KnownMigrations:
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
         self._policy = parts.method.policy
+        self._kinds = movable(parts.settings)
         self._newest = parts.newest
         self._thread = ThreadPoolExecutor(1, "migrations")
         self._cluster: Cluster | None = None
@@ -112,24 +108,22 @@ class KnownMigrations:
 
     async def answer(self, _: Values, __: Scope, ___: Receive, send: Send) -> None:
         """What is known. Raises Problem (503)."""
-        self._newest.current()
-        await _reply(send, encode(document(await self._in_thread(self._read))))
+        cache = self._newest.current()
+        log = await self._in_thread(self._read)
+        await _reply(send, encode(document(log, host_names(cache.snapshot))))
 
     async def report(self, _: Values, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a report and answer what it makes of it. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
         cache = self._newest.current()
-        report = report_of(_decode(await read_body(scope, receive, self._settings.serve.limits.body_bytes)), cache)
-        log = await self._in_thread(lambda: self._write(report))
-        await _reply(send, encode(next(each for each in document(log).migrations if each.vm == report.vm)))
+        said = _decode(await read_body(scope, receive, self._settings.serve.limits.body_bytes))
+        await _reply(send, await self._in_thread(lambda: self._write(said, cache.snapshot)))
 
-    async def _in_thread(self, work: Callable[[], Log]) -> Log:
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= _MOST_WAITING:
             raise Problem(503, "busy", "too many reports wait: try again", {b"retry-after": b"1"})
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except DataError as error:
-            raise Problem(409, "contradiction", f"{error}; GET /v1/migrations shows what is known") from error
         except ShardpulseError as error:
             raise self._newest.trouble(str(error)) from error
         finally:
@@ -138,8 +132,14 @@ class KnownMigrations:
     def _read(self) -> Log:
         return migration_store.read(self._connected(), self._policy)
 
-    def _write(self, report: Report) -> Log:
-        return migration_store.report(self._connected(), report, self._policy)
+    def _write(self, said: MigrationReport, snapshot: Snapshot) -> bytes:
+        report = report_of(said, snapshot, self._kinds, lambda: self._read().migrations)
+        names = host_names(snapshot)
+        try:
+            log = migration_store.report(self._connected(), report, self._policy)
+        except DataError as error:
+            raise contradiction(with_names(str(error), names)) from error
+        return encode(next(each for each in document(log, names).migrations if each.vm == report.vm))
 
     def _connected(self) -> Cluster:
         if self._cluster is None:
@@ -147,26 +147,19 @@ class KnownMigrations:
         return self._cluster
 
 
-def document(log: Log) -> MigrationsDocument:
-    """The document of a log, the newest first."""
+def document(log: Log, names: Mapping[str, str]) -> MigrationsDocument:
+    """The document of a log, the newest first; ``names`` are those of hosts by id."""
     open_now = {each.vm for each in log.migrations.in_progress(log.now)}
-    rows = [MigrationDocument(*each, each.vm in open_now) for each in log.migrations.newest.values()]
+    rows = [_row(each, each.vm in open_now, names) for each in log.migrations.newest.values()]
     rows.sort(key=lambda row: -(row.ended or row.started or 0.0))
-    return MigrationsDocument(round(log.now, 6), rows, list(log.problems))
+    return MigrationsDocument(round(log.now, 6), rows, [with_names(problem, names) for problem in log.problems])
 
 
-def report_of(said: MigrationReport, cache: TickCache) -> Report:
-    """The report with the ids of its hosts, and a uuid as probes write it. Raises Problem (404)."""
-    vm = said.vm.lower() if _UUID.fullmatch(said.vm) else said.vm
-    return Report(vm, host_id(cache, said.source), host_id(cache, said.destination), said.phase, said.reason)
-
-
-def host_id(cache: TickCache, name: str) -> str:
-    """The id of a host by its name or id. Raises Problem (404)."""
-    for block in cache.snapshot.blocks:
-        if name in (block.host, f"{block.host_id:016x}"):
-            return f"{block.host_id:016x}"
-    raise not_found(f"there is no host {name!r}; GET /v1/hosts lists them", "host")
+def _row(each: Migration, open_now: bool, names: Mapping[str, str]) -> MigrationDocument:
+    source, destination = (MigrationHost(names.get(host), host) for host in (each.source, each.destination))
+    return MigrationDocument(
+        each.vm, source, destination, each.started, each.ended, each.outcome, each.reason, open_now
+    )
 
 
 async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:

@@ -13,7 +13,7 @@ from acquisition.errors import DataError, UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
-from filters.decisions.migrations import FAILED, FINISHED, STARTED, Migration, Migrations, Report, append, forget
+from filters.decisions.migrations import FAILED, FINISHED, STARTED, Migration, Migrations, Report, append, replay
 from filters.judging import migration_store as store
 
 POLICY = Policy()
@@ -92,10 +92,13 @@ def test_contradictions_change_nothing_and_are_told(report: Report, words: str) 
     assert problem == words
 
 
-def test_forgetting() -> None:
-    state, _ = told((10.0, START), (25.0, FINISH), (30.0, START._replace(vm="other")))
-    assert set(forget(state, 26.0).newest) == {"other"}
-    assert forget(state, 5.0) is state
+def test_an_earlier_end_outlives_later_reports_of_the_vm() -> None:
+    for later in (Report("vm", "b", "c", STARTED), Report("vm", "a", "b", FAILED)):
+        state, problems = told((10.0, START), (25.0, FINISH), (26.0, later))
+        assert problems == [""] * 3
+        assert state.touched() == {"a": 25.0, "b": 25.0}
+        entries = [(str(at), report, at) for at, report in ((10.0, START), (25.0, FINISH), (26.0, later))]
+        assert replay(entries, 600.0)[0] == state
 
 
 REPORTS = st.builds(

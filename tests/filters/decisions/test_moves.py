@@ -346,7 +346,9 @@ def test_the_limit_of_concurrent_moves_counts_those_in_progress() -> None:
 def test_a_migration_that_never_ends_is_given_up_on() -> None:
     forgotten = log(b=Migration("uuid-b", "hot", "idle", 100.0, None, STARTED))  # 900 s ago
     found = plan(picture(hot_host(), host("idle", cpu=0.0)), log=forgotten)
-    assert reasons(found)["b"] == "it migrated 300 s ago, the cool-down is 600 s"
+    assert reasons(found)["b"] == (
+        "its migration, whose end was not reported, was given up on 300 s ago, the cool-down is 600 s"
+    )
 
 
 def test_cool_down_and_settling() -> None:
@@ -357,6 +359,8 @@ def test_cool_down_and_settling() -> None:
     assert reasons(plan(seen, log=just_now))["hot"] == (
         "a migration from or to it ended 6 s ago, it settles for 12 s"
     )  # 1000.5 - 995
+    failed = log(b=Migration("uuid-b", "hot", "elsewhere", 900.0, 996.5, "failed"))
+    assert reasons(plan(seen, log=failed))["b"] == "its migration failed 4 s ago, the cool-down is 600 s"
     failed = log(x=Migration("uuid-x", "idle", "elsewhere", 900.0, 995.0, "failed"))
     assert plan(seen, log=failed).moves  # a host that nothing left has nothing to settle
 
@@ -487,7 +491,7 @@ def test_no_plan_forgets_what_is_under_way(drawn: Any, going: Any, per_host: int
     load = {each.name: (each.readings[CPU].mean or 0.0) * cores[each.name] for each in hosts}
     count = dict.fromkeys(load, 0)
     by_id = {one.id: one for each in hosts for one in each.vms}
-    for vm_id, source_name, target_name in transits:
+    for vm_id, source_name, target_name, _ in transits:
         load[target_name] += by_id[vm_id].readings["cpu_ratio"].mean or 0.0
         count[source_name] += 1
         count[target_name] += 1

@@ -23,6 +23,7 @@ from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome
 from filters.judging import migration_store
+from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 from filters.worker.assembly import lone_worker
@@ -188,7 +189,7 @@ def test_a_vm_on_two_hosts_is_one_and_is_migrating(shards: Shards, cluster: Clus
     assert vm.migrating
     assert len(host_of(seen, "to").vms) == 0
     assert [each.vm for each in seen.transits] == ["uuid-a"]
-    assert seen.transits[0][1:] == (machines[0].id, machines[1].id)
+    assert seen.transits[0][1:] == (machines[0].id, machines[1].id, machines[0].id)
 
 
 @pytest.mark.parametrize("rule", REGISTRY)
@@ -300,3 +301,27 @@ def test_what_is_wrong_is_told(
 ) -> None:
     assert query(shards, *arguments) == code
     assert words in capsys.readouterr().err
+
+
+def test_hosts_settle_after_a_migration_that_nobody_reported(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    hot, calm = machines = small(cluster)
+    incoming = Guest("a", 0.0, 4, {"incoming": "tcp:0:49152", "started": "500"})
+    calm.guests = (*calm.guests, incoming)
+    tick = run(worker, machines, ahead=-10)
+    settings = Decisions()
+    judge = TickJudge(settings, method_of(settings))
+    reader, snapshot = read(shards, tick)
+    with reader:
+        assert judge.judge(reader, snapshot).decided.picture.transits
+    hot.guests, calm.guests = hot.guests[1:], (calm.guests[0], incoming._replace(cores=2.0))
+    for machine in machines:
+        machine.send_tables(tick + 1.2)
+        machine.send(tick + 1.5)
+    smooth(worker, machines, tick + 1)
+    reader, snapshot = read(shards, tick + 1)
+    with reader:
+        decided = judge.judge(reader, snapshot).decided
+    assert (decided.picture.transits, decided.plan and decided.plan.moves) == ((), ())
+    assert decided.plan is not None
+    (refused,) = (each.reason for each in decided.plan.refusals if each.vm is None)
+    assert refused == "a migration from or to it ended 0 s ago, it settles for 12 s"

@@ -12,6 +12,7 @@ import pytest
 
 from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
@@ -58,6 +59,7 @@ def service(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Servin
     machines = [
         Machine(cluster, "busy", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
         Machine(cluster, "calm", [Guest("mail", 0.2, 2)]),
+        Machine(cluster, "third", [Guest("twin", 0.2, 2), Guest("twin", 0.1, 2, stable="uuid-other-twin")]),
     ]
     with Running(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
         yield serving
@@ -72,18 +74,53 @@ def test_a_scheduler_asks_acts_and_reports(service: Serving) -> None:
     hot = service.ask("/v1/hot").json
     assert [row["host"] for row in hot["hot"]] == ["busy"]
     assert hot["hot"][0]["figures"][0]["validity"] == "VALID"
-    assert [row["host"] for row in service.ask("/v1/hot?outcome=not_hot&fields=host").json["not_hot"]] == ["calm"]
+    assert [row["host"] for row in service.ask("/v1/hot?outcome=not_hot&fields=host").json["not_hot"]] == [
+        "calm",
+        "third",
+    ]
     (move,) = moves["moves"]
     assert (move["source"]["host"], move["destination"]["host"]) == ("busy", "calm")
     assert all(move["why"][part]["reason"] for part in ("host", "vm", "destination"))
     assert service.ask("/v1/hot?rule=sandpiper").json["hot"][0]["host"] == "busy"  # needs recent values
     assert service.ask("/v1/hot?rule=neat_mad").status == 200
-    said = {"vm": move["vm"]["id"], "source": "busy", "destination": "calm", "phase": "started"}
-    report = service.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, json.dumps(said).encode())
+    report = service.report(vm=move["vm"]["id"], source="busy", destination="calm", phase="started")
     assert report.status == 200
     after = service.until("/v1/moves", lambda reply: not reply.json["moves"]).json
     assert after["refused"]
     assert "migrat" in json.dumps(after["refused"])
+
+
+def test_reports_are_checked_against_the_places_of_vms(service: Serving) -> None:
+    service.until("/v1/moves", has_move)
+    for said, status, words in (
+        ({"vm": "nobody"}, 404, "there is no VM 'nobody'"),
+        ({"source": "calm", "destination": "busy"}, 409, "database is on busy, not on calm"),
+        ({"phase": "finished", "source": "calm", "destination": "third"}, 409, "is on busy, not on calm or third"),
+        ({"vm": "twin"}, 409, "2 VMs have the name 'twin': say which, by its id (uuid-other-twin, uuid-twin)"),
+    ):
+        reply = service.report(
+            **{"vm": "uuid-database", "source": "busy", "destination": "calm", "phase": "started", **said}
+        )
+        assert (reply.status, words in reply.json["detail"]) == (status, True), reply
+    assert service.ask("/v1/migrations").json["migrations"] == []
+
+
+def test_migrations_are_reported_by_name_and_contradictions_refused(service: Serving) -> None:
+    service.until("/v1/moves", has_move)
+    way = {"source": "busy", "destination": "calm"}
+    started = service.report(vm="database", phase="started", **way)
+    assert (started.status, started.json["in_progress"], started.json["vm"]) == (200, True, "uuid-database")
+    ids = [f"{host_id(name):016x}" for name in ("busy", "calm")]
+    assert started.json["source"] == {"host": "busy", "id": ids[0]}
+    assert started.json["destination"] == {"host": "calm", "id": ids[1]}
+    assert service.report(vm="UUID-DATABASE", phase="started", **way).status == 200  # its answer may have been lost
+    other = service.report(vm="database", phase="finished", source="busy", destination="third")
+    assert (other.status, other.headers["content-type"]) == (409, "application/problem+json")
+    assert "uuid-database is migrating from busy to calm" in other.json["detail"]
+    service.until("/v1/moves", lambda reply: not has_move(reply))
+    assert service.report(vm="uuid-database", phase="failed", **way).json["outcome"] == "failed"
+    (known,) = service.ask("/v1/migrations").json["migrations"]
+    assert (known["vm"], known["source"]["host"]) == ("uuid-database", "busy")
 
 
 def test_inputs_places_and_recent_values(service: Serving) -> None:
@@ -106,4 +143,4 @@ def test_inputs_places_and_recent_values(service: Serving) -> None:
     assert set(series["validity"]) == {"VALID"}
     assert service.ask(f"/v1/entities/{database['id']}/recent?metric=cpu_rati").status == 404
     only = service.ask("/v1/hosts?metric=cpu_busy_ratio&fields=mean").json["hosts"]
-    assert [set(host["readings"]) for host in only] == [{"cpu_busy_ratio"}] * 2
+    assert [set(host["readings"]) for host in only] == [{"cpu_busy_ratio"}] * 3

@@ -1,0 +1,64 @@
+"""Migrations that are seen and that nobody reported: when they ended, so that their hosts settle too (pure).
+
+While a VM migrates, two hosts report it. When one of them no longer does, the VM has moved, or its migration was
+aborted: it has moved if it is elsewhere than its oldest process was. What was seen goes in and comes out as a value, as
+verdicts and proposals do; whoever begins to look later knows of no earlier ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from acquisition.config.decisions import Policy
+from filters.decisions.migrations import Log
+from filters.decisions.picture import Host, Picture
+
+
+class Sighting(NamedTuple):
+    """A VM that several hosts have reported: where it came from, all those hosts, and when it was last so."""
+
+    origin: str
+    hosts: frozenset[str]
+    at: float
+
+
+class Sightings(NamedTuple):
+    """What is under way by VM id, and when the last of what is over ended, by host id."""
+
+    under_way: Mapping[str, Sighting] = {}
+    ends: Mapping[str, float] = {}
+
+
+def follow(before: Sightings, picture: Picture, policy: Policy, now: float) -> Sightings:
+    """What is known after one more picture, at ``now`` of the clock of the log of migrations.
+
+    A VM that none of its hosts reports is waited for as long as migrations may take: a host may be late.
+    """
+    seen: dict[str, Sighting] = {}
+    for each in picture.transits:
+        known = seen.get(each.vm) or before.under_way.get(each.vm) or Sighting(each.origin, frozenset(), now)
+        seen[each.vm] = Sighting(known.origin, known.hosts | {each.source, each.destination}, now)
+    ends = {host: at for host, at in before.ends.items() if now - at < policy.settle_seconds}
+    over = {vm: known for vm, known in before.under_way.items() if vm not in seen}
+    hosts = {host.id: host for host in picture.hosts} if over else {}
+    for vm, known in over.items():
+        place = next((host for host in known.hosts if _has(hosts.get(host), vm)), None)
+        if place is None and now - known.at < policy.migration_seconds:
+            seen[vm] = known
+        elif place is not None and place != known.origin:
+            ends.update(dict.fromkeys((known.origin, place), now))
+    return Sightings(seen, ends)
+
+
+def joined(log: Log, seen: Sightings) -> Log:
+    """The log with the ends that were seen, of which the last of each host counts."""
+    if not seen.ends:
+        return log
+    known = log.migrations.ends
+    ends = {host: max(seen.ends.get(host, 0.0), known.get(host, 0.0)) for host in (*known, *seen.ends)}
+    return log._replace(migrations=log.migrations._replace(ends=ends))
+
+
+def _has(host: Host | None, vm: str) -> bool:
+    return host is not None and any(each.id == vm for each in host.vms)
