@@ -111,7 +111,7 @@ def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection
 def _entities(
     view: HostsView, blocks: Sequence[Block], selection: Chosen, fields: Collection[str]
 ) -> list[EntityDocument]:
-    figures = set(fields) & set(READING)
+    figures = _figures(fields)
     return [
         entity
         for block in blocks
@@ -140,7 +140,7 @@ def host_document(
     """What ``fields`` name of one host."""
     first = blocks[0]
     own = next((block for block in blocks if block.resource_set == HOST_SET), None)
-    figures = set(fields) & set(READING)
+    figures = _figures(fields)
     identity = f"{first.host_id:016x}"
     pictured = view.pictured.get(identity)
     reasons = dict.fromkeys(f"{block.resource_set}: {block.reason}" for block in blocks if block.reason)
@@ -152,8 +152,13 @@ def host_document(
         shortened(max(block.age_seconds for block in blocks)) if "age_seconds" in fields else UNSET,
         (dict(pictured.labels) if pictured is not None else {}) if "labels" in fields else UNSET,
         [summary(block) for block in blocks] if "sets" in fields else UNSET,
-        _own_readings(view, own, pictured, selection, figures) if figures or "readings" in fields else UNSET,
+        _own_readings(view, own, pictured, selection, figures) if figures else UNSET,
     )
+
+
+def _figures(fields: Collection[str]) -> Collection[str]:
+    """The figures of each reading; all of them where readings are asked for and none is named."""
+    return set(fields) & set(READING) or (READING if "readings" in fields else ())
 
 
 def _own_readings(

@@ -103,7 +103,7 @@ class Place(Struct, frozen=True):
 
 
 class VmDocument(Struct, frozen=True):
-    """A VM of a proposal; ``id`` survives its migration."""
+    """A VM of a proposal; ``id`` survives its migration, and ``/v1/entities/{id}`` knows it."""
 
     id: str
     name: str

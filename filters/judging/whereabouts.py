@@ -8,8 +8,10 @@ from typing import NamedTuple
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import settle
-from acquisition.snapshot.vm_evidence import VM, evidence_of
+from acquisition.snapshot.vm_evidence import evidence_of
 from acquisition.wire.table import Entity
+
+_Rows = list[tuple[Block, int]]
 
 
 class Whereabouts(NamedTuple):
@@ -21,19 +23,19 @@ class Whereabouts(NamedTuple):
     hosts: frozenset[str]
 
 
-def whereabouts(snapshot: Snapshot, word: str, kinds: Collection[str] = (VM,)) -> list[Whereabouts]:
+def whereabouts(snapshot: Snapshot, word: str, kinds: Collection[str], by_name: bool = True) -> list[Whereabouts]:
     """What ``word`` names: the one of this stable id (a uuid in letters of any size), else all of this name."""
-    small, by_id, by_name = word.lower(), dict[str, list[tuple[Block, int]]](), dict[str, list[tuple[Block, int]]]()
+    small, ids, names = word.lower(), dict[str, _Rows](), dict[str, _Rows]()
     for block in snapshot.blocks:
         for row, entity in enumerate(block.entities):
             if entity.stable in (word, small) and entity.kind in kinds:
-                by_id.setdefault(entity.stable, []).append((block, row))
-            elif entity.name == word and entity.kind in kinds:
-                by_name.setdefault(entity.stable, []).append((block, row))
-    return [_placed(snapshot, rows) for rows in (by_id or by_name).values()]
+                ids.setdefault(entity.stable, []).append((block, row))
+            elif by_name and entity.name == word and entity.kind in kinds:
+                names.setdefault(entity.stable, []).append((block, row))
+    return [_placed(snapshot, rows) for rows in (ids or names).values()]
 
 
-def _placed(snapshot: Snapshot, rows: list[tuple[Block, int]]) -> Whereabouts:
+def _placed(snapshot: Snapshot, rows: _Rows) -> Whereabouts:
     block, row = rows[0]
     entity = block.entities[row]
     if len(rows) > 1:

@@ -23,14 +23,12 @@ Values = Mapping[str, tuple[str, ...]]
 
 
 class Parameter(NamedTuple):
-    """One query parameter. ``choices`` (if any) are all that it may be; ``listed`` ones are given once with
-    commas, the others as often as there are values; a ``single`` one has one. Numbers have ``most``; ``labels`` are
-    selectors of labels."""
+    """One query parameter. ``choices`` (if any) are all that it may be. It is given with commas between its values, or
+    again for each, unless it is ``single`` or a number, which has ``most``; ``labels`` are selectors of labels."""
 
     name: str
     description: str
     choices: tuple[str, ...] = ()
-    listed: bool = False
     most: int = 0
     single: bool = False
     labels: bool = False
@@ -49,7 +47,7 @@ class Parameter(NamedTuple):
             item = {"type": "string", "enum": list(self.choices)} if self.choices else item | {"pattern": self._pattern}
             several = {"type": "array", "items": item, "minItems": 1, "maxItems": self.most_values}
             schema = item if self.single else several
-        style = {} if self.most or self.single else {"style": "form", "explode": not self.listed}
+        style = {} if self.most or self.single else {"style": "form", "explode": False}
         return {"name": self.name, "in": "query", "description": self.description, "schema": schema, **style}
 
     @property
@@ -57,10 +55,10 @@ class Parameter(NamedTuple):
         return _LABEL_PATTERN if self.labels else f"^{_PATTERN}$"
 
 
-#: What a pattern is made of: no control characters, at most so many wildcards.
-_PATTERN = r"[^*?\[\x00-\x1f\x7f]*([*?\[][^*?\[\x00-\x1f\x7f]*){0,8}"
+#: What a pattern is made of: no commas and control characters, at most so many wildcards.
+_PATTERN = r"[^,*?\[\x00-\x1f\x7f]*([*?\[][^,*?\[\x00-\x1f\x7f]*){0,8}"
 #: A name without wildcards, which is not blank, and perhaps a pattern of its value.
-_LABEL_PATTERN = rf"^[^ =*?\[\x00-\x1f\x7f-\xa0\u1680-\u3000]+(={_PATTERN})?$"
+_LABEL_PATTERN = rf"^[^ ,=*?\[\x00-\x1f\x7f-\xa0\u1680-\u3000]+(={_PATTERN})?$"
 
 HOST = Parameter("host", "hosts by name or hexadecimal id; * and ? are wildcards")
 SET = Parameter("set", "resource sets by name: host, processes, vms; * and ? are wildcards")
@@ -98,12 +96,12 @@ def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dic
         parameter = known.get(name)
         if parameter is None:
             raise bad_request(f"unknown parameter {name!r}; known here are: {', '.join(known) or 'none'}", name)
-        values = value.split(",") if parameter.listed else [value]
+        values = value.split(",") if parameter.most_values > 1 else [value]
         for one in values:
             _check(parameter, one)
         found[name] = found.get(name, ()) + tuple(values)
         if len(found[name]) > parameter.most_values:
-            raise bad_request(f"{name} is given too often", name)
+            raise bad_request(f"{name} has more than {_values(parameter.most_values)}", name)
     return found
 
 
@@ -130,6 +128,10 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise bad_request("the query string is no percent-encoded UTF-8 (RFC 3986)") from error
     except ValueError as error:
         raise bad_request(f"the query string cannot be read: {error}") from error
+
+
+def _values(number: int) -> str:
+    return "one value" if number == 1 else f"{number} values"
 
 
 def _check(parameter: Parameter, value: str) -> None:

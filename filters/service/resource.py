@@ -107,5 +107,5 @@ Declare = Callable[[Parts], Sequence[Resource]]
 
 
 def fields(choices: tuple[str, ...], default: str) -> Parameter:
-    """The parameter that chooses what an answer holds."""
-    return Parameter("fields", f"what to answer with, separated by commas (default: {default})", choices, listed=True)
+    """The parameter that chooses what each row of an answer holds: members of it, and figures of its samples."""
+    return Parameter("fields", f"what each row holds, beside what identifies it (default: {default})", choices)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.vm_evidence import VM
 from filters.documents import entities, recent
 from filters.documents.encoding import encode
 from filters.documents.figures import READING as FIGURES_OF_READING
+from filters.judging.whereabouts import whereabouts
 from filters.service.parameters import METRIC, READING
 from filters.service.problem import not_found
 from filters.service.resource import Parts, Request, Resource, fields
 from filters.service.selecting import require, selected
 from filters.service.tick_cache import TickCache
 
-_IDENTITY = {"id": "identity in 16 hexadecimal digits"}
+_IN_HEX = re.compile("[0-9A-Fa-f]{16}")
+_IDENTITY = {
+    "id": "identity in 16 hexadecimal digits, or what survives a restart: the uuid of a VM (it is then its place, also "
+    "while it migrates), HOST:PID of a process"
+}
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
@@ -58,11 +66,13 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
 
 
 def _found(cache: TickCache, key: str) -> tuple[Block, int]:
-    """Block and row of an entity by its id in hexadecimal. Raises Problem (404)."""
-    try:
-        place = cache.entities.find(int(key, 16)) if len(key) == 16 and key.isalnum() else None
-    except ValueError:
-        place = None
+    """Block and row of an entity by its id in hexadecimal or its stable id. Raises Problem (404)."""
+    if _IN_HEX.fullmatch(key):
+        place = cache.entities.find(int(key, 16))
+    else:
+        found = whereabouts(cache.snapshot, key, (VM, "process"), by_name=False)
+        place = (found[0].block, found[0].row) if found else None
     if place is None:
-        raise not_found(f"there is no entity {key!r}: ids are 16 hexadecimal digits, /v1/snapshot lists them", "id")
+        known = "ids are 16 hexadecimal digits, or the uuid of a VM; /v1/snapshot lists them"
+        raise not_found(f"there is no entity {key!r}: {known}", "id")
     return place

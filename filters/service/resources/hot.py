@@ -17,9 +17,8 @@ from filters.service.tick_cache import TickCache
 
 OUTCOME = Parameter(
     "outcome",
-    f"verdicts to list, separated by commas (default: {','.join(LISTED)})",
+    f"verdicts to list (default: {','.join(LISTED)})",
     tuple(Outcome),
-    listed=True,
 )
 
 

@@ -21,9 +21,8 @@ from filters.service.tick_cache import TickCache
 _PARAMETERS = (
     Parameter("entities", "whether processes and VMs have series (default: yes)", ("yes", "no"), single=True),
     Parameter(
-        "figure", "figures of each process and VM, separated by commas (default: mean); hosts have all",
+        "figure", "figures of each process and VM (default: mean); hosts have all",
         tuple(FIGURES),
-        listed=True,
     ),
     Parameter("inputs", f"whose decision inputs (default: {HOSTS})", INPUTS, single=True),
 )  # fmt: skip

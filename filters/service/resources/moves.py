@@ -11,7 +11,7 @@ from filters.service.tick_cache import TickCache
 
 _MOST_MOVES = 10_000
 LIMIT = Parameter("limit", "at most so many of each list", most=_MOST_MOVES)
-PARTS = Parameter("fields", "lists to answer with, separated by commas (default: all)", PROPOSALS, listed=True)
+LISTS = Parameter("list", "lists to answer with (default: all)", PROPOSALS)
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
@@ -24,7 +24,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             require_labels(ENTITY_LABEL, vms, entity_labels(cache, labels))
         if made.plan is not None and request.values:
             made = made._replace(plan=narrowed(made.plan, sources, vms))
-        chosen, most = request.chosen("fields", PROPOSALS), number(request.values, LIMIT)
+        chosen, most = request.chosen(LISTS.name, PROPOSALS), number(request.values, LIMIT)
         return encode(moves_document(made, chosen, most, cache.number))
 
     return (
@@ -34,7 +34,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "Which VM to move, where to, and why; what was considered and refused",
             MovesDocument,
             build,
-            parameters=(HOST, LABEL, ENTITY_LABEL, LIMIT, PARTS),
+            parameters=(HOST, LABEL, ENTITY_LABEL, LIMIT, LISTS),
             prepared=True,
             topic=True,
         ),

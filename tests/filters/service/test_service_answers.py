@@ -6,6 +6,7 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.serving import HOSTS, SILENT, Events, Feeding, Serving
+from tests.support.waiting import eventually
 
 PROBLEM = "application/problem+json"
 
@@ -120,8 +122,41 @@ def test_hot_and_moves_say_by_which_rule_and_abstain_without_figures(service: Se
     assert other["rule"]["name"] == "cusum"
     assert [set(row) for row in other["abstained"]] == [{"host", "id", "outcome", "reason"}]
     assert "hot" not in other
-    moves = service.ask("/v1/moves?fields=moves").json
+    moves = service.ask("/v1/moves?list=moves").json
     assert (moves["moves"], "refused" in moves) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter", "values"),
+    [
+        ("/v1/hosts?fields=reason", "host", ("web-1", "web-2")),
+        ("/v1/hosts?fields=reason", "state", ("current", "down")),
+        ("/v1/snapshot?fields=mean", "set", ("host", "processes")),
+        ("/v1/snapshot?fields=mean", "entity", ("init", "web*")),
+        ("/v1/snapshot?fields=mean", "metric", ("cpu_ratio", "memory*")),
+        ("/v1/hosts?host=web-1", "fields", ("mean", "reason")),
+        ("/v1/hot?fields=host", "outcome", ("hot", "abstained")),
+        ("/v1/moves?limit=1", "list", ("moves", "refused")),
+    ],
+)
+def test_lists_are_given_with_commas_or_again(
+    service: Serving, path: str, parameter: str, values: tuple[str, ...]
+) -> None:
+    commas, again = f"{path}&{parameter}={','.join(values)}", path + "".join(f"&{parameter}={one}" for one in values)
+
+    def same() -> tuple[Any, Any] | None:
+        one, other = service.ask(commas), service.ask(again)
+        return (one.json, other.json) if one.headers["etag"] == other.headers["etag"] else None
+
+    assert service.ask(commas).status == 200
+    one, other = eventually(same, says=service.log.read_text)
+    assert one == other
+
+
+def test_readings_without_figures_have_all_of_them(service: Serving) -> None:
+    (host,) = service.ask("/v1/hosts?host=web-1&fields=readings").json["hosts"]
+    assert set(host) == {"id", "name", "state", "readings"}
+    assert set(host["readings"]["cpu_ratio"]) >= {"mean", "last", "validity", "unit", "inputs"}
 
 
 def test_status_and_metrics(service: Serving) -> None:
@@ -192,7 +227,10 @@ def test_a_stream_tells_every_tick_and_goes_on_where_it_was_left(service: Servin
         ("/v1/hot?rule=none", 400, "threshold"),
         ("/v1/moves?limit=0", 400, "whole number"),
         ("/v1/moves?limit=" + "9" * 5000, 400, "whole number"),
-        ("/v1/moves?limit=1&limit=2", 400, "too often"),
+        ("/v1/moves?limit=1&limit=2", 400, "more than one value"),
+        ("/v1/moves?fields=moves", 400, "known here are"),
+        ("/v1/hosts?host=web-1,", 400, "1 to 128"),
+        ("/v1/hosts?host=" + ",".join(["web-1"] * 9), 400, "more than 8 values"),
         ("/v1/hosts?" + "&".join("host=a" for _ in range(1000)), 400, "read"),
         ("/v1/hosts?host=" + "x" * 10000, 400, "1 to 128"),
         ("/v1/hosts?host=" + "x" * 61000, 414, "61005"),

@@ -81,6 +81,11 @@ def test_a_scheduler_asks_acts_and_reports(service: Serving) -> None:
     (move,) = moves["moves"]
     assert (move["source"]["host"], move["destination"]["host"]) == ("busy", "calm")
     assert all(move["why"][part]["reason"] for part in ("host", "vm", "destination"))
+    for vm in (move["vm"]["id"], move["vm"]["id"].upper()):
+        found = service.ask(f"/v1/entities/{vm}?fields=mean").json
+        assert (found["entity"]["stable"], found["host"]) == (move["vm"]["id"], "busy")
+        assert service.ask(f"/v1/entities/{vm}/recent").json["id"] == found["entity"]["id"]
+    assert service.ask("/v1/entities/database").status == 404  # by id: a name may be that of several
     assert service.ask("/v1/hot?rule=sandpiper").json["hot"][0]["host"] == "busy"  # needs recent values
     assert service.ask("/v1/hot?rule=neat_mad").status == 200
     report = service.report(vm=move["vm"]["id"], source="busy", destination="calm", phase="started")

@@ -165,7 +165,7 @@ def test_decisions_by_label(service: Serving) -> None:
         ("/v1/hosts?label=rack=" + "*a" * 9, 400, "wildcards"),
         ("/v1/hosts?label=rack=%00", 400, "control"),
         ("/v1/hosts?label=" + "x" * 129, 400, "1 to 128"),
-        ("/v1/hosts?" + "&".join(["label=rack=r1"] * 9), 400, "too often"),
+        ("/v1/hosts?" + "&".join(["label=rack=r1"] * 9), 400, "more than 8 values"),
         ("/v1/hosts?label=rakc=r1", 404, "did you mean rack"),
         ("/v1/hosts?label=rack=r9", 404, "'r1', 'r2'"),
         ("/v1/hot?label=rakc", 404, "rack"),
@@ -173,7 +173,7 @@ def test_decisions_by_label(service: Serving) -> None:
         ("/v1/snapshot?entity_label=rack", 404, "nothing has a label"),
         ("/v1/hosts?entity_label=tier", 400, "unknown parameter"),
         ("/v1/hosts?reading=newest", 400, "latest"),
-        ("/v1/hosts?reading=latest&reading=coherent", 400, "too often"),
+        ("/v1/hosts?reading=latest&reading=coherent", 400, "more than one value"),
         ("/v1/hot?reading=latest", 400, "unknown parameter"),
     ],
 )
