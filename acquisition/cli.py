@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from acquisition.errors import (
     ShardpulseError,
     UsageError,
 )
+from acquisition.insistence import raising
 from acquisition.process_name import name_process
 from acquisition.stderr import say
 
@@ -73,7 +75,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if argv is None and arguments:
             name_process(arguments[0], arguments[1:])
-        code = _dispatch(arguments)
+        with raising((signal.SIGINT,), lambda _: KeyboardInterrupt()):
+            code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except ShardpulseError as error:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import slots
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Connection, Credentials, ReplyError, pack, raise_for
+from acquisition.link.resp import Address, Connection, Credentials, ReplyError, packed, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -58,7 +58,7 @@ class Batch:
             else:
                 by_shard.setdefault(address, []).append(index)
         self.routes = [
-            _Route(address, indexes, b"".join([pack(self.commands[index][1]) for index in indexes]))
+            _Route(address, indexes, b"".join([packed(self.commands[index][1]) for index in indexes]))
             for address, indexes in by_shard.items()
         ]
 

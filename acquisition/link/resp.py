@@ -12,7 +12,7 @@ answers to the others; ``raise_for`` turns such a value into the error tree.
 from __future__ import annotations
 
 from _thread import _local as ThreadLocal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import hiredis
@@ -21,13 +21,20 @@ from acquisition.errors import MovedError, PermissionRefused, ShardError, Shardp
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
-#: pack((b"GET", b"key")) -> bytes (hiredis' own annotation knows only tuples of one element)
-pack: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis.pack_command)
+Word = bytes | str
+#: pack((b"GET", b"key")) -> bytes (hiredis' own annotation knows only tuples of one element). It must get no number:
+#: hiredis 3 asks for its repr, which fails when a signal raises just then, and does not look (a crash on Ctrl-C).
+pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
 _MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
+
+
+def packed(command: Iterable[Argument]) -> bytes:
+    """A command that may hold numbers, as it is sent."""
+    return pack(tuple([str(word) if isinstance(word, int | float) else word for word in command]))
 
 
 class _Received(ThreadLocal):
@@ -181,12 +188,12 @@ class Connection:
 
     def call(self, *command: Any) -> Any:
         """One command, its reply; an error reply is raised."""
-        self.send(pack(command))
+        self.send(packed(command))
         return raise_for(self.receive(), self.address)
 
     def pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Several commands in one write; their replies in order, errors as values."""
-        self.send(b"".join([pack(command) for command in commands]))
+        self.send(b"".join([packed(command) for command in commands]))
         return self.receive_many(len(commands))
 
     def _next(self) -> Any:

@@ -90,7 +90,7 @@ class Positions:
             rows = {window.resource_set: window.status() for window in self._asked}
             said = {**rest(), "position_interval": self.interval}
             record = status.encode(self._host_name, self._wall(), rows, said)
-            commands += pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS))
+            commands += pack(("SET", self._status_key, record, "EX", str(status.EXPIRE_SECONDS)))
             expected.append(_STATUS)
         return commands, expected
 
@@ -100,7 +100,7 @@ class Positions:
         for window in self._asked:
             if window.stall.in_doubt:
                 name = keys.rejected(self._tag)
-                commands += pack(("XRANGE", name, window.stall.suspect_id, "+", "COUNT", _MOST_REJECTED))
+                commands += pack(("XRANGE", name, window.stall.suspect_id, "+", "COUNT", str(_MOST_REJECTED)))
                 expected.append(_REJECTED)
                 self._doubted.append(window)
         return commands

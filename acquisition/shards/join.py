@@ -191,4 +191,5 @@ def _text(value: Any) -> str:
 def _call(client: redis.Redis, *command: Any) -> Any:
     # execute_command is not annotated in every release of redis-py
     execute: Callable[..., Any] = client.execute_command
-    return execute(*command)
+    # a number is not packed safely: acquisition.link.resp
+    return execute(*[str(word) if isinstance(word, int) else word for word in command])

@@ -153,7 +153,7 @@ class LeanWriter:
             self._due = now + self._interval
             rest = {"position_interval": self._interval, "problem": self.problem}
             record = status.encode(self._name, time.time(), {window.resource_set: window.status()}, rest)
-            parts += (self._questions, pack(("SET", self._status_key, record, "EX", status.EXPIRE_SECONDS)))
+            parts += (self._questions, pack(("SET", self._status_key, record, "EX", str(status.EXPIRE_SECONDS))))
             self._expected.extend((_CURSOR, _POSITION, _STATUS))
             self._asked = True
         self._sender.send(b"".join(parts), now)

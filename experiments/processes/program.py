@@ -3,16 +3,13 @@ signal stops all parts."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 
 from acquisition.errors import ShardpulseError
+from acquisition.insistence import raising
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  #: what ends a program in order
 
@@ -36,7 +33,7 @@ def program(name: str) -> Callable[[Main], Main]:
         @functools.wraps(main)
         def run(argv: list[str]) -> int:
             try:
-                with _ended_in_order():
+                with raising(ENDING, Terminated):
                     return main(argv)
             except ShardpulseError as error:
                 print(f"{name}: {error}", file=sys.stderr)
@@ -47,31 +44,3 @@ def program(name: str) -> Callable[[Main], Main]:
         return run
 
     return made
-
-
-@contextlib.contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """The first signal raises Terminated; others do not disturb the clearing up. What is ignored (nohup) stays so. Main
-    thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard = {number: signal.getsignal(number) for number in ENDING}
-    heard = {number: handler for number, handler in heard.items() if handler is not signal.SIG_IGN}
-
-    owner = os.getpid()
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != owner:  # a fork of this program, whose with blocks are not its own
-            os._exit(128 + number)
-        for each in heard:
-            signal.signal(each, signal.SIG_IGN)
-        raise Terminated(number)
-
-    for number in heard:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)

@@ -8,7 +8,7 @@ probe, would be applied twice.
 from __future__ import annotations
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import pack
+from acquisition.link.resp import packed
 from acquisition.wire import keys, position
 from filters.worker.state import State
 
@@ -32,7 +32,7 @@ class DormantPositions:
         if len(self._positions) >= _MOST or not state.track.epoch:
             return []
         data = self._positions[state.member] = bytes(state.track)
-        return [pack(("HSET", self.key, state.member, data)), pack(("EXPIRE", self.key, _KEPT_SECONDS))]
+        return [packed(("HSET", self.key, state.member, data)), packed(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:
         """Let a new state go on where it stood; the commands that forget that it was dormant."""
@@ -44,4 +44,4 @@ class DormantPositions:
             state.ask_for_table()
         except FrameError:
             pass  # somebody else wrote it: the set is a new one
-        return [pack(("HDEL", self.key, state.member))]
+        return [packed(("HDEL", self.key, state.member))]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import hiredis
 
-from acquisition.link.resp import Argument, pack
+from acquisition.link.resp import Argument, packed
 from acquisition.wire.commit import LUA_ID
 from filters.worker.inputs.growing import GROW
 
@@ -46,7 +46,7 @@ def script(commit: str, raw: str, applied: str, held: bytes, until: bytes, comma
     for command in _unpacked(commands):
         names.append(command[3 if command[0] == b"EVAL" else 1])
         arguments += (len(command), *command)
-    return pack(("UNWATCH",)) + pack(("EVAL", _SCRIPT, len(names), *names, *arguments))
+    return packed(("UNWATCH",)) + packed(("EVAL", _SCRIPT, len(names), *names, *arguments))
 
 
 def _unpacked(commands: bytes) -> Iterator[list[bytes]]:

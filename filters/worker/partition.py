@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import Argument, pack
+from acquisition.link.resp import Word, pack
 from acquisition.wire import commit, keys, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
@@ -185,7 +185,7 @@ class Partition:
         self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
         kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
         said = rejected.encode(Rejected(entry_id, error.reason, str(error), kept))
-        self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", rejected.KEPT, "*", *said)))
+        self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", str(rejected.KEPT), "*", *said)))
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
         """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
@@ -229,7 +229,7 @@ class Partition:
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
         if self._dirty:
-            applied: list[Argument] = ["HSET", self.applied_key]
+            applied: list[Word] = ["HSET", self.applied_key]
             for member, state in self._dirty.items():
                 applied += (member, bytes(state.track))
             commands.append(pack(tuple(applied)))
@@ -261,7 +261,7 @@ class Partition:
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
-        count, block = self._most_entries, round(block_seconds * 1000.0)
+        count, block = str(self._most_entries), str(round(block_seconds * 1000.0))
         return b"".join(
             (
                 pack(("WATCH", self.commit_key)),

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 from acquisition.errors import EXIT_UNAVAILABLE, EXIT_USAGE
 from experiments.__main__ import programs
 from experiments.processes.needs import LACKS
+from experiments.processes.program import program
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
@@ -159,3 +162,22 @@ def processes_of(directory: Path) -> list[str]:
 
 def until(done: Callable[[], bool]) -> None:
     eventually(done, _PATIENCE)
+
+
+def test_a_signal_inside_a_callback_of_a_weak_reference_ends_the_program_too() -> None:
+    # what is raised there is dropped: an import that is under way made the planner go on as if no signal had come
+    class Module:
+        pass
+
+    @program("a program")
+    def main(_argv: list[str]) -> int:
+        module = Module()
+        there = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGTERM))
+        del module
+        assert there() is None
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        return 0
+
+    assert main([]) == 128 + signal.SIGTERM

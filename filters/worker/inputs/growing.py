@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from acquisition.link.resp import pack
+from acquisition.link.resp import packed
 from acquisition.wire.recent import ROW_HEADER, SEED_HEADER, SLOT, Head, outlier_bytes
 
 Also = Callable[[bytes], None]  #: takes commands that the next commit runs
@@ -62,4 +62,4 @@ def command(key: str, old: Head, new: Head, front: bytes) -> bytes:
         before.row_size - ROW_HEADER.size - columns * (raw + bits),
         after.row_size - ROW_HEADER.size - columns * (new_raw + new_bits),
     )  # fmt: skip
-    return pack(("EVAL", _SCRIPT, 1, key, front, *shape))
+    return packed(("EVAL", _SCRIPT, 1, key, front, *shape))

@@ -78,7 +78,7 @@ class Ring:
         self._gone[places] = _TAKEN
         self.unseeded = False
         if head.version != self._version:
-            also(pack(("SETRANGE", self._key, 0, wire.HEADER.pack(*self.head))))
+            also(pack(("SETRANGE", self._key, "0", wire.HEADER.pack(*self.head))))
         return places.astype(np.uint32)
 
     def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
@@ -101,7 +101,7 @@ class Ring:
             first, end = int(added[0]), int(added[-1]) + 1
             if not fresh:
                 data = self._slots[first:end].tobytes()
-                also(pack(("SETRANGE", self._key, self.head.slot_at(first), data)))
+                also(pack(("SETRANGE", self._key, str(self.head.slot_at(first)), data)))
         if fresh:
             self._create(also)
         return places.astype(np.uint32)
@@ -144,12 +144,12 @@ class Ring:
         self.lives_until = 0.0
         self.unseeded = True
         also(pack(("DEL", self._key)))
-        also(pack(("SETRANGE", self._key, self.head.places.size - 1, b"\0")))
-        also(pack(("SETRANGE", self._key, 0, self._front() + self._slots.tobytes())))
+        also(pack(("SETRANGE", self._key, str(self.head.places.size - 1), b"\0")))
+        also(pack(("SETRANGE", self._key, "0", self._front() + self._slots.tobytes())))
 
     def row(self, step: int, data: bytes) -> bytes:
         """The command that writes the row of a step."""
-        return pack(("SETRANGE", self._key, self.head.row_at(step), data))
+        return pack(("SETRANGE", self._key, str(self.head.row_at(step)), data))
 
     def keep(self, step: int, means: Floats | None, slots: Slots, expire: float, also: growing.Also) -> None:
         """Behind a row: the seed of averages ``means`` (C, E), if there is one, and time to live where it runs out."""
@@ -157,7 +157,7 @@ class Ring:
             self.unseeded = False
             seed = np.full((self._plan.columns, self.capacity), np.nan, np.float32)
             seed[:, slots] = means
-            also(pack(("SETRANGE", self._key, self.head.seed_at(step), wire.encode_seed(step, seed))))
+            also(pack(("SETRANGE", self._key, str(self.head.seed_at(step)), wire.encode_seed(step, seed))))
         if self.lives_until <= (now := time.monotonic()):
             self.lives_until = now + (_LONGER - 1.0) * expire
-            also(pack(("EXPIRE", self._key, int(_LONGER * expire) + 1)))
+            also(pack(("EXPIRE", self._key, str(int(_LONGER * expire) + 1))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 
-from acquisition.link.resp import pack
+from acquisition.link.resp import packed
 from acquisition.wire import keys
 
 #: KEYS lease, workers; ARGV the worker, its term in milliseconds, whether to take a free lease.
@@ -68,8 +68,8 @@ class Commands:
 
     def __init__(self, tag: str, worker: bytes, milliseconds: int) -> None:
         lease, workers = keys.lease(tag), keys.workers(tag)
-        self.look = pack(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 0))
-        self.take = pack(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 1))
-        self.give = pack(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 0))
-        self.leave = pack(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 1))
-        self.remove = pack(("DEL", lease, workers))
+        self.look = packed(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 0))
+        self.take = packed(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 1))
+        self.give = packed(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 0))
+        self.leave = packed(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 1))
+        self.remove = packed(("DEL", lease, workers))

@@ -1,0 +1,83 @@
+"""A signal that raises, and is not lost where Python or a library drops what was raised.
+
+An exception inside a weak reference's callback (every import has one) or a ``__del__`` is printed and forgotten, and
+libraries in C clear errors that they did not expect: the program would go on as if nobody had pressed Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_EVERY = 0.1  #: seconds until it is raised again
+
+
+@contextmanager
+def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseException]) -> Iterator[None]:
+    """Inside, the first of these signals raises ``made`` of it, again and again until the block is left.
+
+    Nothing is raised while it is being handled, that is in ``finally``, ``except`` and on the way out of ``with``. What
+    is ignored (nohup) stays ignored; in a fork the signal ends the fork alone. In the main thread only: in another one
+    nothing changes.
+    """
+    if get_native_id() != os.getpid():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    insistence = _Insistence(made)
+    for number in before:
+        signal.signal(number, insistence.hear)
+    try:
+        yield
+    finally:
+        insistence.end()
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+class _Insistence:
+    """What was raised, and the thread that sends the signal again."""
+
+    def __init__(self, made: Callable[[int], BaseException]) -> None:
+        self._made = made
+        self._raised: BaseException | None = None
+        self._over = False
+        self._lock = allocate_lock()  #: held where the signal is sent, so that none comes after the end
+        self._owner = os.getpid()
+
+    def hear(self, number: int, _frame: FrameType | None) -> None:
+        """Raise, unless that is being handled."""
+        if os.getpid() != self._owner:  # its with blocks are those of its parent
+            os._exit(128 + number)
+        if self._over or self._is_handled():
+            return
+        if self._raised is None:
+            start_new_thread(self._send_again, (number, get_ident()))  # `threading` takes locks that may be held here
+        self._raised = self._made(number)
+        raise self._raised
+
+    def end(self) -> None:
+        """What comes from now on raises nothing."""
+        with self._lock:
+            self._over = True
+
+    def _is_handled(self) -> bool:
+        handled = sys.exc_info()[1]
+        while handled is not None and handled is not self._raised:
+            handled = handled.__context__
+        return handled is not None
+
+    def _send_again(self, number: int, thread: int) -> None:
+        while True:
+            time.sleep(_EVERY)
+            with self._lock:
+                if self._over:
+                    return
+                signal.pthread_kill(thread, number)
