@@ -51,12 +51,16 @@ def _line(found: Chosen, stale: Stale) -> str:
     plain = [pair for pair in pairs if not (pair[0].is_ratio and len(pairs) > 1)]
     shown = ", ".join(figure.show.format(n.value * figure.scale) for figure, n in plain if n.value is not None)
     ratios = "; ".join(
-        f"{number.ratio:.3g} times {figure.reference.what}"
+        f"{_digits(number.ratio)} times {figure.reference.what}"
         for figure, number in pairs
         if figure.reference is not None and number.ratio is not None
     )
     commit = (_NOT_AGAIN if stale(entry, row) else "") + f"`{entry['commit'][:7]}`, {entry['date'][:10]}"
     return f"| {row.what} | {shown} | {ratios} | {commit} | `{entry['command']}` |"
+
+
+def _digits(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100.0 else f"{ratio:.3g}"
 
 
 def machines(found: Sequence[Chosen]) -> str:

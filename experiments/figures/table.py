@@ -35,7 +35,7 @@ def _filter_core(kind: str, what: str) -> Row:
     )
 
 
-def _million(kind: str, what: str, full: str, front: bool = False) -> Row:
+def _million(kind: str, what: str, full: str) -> Row:
     at = f"rows.{kind}"
     cores = f"{at}.cpu_cores.shards + {at}.cpu_cores.filter"
     cost = f"{at}.cpu_seconds_per_million.shards + {at}.cpu_seconds_per_million.filter"
@@ -47,7 +47,7 @@ def _million(kind: str, what: str, full: str, front: bool = False) -> Row:
         Figure(cores, "shards and filter {:.2f} cores"),
         Figure(cost, "{:.4f} CPU seconds per million samples", _SHARD._replace(entities=101)),
     )
-    return Row(kind, what, "scale", f"--rows {kind}", "--seconds 10", full, figures, _SCALE, front)
+    return Row(kind, what, "scale", f"--rows {kind}", "--seconds 10", full, figures, _SCALE)
 
 
 ROWS: tuple[Row, ...] = (
@@ -83,7 +83,6 @@ ROWS: tuple[Row, ...] = (
             Figure("rows.filter.freshness_ms.p99", "freshness p99 {:,.0f} ms"),
         ),
         _SCALE,
-        front=True,
     ),
     _filter_core("filter", "decision inputs as shipped")._replace(front=True),
     _filter_core("filter-full", "every decision input for VMs too"),
@@ -121,7 +120,6 @@ ROWS: tuple[Row, ...] = (
             Figure("kb_per_series.a host alone.shipped", "{:.2f} kB of a host alone"),
         ),
         (*_FILTER, "experiments/inputs_cost.py"),
-        front=True,
     ),
     Row(
         "shard",
@@ -132,7 +130,6 @@ ROWS: tuple[Row, ...] = (
         "--repeats 3",
         (Figure("rows.limit.ratio", "{:.2f} of a bare XADD", Inside("bare XADD of the same frames and connections")),),
         _SCALE,
-        front=True,
     ),
     Row(
         "probe",
@@ -179,7 +176,6 @@ ROWS: tuple[Row, ...] = (
             Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
         ),
         (*_READING, *_JUDGING),
-        front=True,
         failures="",
     ),
     Row(
@@ -198,7 +194,6 @@ ROWS: tuple[Row, ...] = (
             Figure("loads.hot.p99", "p99 {:.1f} ms"),
         ),
         (*_READING[:-1], *_JUDGING, "filters/documents", "filters/service", "experiments/serve_load"),
-        front=True,
     ),
     Row(
         "failover",
@@ -212,16 +207,13 @@ ROWS: tuple[Row, ...] = (
             Figure("seconds.last_write", "all probes of that shard after {:.1f} s"),
         ),
         (*_WIRE, "acquisition/outbox", "filters/worker", "experiments/testbed", "experiments/failover"),
-        front=True,
         failures="problems",
     ),
-    _million("million", "a million VMs: 10,000 connections x 101 x 15 at 1 Hz, lean hosts", "--seconds 300", True),
-    _million("two-million", "20,000 hosts x 101 x 15 at 1 Hz, lean hosts", "--seconds 60", True),
+    _million("million", "a million VMs: 10,000 connections x 101 x 15 at 1 Hz, lean hosts", "--seconds 300"),
+    _million("two-million", "20,000 hosts x 101 x 15 at 1 Hz, lean hosts", "--seconds 60"),
 )  # fmt: skip
 #: Rows that only the long form runs unasked.
 LONG: tuple[Row, ...] = (
-    _million(
-        "million-whole", "a million VMs with the product's writer and outbox in every host", "--seconds 300", True
-    ),
+    _million("million-whole", "a million VMs with the product's writer and outbox in every host", "--seconds 300"),
     _million("million-full", "a million VMs, lean hosts, every decision input kept for each", "--seconds 300"),
 )
