@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,21 @@ from acquisition.snapshot.selection import Selection
 from acquisition.wire.table import Entity
 
 _BUSIEST_BY = "cpu_ratio"
+_Host = TypeVar("_Host")
+
+
+class Page(NamedTuple):
+    """So many hosts in the order of their names, of those that come ``after`` one."""
+
+    limit: int | None = None
+    after: str = ""
+
+    def cut(self, hosts: Iterable[_Host], name_of: Callable[[_Host], str]) -> tuple[list[_Host], str | None]:
+        """The hosts of the page, of ``hosts`` in order, and the name after which the next one begins, if there is
+        one."""
+        behind = [host for host in hosts if name_of(host) > self.after]
+        page = behind[: self.limit]
+        return page, name_of(page[-1]) if len(page) < len(behind) else None
 
 
 class Chosen(NamedTuple):
@@ -66,3 +82,9 @@ class Chosen(NamedTuple):
 
     def _labelled(self, host_id: int) -> bool:
         return self.host_ids is None or host_id in self.host_ids
+
+
+def by_host(blocks: Iterable[Block]) -> Iterable[list[Block]]:
+    """The blocks of each host together; ``blocks`` are in the order of a snapshot."""
+    for _, group in groupby(blocks, key=lambda block: (block.host, block.host_id)):
+        yield list(group)

@@ -6,13 +6,13 @@ A row per sample would say host, entity and metric again with each number; a mat
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from filters.documents.chosen import Chosen
+from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened
 
 Numbers = list[list[float | None]]
@@ -61,38 +61,45 @@ class BlockDocument(Struct, frozen=True):
 
 
 class SnapshotDocument(Struct, frozen=True):
-    """One tick of all hosts. ``errors`` say what could not be read, ``damaged`` counts records that are none."""
+    """One tick of all hosts. ``errors`` say what could not be read, ``damaged`` counts records that are none. ``next``
+    is the name after which the next page begins, null where there is none; its tick may be a later one."""
 
     tick: int
     now: float
     reading: str
     errors: list[str]
     damaged: int
+    next: str | None
     blocks: list[BlockDocument]
 
 
 def snapshot_document(
-    snapshot: Snapshot, tick: int, selection: Chosen, states: Collection[str], figures: Collection[str]
+    snapshot: Snapshot, tick: int, selection: Chosen, page: BlocksOfPage, figures: Collection[str]
 ) -> SnapshotDocument:
-    """The rows and columns that the selection takes, of blocks in one of ``states`` (all, when it is empty)."""
-    blocks = [
-        found
-        for block in chosen(snapshot, selection, states)
-        if (found := _block(block, selection, figures)) is not None
-    ]
+    """The rows and columns that the selection takes, of the blocks of a page."""
+    blocks = [found for block in page.blocks if (found := _block(block, selection, figures)) is not None]
     return SnapshotDocument(
-        tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.damaged, blocks
+        tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.damaged, page.next, blocks
     )
 
 
-def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str]) -> list[Block]:
-    """The blocks that a selection takes."""
-    return [
+class BlocksOfPage(NamedTuple):
+    """The blocks of a page, and the host after which the next one begins."""
+
+    blocks: list[Block]
+    next: str | None
+
+
+def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str], page: Page) -> BlocksOfPage:
+    """The blocks that a selection takes, in one of ``states`` (all, when it is empty), of the hosts of a page."""
+    blocks = [
         block
         for block in snapshot.blocks
         if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id)
         and (not states or block.state in states)
     ]
+    hosts, following = page.cut(by_host(blocks), lambda host: host[0].host)
+    return BlocksOfPage([block for host in hosts for block in host], following)
 
 
 def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDocument | None:

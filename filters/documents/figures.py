@@ -14,7 +14,7 @@ from acquisition.model.inputs import DecisionInputs
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.wire import planes
-from filters.text.quantities import digits
+from filters.text.quantities import COUNTED, LEAST, WHOLE, digits
 
 #: The figures of further kernels (acquisition.wire.planes), by name.
 EXTRA = {plane.figure: plane for plane in planes.extra()}
@@ -28,6 +28,8 @@ INPUTS = "inputs"
 READING = (*FIGURES, UNIT, INPUTS)
 _DIGITS = 7  #: what a float32 has: 0.1, not 0.10000000149011612
 _SMOOTH = frozenset(("threshold", "time_above_seconds", "cusum", "median", "mad", "q1", "q3", "lowest", "highest"))
+#: Figures that go on from tick to tick; without a valid sample in the window they say nothing.
+RUNNING = ("time_above_seconds", "cusum")
 _VALIDITY = np.array([codes.name_of(code) for code in range(256)], object)
 
 Number = float | UnsetType | None
@@ -42,14 +44,15 @@ DESCRIBED = Meta(
 
 class InputsDocument(Struct, frozen=True):
     """What rules ask beside the moving average; the meaning of each is that of
-    ``acquisition.model.inputs.DecisionInputs``. ``warming``: the window is not full yet, rules abstain."""
+    ``acquisition.model.inputs.DecisionInputs``. ``warming``: the window is not full yet, rules abstain. Figures of the
+    window are null where it has no valid sample."""
 
     window: int
     valid: int
     above: int
     threshold: float
-    time_above_seconds: float
-    cusum: float
+    time_above_seconds: float | None
+    cusum: float | None
     median: float | None
     mad: float | None
     q1: float | None
@@ -125,19 +128,23 @@ def _plane(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> 
 
 
 def rounded(values: npt.NDArray[Any]) -> Lists:
-    """Nested lists of floats with seven significant digits, None where a value is not finite."""
-    wide = values.astype(np.float64)
-    good = np.isfinite(wide)
+    """Nested lists of floats with the digits of ``quantities.digits``, None where a value is not finite."""
+    exact = values.astype(np.float64)
+    size, good = np.abs(exact), np.isfinite(exact)
+    exact[size < LEAST] = 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        exponent = np.where(good & (wide != 0), np.floor(np.log10(np.abs(wide))), 0.0)
+        exponent = np.where(good & (exact != 0), np.floor(np.log10(size)), 0.0)
         decimals = _DIGITS - 1 - exponent
         up, down = 10.0 ** np.clip(decimals, 0, 300), 10.0 ** np.clip(-decimals, 0, 300)
-        wide = np.round(wide * up / down) / up * down
-    values = wide
+        wide = np.round(exact * up / down) / up * down
+    whole = (size >= WHOLE) & (size < COUNTED)
+    if whole.any():
+        wide[whole] = np.rint(exact[whole])
+    shown = wide
     if not good.all():
-        values = wide.astype(object)
-        values[~good] = None
-    lists: Lists = values.tolist()
+        shown = wide.astype(object)
+        shown[~good] = None
+    lists: Lists = shown.tolist()
     return lists
 
 
@@ -148,7 +155,7 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
     values: dict[str, Any] = {
         name: digits(value) if name in _SMOOTH else value for name, value in found._asdict().items()
     }
-    return InputsDocument(**values)
+    return InputsDocument(**values if found.valid else values | dict.fromkeys(RUNNING))
 
 
 def shortened(value: float | None, digits: int = 6) -> float | None:

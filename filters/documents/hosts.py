@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -17,7 +16,7 @@ from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions import picture
 from filters.decisions.picture import Host
-from filters.documents.chosen import Chosen
+from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.entities import EntityDocument, Labels, entities_of
 from filters.documents.figures import (
     EXTRA,
@@ -54,12 +53,14 @@ class HostDocument(Struct, frozen=True):
 
 
 class HostsDocument(Struct, frozen=True):
-    """All hosts that were asked for, by name; ``errors`` say what could not be read: it is then not all."""
+    """All hosts that were asked for, by name; ``errors`` say what could not be read: it is then not all. ``next`` is
+    the name after which the next page begins, null where there is none; its tick may be a later one."""
 
     tick: int
     now: float
     reading: str
     errors: list[str]
+    next: str | None
     hosts: list[HostDocument]
 
 
@@ -85,16 +86,19 @@ class HostsView(NamedTuple):
 
 
 def hosts_document(
-    view: HostsView, selection: Chosen, states: Collection[str], fields: Collection[str]
+    view: HostsView, selection: Chosen, states: Collection[str], fields: Collection[str], page: Page
 ) -> HostsDocument:
-    """The hosts of the selection that are in one of ``states`` (all, when it is empty)."""
-    snapshot, found = view.snapshot, []
-    for blocks in by_host(snapshot.blocks):
-        if selection.takes_host(blocks[0].host, blocks[0].host_id):
-            state = state_of(blocks)
-            if not states or state in states:
-                found.append(host_document(view, blocks, state, selection, fields))
-    return HostsDocument(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), found)
+    """The hosts of the selection that are in one of ``states`` (all, when it is empty) and of a page."""
+    snapshot = view.snapshot
+    taken = (
+        (blocks, state)
+        for blocks in by_host(snapshot.blocks)
+        if selection.takes_host(blocks[0].host, blocks[0].host_id)
+        and ((state := state_of(blocks)) in states or not states)
+    )
+    hosts, following = page.cut(taken, lambda host: host[0][0].host)
+    found = [host_document(view, blocks, state, selection, fields) for blocks, state in hosts]
+    return HostsDocument(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), following, found)
 
 
 def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
@@ -120,12 +124,6 @@ def _entities(
             view.snapshot, block, selection, figures, view.tables.get((block.host_id, block.set_id)), view.labels
         )
     ]
-
-
-def by_host(blocks: Iterable[Block]) -> Iterable[list[Block]]:
-    """The blocks of each host together; ``blocks`` are in the order of a snapshot."""
-    for _, group in groupby(blocks, key=lambda block: (block.host, block.host_id)):
-        yield list(group)
 
 
 def state_of(blocks: Sequence[Block]) -> str:

@@ -164,9 +164,10 @@ def hot_document(
     fields: Collection[str] = FIELDS,
     hosts: Hosts | None = None,
     tick: int | None = None,
+    most: int | None = None,
 ) -> HotDocument:
-    """The lists of ``outcomes``, of the chosen ``hosts`` (None: all), with ``fields`` of each. ``tick`` is that of the
-    picture, unless whoever answers counts otherwise."""
+    """The lists of ``outcomes``, the first ``most`` (None: all) of the chosen ``hosts`` (None: all), with ``fields`` of
+    each. ``tick`` is that of the picture, unless whoever answers counts otherwise."""
     known, heat = {host.id: host for host in decided.picture.hosts}, decided.heat
     left_out = {name: UNSET for name in FIELDS if name not in (*_ALWAYS, *fields)}
 
@@ -174,11 +175,10 @@ def hot_document(
         whole = host_document(known[key], heat.verdicts[key])
         return msgspec.structs.replace(whole, **left_out) if left_out else whole
 
-    lists: dict[str, Any] = {
-        outcome.value: [row(key) for key in heat.having(outcome) if hosts is None or hosts.takes(known[key])]
-        for outcome in Outcome
-        if outcome in outcomes
-    }
+    def keys(outcome: Outcome) -> list[str]:
+        return [key for key in heat.having(outcome) if hosts is None or hosts.takes(known[key])][:most]
+
+    lists: dict[str, Any] = {each.value: [row(key) for key in keys(each)] for each in Outcome if each in outcomes}
     return HotDocument(*_head(decided, tick), len(known) + decided.picture.others, **lists)
 
 

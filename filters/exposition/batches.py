@@ -11,6 +11,7 @@ from acquisition.model.metric import Metric
 from acquisition.wire.smoothed import Floats
 from filters.exposition.family import Family
 from filters.exposition.labels import ENTITY, HOST, Rows
+from filters.text.quantities import LEAST
 
 _BATCH_ROWS = 256  #: formatting so many takes 0.1 ms, for which no other thread of a server can run
 
@@ -80,8 +81,10 @@ def _columns(batches: Iterable[Batch]) -> dict[tuple[str, str], list[tuple[Batch
 
 
 def _text(batch: Batch, column: int, name: str, figure: str) -> str:
-    """The lines of one column: 9 significant digits tell every float32 from its neighbours."""
+    """The lines of one column: 9 significant digits tell every float32 from its neighbours. What is no normal number
+    is what a moving average leaves of an event of long ago: 0."""
     values = batch.planes[figure][:, column]
+    values = np.where(np.abs(values) < LEAST, np.float32(0.0), values)
     shown = np.isfinite(values)
     if shown.all():
         text = batch.template % tuple(values.tolist())

@@ -19,7 +19,7 @@ from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
-from acquisition.wire.inputs import COUNTS, KEPT, Floats, Section, figure_names
+from acquisition.wire.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, families, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
@@ -27,6 +27,7 @@ from filters.exposition.labels import ENTITY, HOST, SET, Rows
 from filters.exposition.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
 from filters.exposition.options import ALL, NONE, Options
 from filters.exposition.samples import Invalid, Sheet, described, invalid_sample
+from filters.text.quantities import digits
 
 
 class Figure(NamedTuple):
@@ -146,13 +147,13 @@ def of_sets(found: Sequence[Group]) -> list[Filled]:
 
 def thresholds(found: Sequence[Group]) -> list[Filled]:
     """The threshold of each metric: one series for each host, whatever number of entities it has."""
-    by_name: dict[str, tuple[Family, dict[str, float]]] = {}
+    by_name: dict[str, tuple[Family, dict[str, float | None]]] = {}
     for group in found:
         texts = [syntax.labels(HOST, (rows.host,)) for rows in group.rows]
         values = np.array([section.thresholds for section in group.sections]).T.tolist()
         for metric, column in zip(group.metrics, values, strict=True):
             family = family_of(group.resource_set, metric, THRESHOLD, HOST)
-            by_name.setdefault(family.name, (family, {}))[1].update(zip(texts, column, strict=True))
+            by_name.setdefault(family.name, (family, {}))[1].update(zip(texts, map(digits, column), strict=True))
     return [(family, list(series.items())) for family, series in by_name.values()]
 
 
@@ -204,7 +205,10 @@ def _batch(group: Group) -> Batch:
     kept = np.concatenate([section.figures for section in sections], axis=2)
     counts = np.concatenate([section.counts for section in sections], axis=2).astype(np.float32)
     names = (*figure_names(sections[0].head.figures), *COUNTS)
-    planes = {name: _shown(plane.T, hidden) for name, plane in zip(names, (*kept, *counts), strict=True)}
+    by_name = dict(zip(names, (*kept, *counts), strict=True))
+    for name in ALWAYS_KEPT:
+        by_name[name] = np.where(by_name["valid"] > 0, by_name[name], _NONE)
+    planes = {name: _shown(plane.T, hidden) for name, plane in by_name.items()}
     return batch_of(group.resource_set, group.metrics, group.rows, planes)
 
 

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from filters.decisions.verdict import Outcome
+from filters.documents.chosen import by_host
 from filters.documents.encoding import encode
-from filters.documents.hosts import by_host, state_of
+from filters.documents.hosts import state_of
 from filters.service.stream import Events, event
 from filters.service.tick_cache import TickCache
 

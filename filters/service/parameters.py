@@ -74,12 +74,16 @@ READING = Parameter(
     (COHERENT, LATEST),
     single=True,
 )
+MOST_ROWS = 100_000
 TOP = Parameter(
     "top",
     "the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric, those first "
     "(default: all)",
-    most=100_000,
+    most=MOST_ROWS,
 )
+LIMIT = Parameter("limit", "at most so many of each list (default: all)", most=MOST_ROWS)
+AFTER = Parameter("after", "only hosts whose name comes after this one: `next` of the page before", single=True)
+HOSTS = Parameter("limit", "at most so many hosts, by name; `next` is where to go on (default: all)", most=MOST_ROWS)
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
 STATE = Parameter("state", "only what is in one of these states", (CURRENT, LATE, DOWN))
 

@@ -14,10 +14,11 @@ from starlette.types import Receive, Scope, Send
 from acquisition.config.settings import Settings
 from acquisition.snapshot.selection import Selection
 from filters.decisions.method import Method
+from filters.documents.chosen import Page
 from filters.judging.labels import Labels, LabelSelection
 from filters.service.condition import Condition
 from filters.service.desk import Desk
-from filters.service.parameters import ENTITY_LABEL, LABEL, Parameter, Values, selection
+from filters.service.parameters import AFTER, ENTITY_LABEL, HOSTS, LABEL, Parameter, Values, number, selection
 from filters.service.recents import Recents
 from filters.service.stream import Hub
 from filters.service.tick_cache import Newest, TickCache
@@ -47,6 +48,12 @@ class Request(NamedTuple):
     def entity_labels(self) -> LabelSelection:
         """The labels that VMs and processes must have."""
         return LabelSelection.of(self.values.get(ENTITY_LABEL.name, ()))
+
+    @property
+    def page(self) -> Page:
+        """Which of the hosts."""
+        (after,) = self.values.get(AFTER.name, ("",))
+        return Page(number(self.values, HOSTS) if HOSTS.name in self.values else None, after)
 
     def chosen(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
         """The values of a parameter, the default where it is not given."""

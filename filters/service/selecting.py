@@ -24,7 +24,11 @@ def bounded(samples: int, most: int) -> None:
     """Raises Problem (422) for an answer of more samples than are allowed."""
     if samples > most:
         detail = f"the answer would hold {samples} samples, {most} are allowed ([serve.limits] answer_samples)"
-        raise Problem(422, "answer-too-large", f"{detail}: select with host, set, entity, metric or state")
+        raise Problem(
+            422,
+            "answer-too-large",
+            f"{detail}: select with host, set, entity, metric or state, or take pages (limit, after)",
+        )
 
 
 def require(cache: TickCache, request: Request) -> None:

@@ -7,6 +7,10 @@ import math
 ABSENT = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T")
+#: From the first on every float32 is a whole number, all digits of which are known; from the second on integers that
+#: other programs keep in a double are not exact, and nobody counts.
+WHOLE, COUNTED = 2.0**23, 2.0**53
+LEAST = 2.0**-126  #: what is nearer to 0 is what a moving average leaves of an event of long ago
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -26,12 +30,19 @@ def quantity(value: float | None, unit: str) -> str:
 
 def exact(value: float | None) -> str:
     """A value for other programs: base unit, the digits that a float32 has."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{value:.7g}"
+    shown = digits(value)
+    return ABSENT if shown is None else f"{shown:.0f}" if WHOLE <= abs(shown) < COUNTED else f"{shown:.7g}"
 
 
 def digits(value: float | None) -> float | None:
-    """The digits that a float32 has: 0.1, not 0.10000000149011612; None where there is no value."""
-    return None if value is None or not math.isfinite(value) else float(f"{value:.7g}")
+    """The digits that a float32 has: 0.1, not 0.10000000149011612, 4294967296 and not 4294967000; 0 for what is not
+    normal (below 1.2e-38); None where there is no value."""
+    if value is None or not math.isfinite(value):
+        return None
+    size = abs(value)
+    if WHOLE <= size < COUNTED:
+        return float(round(value))
+    return float(f"{value:.7g}") if size >= LEAST else 0.0
 
 
 def seconds(value: float | None) -> str:

@@ -24,17 +24,27 @@ SET = resource_set_id("host")
 
 
 def table(
-    of: Block, names: Sequence[str], derived: int = 0, *, seen: int = 30, code: int = codes.VALID, age: float = 0.0
+    of: Block,
+    names: Sequence[str],
+    derived: int = 0,
+    *,
+    seen: int = 30,
+    code: int = codes.VALID,
+    age: float = 0.0,
+    threshold: float = 0.5,
+    valid: int | None = None,
 ) -> InputsTable:
     """Decision inputs of a block's rows: figure p of metric c and row r is 20 p + 5 c + r; thresholds c + 0.5."""
     rows, columns = len(of.ids), len(names)
     p, c, r = np.meshgrid(np.arange(len(wire.KEPT)), np.arange(columns), np.arange(rows), indexing="ij")
     kept, count = (20 * p + 5 * c + r).astype("<f4"), len(wire.FIGURES)
     kept[wire.KEPT.index("median"), 0, 0] = np.nan
+    if valid is not None:
+        kept[wire.KEPT.index("valid")] = valid
     averages = np.array([[[0.5]], [[0.375]], [[4.0]], [[0.25]], [[age]]], "<f4") * np.ones((5, derived, rows), "<f4")
     made = section(names, rows, derived, code=code)._replace(
         figures=kept[:count], counts=kept[count:], derived=averages, seen=np.full(rows, seen),
-        thresholds=np.arange(columns) + 0.5,
+        thresholds=np.arange(columns) + threshold,
     )  # fmt: skip
     data = with_section(of.data, made)
     head = smoothed.check(data)

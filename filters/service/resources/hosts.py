@@ -6,7 +6,7 @@ from filters.documents import hosts
 from filters.documents.encoding import encode_around, encode_long
 from filters.judging.observe import observe
 from filters.judging.sources import TickInputs
-from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, STATE, TOP
+from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, METRIC, READING, SET, STATE, TOP
 from filters.service.problem import not_found
 from filters.service.resource import Parts, Request, Resource, fields
 from filters.service.selecting import hint, selected
@@ -26,7 +26,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
     def every(cache: TickCache, request: Request) -> bytes:
         wanted = selected(cache, request, labels)
         chosen, states = request.chosen("fields", hosts.FIELDS), request.chosen("state", ())
-        return encode_long(hosts.hosts_document(view(cache), wanted, states, chosen), "hosts")
+        return encode_long(hosts.hosts_document(view(cache), wanted, states, chosen, request.page), "hosts")
 
     def one(cache: TickCache, request: Request) -> bytes:
         wanted = selected(cache, request, labels)
@@ -45,7 +45,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "All hosts with their own figures, the ratios that rules compare, and decision inputs",
             hosts.HostsDocument,
             every,
-            parameters=(HOST, LABEL, METRIC, STATE, READING, fields(hosts.FIELDS, "all")),
+            parameters=(HOST, LABEL, METRIC, STATE, READING, HOSTS, AFTER, fields(hosts.FIELDS, "all")),
         ),
         Resource(
             "/v1/hosts/{id}",

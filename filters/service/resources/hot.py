@@ -10,7 +10,7 @@ from filters.documents.encoding import encode_long
 from filters.documents.verdicts import FIELDS, LISTED, HotDocument, hot_document
 from filters.judging.judge import judge_otherwise
 from filters.judging.sources import host_owners
-from filters.service.parameters import HOST, LABEL, Parameter
+from filters.service.parameters import HOST, LABEL, LIMIT, Parameter, number
 from filters.service.resource import Parts, Request, Resource, fields
 from filters.service.selecting import decided_of, hosts_of
 from filters.service.tick_cache import TickCache
@@ -38,7 +38,8 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         (name,) = request.chosen("rule", (made.method.rule.name,))
         decided = made if name == made.method.rule.name else otherwise(cache, methods[name])
         outcomes, chosen = request.chosen("outcome", LISTED), request.chosen("fields", FIELDS)
-        return encode_long(hot_document(decided, outcomes, chosen, hosts, cache.number), *Outcome)
+        most = number(request.values, LIMIT)
+        return encode_long(hot_document(decided, outcomes, chosen, hosts, cache.number, most), *Outcome)
 
     return (
         Resource(
@@ -47,7 +48,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "Hosts that are in trouble, or will be when a migration would end, and why",
             HotDocument,
             build,
-            parameters=(rule, HOST, LABEL, OUTCOME, fields(FIELDS, "all")),
+            parameters=(rule, HOST, LABEL, OUTCOME, LIMIT, fields(FIELDS, "all")),
             prepared=True,
             topic=True,
         ),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from filters.documents.encoding import encode
 from filters.documents.verdicts import PROPOSALS, MovesDocument, moves_document, narrowed
-from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, Parameter, number
+from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, LIMIT, Parameter, number
 from filters.service.resource import Parts, Request, Resource
 from filters.service.selecting import decided_of, entity_labels, hosts_of, require_labels
 from filters.service.tick_cache import TickCache
 
-_MOST_MOVES = 10_000
-LIMIT = Parameter("limit", "at most so many of each list", most=_MOST_MOVES)
 LISTS = Parameter("list", "lists to answer with (default: all)", PROPOSALS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from filters.documents import columns
 from filters.documents.encoding import encode_long
 from filters.documents.figures import FIGURES
-from filters.service.parameters import ENTITY, ENTITY_LABEL, HOST, LABEL, METRIC, READING, SET, STATE, TOP
+from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, METRIC, READING, SET, STATE, TOP
 from filters.service.resource import Parts, Request, Resource, fields
 from filters.service.selecting import bounded, selected
 from filters.service.tick_cache import TickCache
@@ -16,12 +16,12 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
 
     def build(cache: TickCache, request: Request) -> bytes:
         wanted, states = selected(cache, request, parts.labels), request.chosen("state", ())
-        blocks = columns.chosen(cache.snapshot, wanted, states)
+        page = columns.chosen(cache.snapshot, wanted, states, request.page)
         if not wanted.narrows_entities:
-            samples = sum(min(block.shape[0], wanted.top or block.shape[0]) * block.shape[1] for block in blocks)
+            samples = sum(min(block.shape[0], wanted.top or block.shape[0]) * block.shape[1] for block in page.blocks)
             bounded(samples, request.answer_samples)
         figures = request.chosen("fields", FIGURES)
-        document = columns.snapshot_document(cache.snapshot, cache.number, wanted, states, figures)
+        document = columns.snapshot_document(cache.snapshot, cache.number, wanted, page, figures)
         return encode_long(document, "blocks")
 
     return (
@@ -31,7 +31,20 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "Everything of one tick, by columns",
             columns.SnapshotDocument,
             build,
-            parameters=(HOST, LABEL, SET, ENTITY, ENTITY_LABEL, METRIC, STATE, TOP, READING, fields(FIGURES, "all")),
+            parameters=(
+                HOST,
+                LABEL,
+                SET,
+                ENTITY,
+                ENTITY_LABEL,
+                METRIC,
+                STATE,
+                TOP,
+                READING,
+                HOSTS,
+                AFTER,
+                fields(FIGURES, "all"),
+            ),
             problems=("422",),
         ),
     )

@@ -66,6 +66,21 @@ def test_every_figure_of_a_host_by_name_and_unit() -> None:
     assert sum(name.startswith(f"{BUSY}_") for name in series) >= len(FIGURES) + 1 + 3
 
 
+def test_thresholds_have_the_digits_that_were_configured() -> None:
+    one = web()
+    found = table(one, DERIVED, 1, threshold=0.9)
+    text = render(snapshot(one), None, Options(), tables={(one.host_id, one.set_id): found}).decode()
+    (line,) = (each for each in text.split("\n") if each.startswith(f"{BUSY}_threshold_ratio{{"))
+    assert line.endswith(" 0.9")
+
+
+def test_without_a_valid_sample_there_is_nothing_that_goes_on() -> None:
+    one = web()
+    series = read((one, table(one, DERIVED, 1, valid=0)))
+    assert series[f"{BUSY}_ratio_valid_ticks"] == {("web",): 0.0}
+    assert not {f"{BUSY}_cusum_ratio", f"{BUSY}_ratio_above_seconds"} & set(series)
+
+
 def test_what_the_filter_derives_has_its_averages_too() -> None:
     one = web()
     names = ("cpu_idle_ratio", *DERIVED)

@@ -188,11 +188,17 @@ def test_ids_and_columns_that_repeat_make_one_series() -> None:
     assert by_entity(series[CPU]) == {"init": 0.0}
 
 
-@pytest.mark.parametrize("value", [1e-38, 1.0 / 3.0, 16777217.0, 2.0**57, 3.4e38, -1.5, 0.0])
+@pytest.mark.parametrize("value", [2e-38, 1.0 / 3.0, 16777217.0, 2.0**57, 3.4e38, -1.5, 0.0])
 def test_every_digit_of_a_float32_survives(value: float) -> None:
     for mean in (np.full((2, 2), value), np.array([[NAN, NAN], [value, value]])):
         series = read(snapshot(web(mean=mean)))
         assert {np.float32(number) for number in series[CPU].values()} == {np.float32(value)}
+
+
+def test_what_a_moving_average_leaves_of_long_ago_is_zero() -> None:
+    series = read(snapshot(web(mean=np.array([[2.8e-45, 1.0], [-1e-40, 2e-38]]))))
+    assert by_entity(series[CPU]) == {"init": 0.0, "nginx": 0.0}
+    assert by_entity(series["shardpulse_processes_memory_resident_bytes"])["nginx"] > 0.0
 
 
 def test_prepared_labels_follow_names_and_rows() -> None:

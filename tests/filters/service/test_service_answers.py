@@ -153,6 +153,29 @@ def test_lists_are_given_with_commas_or_again(
     assert one == other
 
 
+@pytest.mark.parametrize(
+    ("path", "rows"), [("/v1/hosts?fields=reason", "hosts"), ("/v1/snapshot?fields=mean&set=processes", "blocks")]
+)
+def test_long_answers_are_taken_page_by_page(service: Serving, path: str, rows: str) -> None:
+    names, after, pages = [], "", 0
+    while pages < 9:
+        page = service.ask(f"{path}&limit=2{after}").json
+        names += [row.get("name") or row["host"] for row in page[rows]]
+        pages += 1
+        if page["next"] is None:
+            break
+        assert page["next"] == names[-1]
+        after = f"&after={page['next']}"
+    assert (names, pages) == (sorted((*HOSTS, SILENT)), 2)
+    assert service.ask(path).json["next"] is None
+    assert service.ask(f"{path}&after=zzz").json[rows] == []
+
+
+def test_lists_of_decisions_are_limited(service: Serving) -> None:
+    found = service.ask("/v1/hot?outcome=abstained&limit=1&fields=reason").json
+    assert (len(found["abstained"]), found["hosts"]) == (1, 3)
+
+
 def test_readings_without_figures_have_all_of_them(service: Serving) -> None:
     (host,) = service.ask("/v1/hosts?host=web-1&fields=readings").json["hosts"]
     assert set(host) == {"id", "name", "state", "readings"}

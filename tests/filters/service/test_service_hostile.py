@@ -9,13 +9,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acquisition.model.inputs import DecisionInputs
 from filters.documents.columns import BlockDocument, EntityName, SnapshotDocument
 from filters.documents.encoding import encode, encode_around, encode_long
-from filters.documents.figures import rounded
+from filters.documents.figures import inputs_document, rounded
 from filters.service.answer import Answer, accepts_gzip, matches
 from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
 from filters.service.problem import Problem
-from filters.text.quantities import digits
+from filters.text.quantities import digits, exact
 
 KNOWN = (HOST, SET, ENTITY, METRIC, Parameter("state", "", ("late", "down")), Parameter("limit", "", most=99))
 WORDS = st.sampled_from(
@@ -63,6 +64,25 @@ def test_seven_digits_as_text_would_have_them(values: list[float]) -> None:
             assert math.isclose(short, digits(value), rel_tol=2e-7, abs_tol=1e-300)
 
 
+def test_whole_numbers_and_what_is_nearly_nothing() -> None:
+    values = [4294967296.0, 2.0**40, 12345678.0, 16777217.0, -(2.0**33), 2.8e-45, -1e-40]
+    expected = [4294967296.0, 2.0**40, 12345678.0, 16777217.0, -(2.0**33), 0.0, 0.0]
+    assert [digits(value) for value in values] == expected
+    assert rounded(np.array([values]))[0] == expected
+    assert [exact(value) for value in values[:2]] == ["4294967296", "1099511627776"]
+    assert exact(2.8e-45) == "0"
+
+
+def test_no_figure_that_goes_on_without_a_valid_sample() -> None:
+    found = DecisionInputs(30, 0, 0, 0.8999999761581421, 0.0, 0.0, None, None, None, None, 5.0, True)
+    document = inputs_document(found)
+    assert document is not None
+    assert (document.threshold, document.cusum, document.time_above_seconds) == (0.9, None, None)
+    one = inputs_document(found._replace(valid=1))
+    assert one is not None
+    assert (one.cusum, one.time_above_seconds) == (0.0, 0.0)
+
+
 def test_readable_digits() -> None:
     values = np.array([[0.1, 1e-7, 123456.7, 3e9, 0.0, -0.25, 1.5e38]], np.float32)
     assert rounded(values)[0][:6] == [0.1, 1e-7, 123456.7, 3e9, 0.0, -0.25]
@@ -91,11 +111,11 @@ def test_a_long_document_is_the_same_in_pieces(names: list[str], values: list[fl
 def test_structs_are_encoded_in_pieces_too() -> None:
     rows = [EntityName(f"{number:016x}", "vm", f"vm-{number}", "uuid", "1") for number in range(3)]
     block = BlockDocument("web", "1", "vms", 1, 1.0, 2.0, None, "current", "", [], rows, mean=[[1.0]])
-    document = SnapshotDocument(1, 2.0, "coherent", [], 0, [block, block])
+    document = SnapshotDocument(1, 2.0, "coherent", [], 0, None, [block, block])
     whole = encode(document)
     assert encode_long(document, "blocks") == whole
     assert encode_long(block, "entities") in whole
-    one = SnapshotDocument(1, 2.0, "coherent", [], 0, [block])
+    one = SnapshotDocument(1, 2.0, "coherent", [], 0, None, [block])
     assert encode_around(document, "blocks", encode([block])) == encode(one)
 
 
