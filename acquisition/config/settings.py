@@ -180,7 +180,9 @@ class Snapshot(Table, frozen=True):
     grace_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="a tick is complete so long after its interval has ended")
     ] = 0.5
-    down_after_seconds: Annotated[float, Meta(gt=0, description="a host silent for so long is called down")] = 10.0
+    down_after_seconds: Annotated[
+        float, Meta(gt=0, description="a host so long silent is down if its neighbours are not")
+    ] = 10.0
 
 
 class Settings(Table, frozen=True):

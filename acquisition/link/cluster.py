@@ -161,6 +161,10 @@ class Cluster:
             raise _unowned(slot)
         return address
 
+    def known_owner(self, key: str) -> Address | None:
+        """The same as far as it is known: nothing is read."""
+        return self._owner_of(keys.slot_of(key))
+
     def call(self, key: str, *command: Any) -> Any:
         """One command on the shard that owns ``key``; an error reply is raised."""
         return raise_for(self.gather([(key, command)])[0])

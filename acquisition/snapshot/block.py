@@ -14,7 +14,7 @@ from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
 from acquisition.snapshot.quality import Quality
 from acquisition.snapshot.shard_reading import Member
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CAUSES, CURRENT, LATE, UNKNOWN
 from acquisition.wire import position as position_format
 from acquisition.wire import smoothed
 from acquisition.wire.planes import Plane
@@ -31,7 +31,8 @@ class Block:
     ``tick``, ``wall`` and ``age_seconds`` are those of the values where the block has values, else of the
     newest tick that the filter has applied. ``age_seconds`` counts from when sampling
     ended, or from when the filter had the samples if the host's clock is ahead of that.
-    ``reason`` is empty for a current block. ``has_values`` is False for a block that is not
+    ``delay`` says why its tick is not here, ``cause`` (of states.CAUSES) why it is unknown or down, ``since`` when, in
+    seconds since 1970; both are empty else. ``has_values`` is False for a block that is not
     current in a coherent reading: no older value stands in for the missing one.
     ``damage`` is the reason of a record or position that is none; ``unreachable`` says that a shard
     did not answer for this block; ``unheard`` that nothing has come for longer than ``down_after`` of this
@@ -40,9 +41,9 @@ class Block:
     """
 
     __slots__ = (
-        "_cube", "_head", "_ids", "_position", "_record", "_schema", "age_seconds", "damage", "data", "filtered",
-        "has_values", "host", "host_id", "interval", "names", "past", "reason", "resource_set",
-        "set_id", "state", "tick", "unheard", "unreachable", "wall",
+        "_cube", "_head", "_ids", "_position", "_record", "_schema", "age_seconds", "cause", "damage", "data", "delay",
+        "filtered", "has_values", "host", "host_id", "interval", "names", "past", "resource_set", "set_id", "since",
+        "state", "tick", "unheard", "unreachable", "wall",
     )  # fmt: skip
 
     def __init__(self, host_id: int, set_id: int, position: Position | None) -> None:
@@ -53,7 +54,8 @@ class Block:
         self.resource_set = f"{set_id:08x}"
         self.names: Names | None = None
         self.state = LATE
-        self.reason = ""
+        self.cause = self.delay = ""
+        self.since = 0.0
         self.damage = ""
         self.unreachable = False
         self.unheard = False
@@ -91,7 +93,8 @@ class Block:
         block._position, block.data, block.interval = position, data, interval
         block.tick, block.wall, block.filtered = tick, wall, filtered
         block.state, block.has_values, block.age_seconds = CURRENT, True, _INFINITY
-        block.reason = block.damage = block.host = block.resource_set = ""
+        block.cause = block.delay = block.damage = block.host = block.resource_set = ""
+        block.since = 0.0
         block.unreachable = block.unheard = False
         block.names = block.past = block._head = block._record = block._cube = None
         block._ids, block._schema = ids, schema
@@ -103,9 +106,14 @@ class Block:
         block = type(self).__new__(type(self))
         for name in Block.__slots__:
             setattr(block, name, getattr(self, name))
-        block.state = LATE if self.state == DOWN else self.state
-        block.unheard = False
+        block.state = LATE if self.cause else self.state
+        block.cause, block.since, block.unheard = "", 0.0, False
         return block
+
+    @property
+    def reason(self) -> str:
+        """Why it is not current, in words; empty for a current block."""
+        return "; ".join(part for part in (CAUSES.get(self.cause, ""), self.delay) if part)
 
     @property
     def head(self) -> smoothed.Head | None:
@@ -228,7 +236,7 @@ class Block:
     def absence(self) -> int:
         """The code of a value that the block has not: LATE where only one of an older tick is there, MISSING where
         nothing is known, where the host is down, and for what no frame of it carries."""
-        late = self.state == LATE and not self.has_values and self.position is not None and self.wall
+        late = self.state in (LATE, UNKNOWN) and not self.has_values and self.position is not None and self.wall
         return codes.LATE if late else codes.MISSING
 
     def stale_seconds(self) -> Floats:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from acquisition.snapshot import judgement
+from acquisition.snapshot import sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.current_blocks import Judged
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements, settle
+from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.snapshot import Contents, Snapshot, place_of
 from acquisition.snapshot.vm_evidence import all_evidence_of
 
@@ -37,6 +38,8 @@ class Found(NamedTuple):
     errors: tuple[str, ...]
     fresh: Callable[[], list[Block]]
     contested: Mapping[str, Sequence[Owner]]
+    sight: Sight
+    until: float  #: when the states of its hosts may be others, by the reader's clock
     judged: Judged | None = None
     names: Sequence[Names | None] = ()
     is_named: bool = True  #: whether every row and column has its name
@@ -44,7 +47,8 @@ class Found(NamedTuple):
 
     def serves(self, question: Question, now: float) -> bool:
         """Whether a reading at ``now`` that finds nothing else may be this one again."""
-        return self.question == question and self.is_named and not self.errors and 0.0 <= now - self.at < LONGEST_SERVED
+        same = self.question == question and self.is_named and not self.errors
+        return same and 0.0 <= now - self.at < LONGEST_SERVED and now < self.until
 
     def has_rows_of(self, judged: Judged, names: Sequence[Names | None]) -> bool:
         """Whether in both everything is current, with the same members, rows, columns and names."""
@@ -56,7 +60,7 @@ class Found(NamedTuple):
 
         def make() -> Contents:
             blocks, takes = self.fresh(), self.question[1]
-            judgement.set_ages(blocks, now, down_after)
+            sight.look(blocks, self.sight, now, down_after)
             taken = blocks if takes is None else [block for block in blocks if takes(block.host_id, block.set_id)]
             there = {(block.host_id, block.set_id): block for block in taken} if self.contested else {}
             places = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import ticks
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.shard_reading import Member, Place, Value
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT
 from acquisition.wire import smoothed
 
 
@@ -29,11 +28,11 @@ def begin(member: Member, place: Place) -> Block:
     """The block of a member, late until a record is found; with a reason when none is to be looked for."""
     block = Block(member.host, member.resource_set, place.position)
     if place.error is not None:
-        block.reason = str(place.error)
+        block.delay = str(place.error)
         block.damage = place.error.reason if isinstance(place.error, FrameError) else ""
         block.unreachable = not block.damage
     elif not 0 < block.interval < float("inf"):
-        block.reason = "no samples yet"
+        block.delay = "no samples yet"
     else:
         block.interval = ticks.exact_interval(block.interval)
     return block
@@ -49,9 +48,9 @@ def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # 
     if head is None or block.position is None:
         return
     if head.epoch != block.position.epoch or head.tick != tick:
-        block.reason = _absence(block.position.tick, tick)
+        block.delay = _absence(block.position.tick, tick)
     elif head.filtered < (tick - 1) * block.interval:
-        block.reason = f"the host's clock is {head.wall - head.filtered:.1f} s ahead"
+        block.delay = f"the host's clock is {head.wall - head.filtered:.1f} s ahead"
     else:
         _take(block, head, value)
         block.state = CURRENT
@@ -66,14 +65,14 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
     if head is None or block.position is None:
         return
     if head.epoch != block.position.epoch or (head.sequence < block.position.sequence and head.tick != tick):
-        block.reason = "its newest record is of another tick"
+        block.delay = "its newest record is of another tick"
         return
     _take(block, head, value)
     expected = due.tick(block.interval)
     if head.tick >= expected and head.filtered >= (expected - 1) * block.interval:
         block.state = CURRENT
     else:
-        block.reason = _absence(head.tick, expected)
+        block.delay = _absence(head.tick, expected)
 
 
 def remember(block: Block, value: Value) -> None:
@@ -92,62 +91,24 @@ def explain_delay(block: Block) -> None:
     """Say so when a late block's samples do arrive, but long after their time."""
     delay = block.filtered - block.wall
     if delay > 2 * block.interval:
-        block.reason += f"; its samples arrive {delay:.1f} s after their time (its clock, or a backlog)"
-
-
-def set_ages(blocks: Sequence[Block], now: float, down_after: float) -> None:
-    """Set the age of every block at ``now``, and call hosts down of which nothing has come for
-    ``down_after`` seconds (or two of their shortest intervals, where that is longer). Blocks of which nothing
-    has come for so long are unheard, also where their host is up: its probe no longer samples them.
-
-    A host whose shard cannot be read is late, not down: nothing is known about it.
-    """
-    late = False
-    for block in blocks:
-        if block.wall:  # else nothing has ever been sampled, or nothing is known
-            block.age_seconds = now - (block.wall if block.wall < block.filtered else block.filtered)
-        late = late or block.state == LATE
-    if late:
-        _find_down(blocks, now, down_after)
-
-
-def _find_down(blocks: Sequence[Block], now: float, down_after: float) -> None:
-    seen: dict[int, float] = {}
-    patience: dict[int, float] = {}
-    for block in blocks:
-        if not block.wall:
-            continue
-        host = block.host_id
-        seen[host] = max(seen.get(host, 0.0), block.filtered)
-        patience[host] = min(patience.get(host, float("inf")), 2 * block.interval)
-    for block in blocks:
-        silent = now - block.filtered > max(down_after, 2 * block.interval)
-        block.unheard = silent and bool(block.wall) and block.state == LATE and not block.unreachable
-        limit = max(down_after, patience.get(block.host_id, 0.0))
-        if (
-            block.state == LATE
-            and not block.unreachable
-            and block.host_id in seen
-            and now - seen[block.host_id] > limit
-        ):
-            block.state = DOWN
+        block.delay += f"; its samples arrive {delay:.1f} s after their time (its clock, or a backlog)"
 
 
 def _head(block: Block, value: Value, tick: int) -> smoothed.Head | None:
     """The checked header of a value, or None after noting the reason in ``block``."""
     if isinstance(value, ShardpulseError):
-        block.reason, block.unreachable = str(value), True
+        block.delay, block.unreachable = str(value), True
         return None
     if value is None:
-        block.reason = _absence(block.tick, tick, "has expired")
+        block.delay = _absence(block.tick, tick, "has expired")
         return None
     try:
         head = smoothed.check(value)
     except FrameError as error:
-        block.damage, block.reason = error.reason, f"unreadable record: {error}"
+        block.damage, block.delay = error.reason, f"unreadable record: {error}"
         return None
     if (head.host, head.resource_set) != (block.host_id, block.set_id):
-        block.damage, block.reason = "shape", "unreadable record: it belongs to another host"
+        block.damage, block.delay = "shape", "unreadable record: it belongs to another host"
         return None
     return head
 

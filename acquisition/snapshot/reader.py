@@ -30,7 +30,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import collector, judgement
+from acquisition.snapshot import collector, judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import Judged, judge
@@ -43,6 +43,7 @@ from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_names, read_records
+from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
@@ -52,8 +53,7 @@ from acquisition.wire.layout import Layout
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
 
-#: A member with its block; and a block whose record is looked for, with the tick.
-Begun = tuple[Member, Block]
+#: A block whose record is looked for, with the tick.
 Wanted = tuple[Block, Member, int]
 
 _NOTHING: Slotted = (-1, None)
@@ -89,6 +89,7 @@ class SnapshotReader:
         self._layout: Layout | None = None
         self._instance = ""
         self._positions: PositionReader | None = None
+        self._sights: SightReader | None = None
 
     @classmethod
     def connect(
@@ -185,8 +186,9 @@ class SnapshotReader:
             for member, at in found
         }
         snapshot = self._judge(
-            COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records, whole=False
-        )
+            COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records, whole=False,
+            heard=[taken.table.members[row] for row in taken.rows[~wanted].tolist()],
+        )  # fmt: skip
         return snapshot, tables_of(snapshot.blocks)
 
     @collector.paused()
@@ -230,11 +232,13 @@ class SnapshotReader:
         errors: list[ShardpulseError],
         known: Mapping[str, Slotted],
         whole: bool = True,
+        heard: Sequence[Member] = (),
     ) -> Snapshot:
-        """The snapshot of what has begun: of all hosts if it is ``whole``. ``known`` are records that were read."""
+        """The snapshot of what has begun: of all hosts if it is ``whole``, else ``heard`` are members of others, which
+        are current. ``known`` are records that were read."""
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         blocks = [block for _, block in taken]
-        sought = [(block, member, block.tick) for member, block in taken if not block.reason]
+        sought = [(block, member, block.tick) for member, block in taken if not block.delay]
         if whole and self._partitions is not None:
             paced = [(member, block.interval) for block, member, _ in sought] if reading == COHERENT else []
             self._partitions.remember(paced, {block.interval for block, _, _ in sought}, due)
@@ -244,10 +248,16 @@ class SnapshotReader:
             wanted = [(block, member, newest[block.interval]) for block, member, _ in wanted]
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
+        assert self._sights is not None
+        seen = self._sights.read(self.cluster, begun, taken, due, self._down_after, heard)
         now = self._clock()
         messages = [str(error) for error in errors] + self._take_names(begun, taken, now, whole)
-        messages += [block.reason for block in blocks if block.unreachable]
-        judgement.set_ages([block for _, block in begun], now, self._down_after)
+        messages += [block.delay for block in blocks if block.unreachable]
+        everyone = [block for _, block in begun]
+        sight.look(everyone, seen, now, self._down_after)
+        blind = sight.blindness(blocks, seen)
+        messages += [blind] if blind else sight.errors(blocks)
+        self._sights.remember(everyone, now)
         if whole:
             self._names.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
@@ -255,19 +265,20 @@ class SnapshotReader:
         places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
         errors_told = tuple(dict.fromkeys(messages))
         if whole:
-            everyone = [block for _, block in begun]
             owners = {vm: tuple(where) for vm, where in contested.items()}
             fresh = partial(_again, everyone)
             is_named = all(self._is_named(member, block) for member, block in taken)
-            self._last = Found((reading, takes), due.now, errors_told, fresh, owners, is_named=is_named)
+            until = sight.holds_until(everyone, self._down_after)
+            self._last = Found((reading, takes), due.now, errors_told, fresh, owners, seen, until, is_named=is_named)
         placements = Placements(blocks, places) if whole else None
-        return Snapshot(reading, now, blocks, errors_told, unread, placements, due.now)
+        return Snapshot(reading, now, blocks, errors_told, unread, placements, due.now, blind)
 
     def _prepare(self) -> tuple[Layout, PositionReader]:
         if self._layout is None or self._positions is None or self._instance != self.cluster.instance:
             self._layout = read_layout(self.cluster)
             self._positions = PositionReader(self._layout)
             self._partitions, self._last = PartitionReader(self._layout), None
+            self._sights = SightReader(self._layout)
             self._sets.clear()
             self._instance = self.cluster.instance
         return self._layout, self._positions

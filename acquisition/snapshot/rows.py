@@ -47,13 +47,15 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
     stale_seconds: float | None  #: from the last valid value to this tick; None: there never was one
     tick: int
     interval: float
-    state: str  #: current, late, down (acquisition.snapshot.block)
+    state: str  #: of acquisition.snapshot.states
     reason: str  #: why it is not current
     lost_seconds: float | None = None  #: how long before this tick samples of this set were lost; None: none were
     sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes
     #: of a VM that several processes have: migrating, its place; shadow, another one, whose figures are not its load
     placement: str = ""
     extra: Mapping[str, float | None] = {}
+    cause: str = ""  #: of states.CAUSES: why the host is unknown or down
+    since: float | None = None  #: since when, seconds since 1970
 
 
 def rows_of(blocks: Iterable[Block], selection: Selection, placements: Placements | None = None) -> Iterator[Row]:
@@ -80,6 +82,7 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
     stale = _listed(block.stale_seconds()[index])
     quality = block.quality
     tail = (block.tick, block.interval, block.state, block.reason, quality.lost_seconds, quality.sheds)
+    cause, since = block.cause, block.since or None
     age = finite(block.age_seconds)
     where = (block.host, block.resource_set)
     names = [(metric.name, metric.unit) for _, metric in columns]
@@ -91,7 +94,7 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
         mark = placements.mark(block.host_id, entity) if placements is not None else ""
         samples = zip(names, mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of, strict=False)
         for (name, unit), mean, deviation, trend, last, code, old, extra in samples:
-            yield Row(*who, name, unit, mean, deviation, trend, last, code, age, old, *tail, mark, extra)
+            yield Row(*who, name, unit, mean, deviation, trend, last, code, age, old, *tail, mark, extra, cause, since)
 
 
 def _by_name(tables: Mapping[str, Numbers]) -> Iterator[list[dict[str, float | None]]]:
@@ -104,7 +107,8 @@ def _placeholder(block: Block) -> Row:
     return Row(
         block.host, block.resource_set, "?", "", "", "", "", "?", "", None, None, None, None,
         codes.name_of(block.absence), finite(block.age_seconds), None, block.tick, block.interval,
-        block.state, block.reason, block.quality.lost_seconds, block.quality.sheds,
+        block.state, block.reason, block.quality.lost_seconds, block.quality.sheds, cause=block.cause,
+        since=block.since or None,
     )  # fmt: skip
 
 

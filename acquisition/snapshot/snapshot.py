@@ -50,7 +50,9 @@ class Snapshot:
     """What one reading found. ``blocks`` is ordered by host and resource set.
 
     ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what
-    could not be read: shards, tables, positions; ``damaged`` counts records that are in the shards but are none.
+    could not be read (shards, tables, positions) and why hosts cannot be seen; ``damaged`` counts records that are in
+    the shards but are none. ``blind`` says why no host at all can be seen, and is one of the errors then: whatever
+    follows from such a snapshot, it is not that all is well.
     ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
     ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
     to some hosts does not know what the others report.
@@ -65,11 +67,13 @@ class Snapshot:
         unread: Sequence[Block] = (),
         placements: Placements | None = None,
         began: float | None = None,
+        blind: str = "",
     ) -> None:
         self.reading = reading
         self.began = now if began is None else began
         self.now = now
         self.errors = tuple(errors)
+        self.blind = blind
         self._make: Callable[[], Contents] = lambda: Contents(blocks, unread, placements)
 
     @classmethod

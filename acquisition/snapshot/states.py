@@ -1,4 +1,4 @@
-"""What a reading says of a resource set of a host: is the tick here that was asked for?"""
+"""What a reading says of a resource set of a host: is the tick here that was asked for, and if not, why not?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,30 @@ from __future__ import annotations
 CURRENT = "current"
 #: It is not: the host is slow, or what it sent cannot be used. ``reason`` of the block says which.
 LATE = "late"
-#: Nothing has come from the whole host for longer than ``down_after``.
+#: Nobody can say how the host is: the pipeline does not show it, or its probe has been stopped in order. ``cause`` says
+#: which.
+UNKNOWN = "unknown"
+#: Nothing has come from the whole host for longer than ``down_after``, and the pipeline would have shown it.
 DOWN = "down"
 
-STATES = (CURRENT, LATE, DOWN)  #: the index of a state is its number in arrays
+STATES = (CURRENT, LATE, UNKNOWN, DOWN)  #: the index of a state is its number in arrays, the worst last
+
+SHARD = "shard"
+UNHELD = "unheld"
+UNCOMMITTED = "uncommitted"
+SILENCE = "silence"
+GOODBYE = "goodbye"
+SILENT = "silent"
+
+#: Why a host is unknown or down -> what that means, in the order in which they are looked for.
+CAUSES = {
+    SHARD: "its shard does not answer",
+    UNHELD: "no filter worker holds its partition",
+    UNCOMMITTED: "the filter has not committed what lies in its partition",
+    GOODBYE: "its probe was stopped in order",
+    SILENCE: "neither its probe nor those of its neighbours are heard",
+    SILENT: "its probe is silent while those of its neighbours are heard",
+}
+#: Those by which the pipeline hides what hosts send; and all for which it cannot be told how a host is that runs on.
+HIDING = frozenset((SHARD, UNHELD, UNCOMMITTED))
+BLIND = HIDING | {SILENCE}

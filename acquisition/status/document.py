@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
+from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account, Totals
-from acquisition.status import lag
 from acquisition.status.health import DOWN, STALE, UNBALANCED, Health, by_set, lost_by_reason
 
 _Values = dict[str, Any]

@@ -11,12 +11,12 @@ from acquisition import compiled
 from acquisition.errors import FrameError, ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books
+from acquisition.snapshot import books, lag
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.books import Account, Books, Totals
+from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers, read_workers
-from acquisition.status import lag, shards
-from acquisition.status.lag import Lag
+from acquisition.status import shards
 from acquisition.status.shards import REPLICA, ShardHealth
 from acquisition.wire.keys import SLOTS
 from acquisition.wire.status import Status

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from acquisition.snapshot import books
+from acquisition.snapshot import books, lag
 from acquisition.snapshot.books import Account, Totals
+from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker
-from acquisition.status import lag
 from acquisition.status.health import (
     DOWN,
     NOTE,
@@ -22,7 +22,6 @@ from acquisition.status.health import (
     by_set,
     lost_by_reason,
 )
-from acquisition.status.lag import Lag
 from acquisition.status.shards import REPLICA, ShardHealth
 
 WIDTH = 80

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from acquisition.errors import FrameError
-from acquisition.snapshot import judgement, record_arrays
+from acquisition.snapshot import judgement, record_arrays, sight
 from acquisition.snapshot.balance import REPORTED, Source, balance
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
@@ -25,6 +25,7 @@ from acquisition.snapshot.names import NamesCache
 from acquisition.snapshot.rows import rows_of
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.shard_reading import Member, Place
+from acquisition.snapshot.sight import Sight
 from acquisition.wire import commit, frame, position, smoothed, status, table
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
@@ -146,7 +147,7 @@ def _use_position(data: bytes) -> bool:
     _count_on(track)
     block = judgement.begin(_MEMBER, Place(known, None))
     judgement.judge_coherent(block, None, _TICK, _DUE)
-    judgement.set_ages([block], _DUE.now, 10.0)
+    sight.look([block], Sight({}, [""]), _DUE.now, 10.0)
     _told(block.quality._asdict())
     account = balance(Source(_HOST, "h", _SET, REPORTED, 0.0), _SENT, known, b"9-0")
     _told(account._asdict())
@@ -189,7 +190,7 @@ def _use_record(data: bytes) -> bool:
     block = Block(_HOST, _SET, _POSITION)
     for judge in (judgement.judge_coherent, judgement.judge_latest):
         judge(block, data, _TICK, _DUE)
-    judgement.set_ages([block], _DUE.now, 10.0)
+    sight.look([block], Sight({}, [""]), _DUE.now, 10.0)
     _told([msgspec.structs.asdict(row) for row in rows_of([block], Selection.of())])
     return block.has_values
 

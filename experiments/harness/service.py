@@ -43,10 +43,10 @@ class Service:
         deadline = time.monotonic() + seconds
         while True:
             found = self.ask("/v1/hot")
-            if found and found["hosts"] == hosts and len(found["hot"]) >= hot and not found["abstained"]:
+            if found and found["hosts"] == hosts and len(found["hot"] or ()) >= hot and not found["abstained"]:
                 return
             if time.monotonic() > deadline:
-                seen = {key: len(found[key]) for key in ("hot", "abstained")} if found else "nothing"
+                seen = {key: len(found[key] or ()) for key in ("hot", "abstained")} if found else "nothing"
                 raise UnavailableError(f"the service does not see {hosts} hosts, {hot} of them hot, but {seen}")
             time.sleep(0.5)
 

@@ -57,8 +57,8 @@ class Ticks:
         }
         hot = [host for host in picture.hosts if verdicts[host.id].outcome == Outcome.HOT]
         documents: dict[str, Any] = {
-            "tick": {"tick": variant, "hosts": self._hosts, "current": self._hosts, "late": 0, "down": 0,
-                     "hot": len(hot), "moves": 0},
+            "tick": {"tick": variant, "hosts": self._hosts, "current": self._hosts, "late": 0, "unknown": 0,
+                     "down": 0, "blind": "", "hot": len(hot), "moves": 0},
             "heat": heat_document(variant, picture, verdicts, known),
             "hot": {"rule": _RULE, "abstained": [],
                     "hot": [{"host": host.name, "id": host.id, "reason": "above the limit", "figures": []}

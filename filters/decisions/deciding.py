@@ -18,17 +18,20 @@ from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
 from filters.decisions.plan import Move, Plan, propose
+from filters.decisions.verdict import ABSTAINED
 
 
 class Decided(NamedTuple):
-    """``plan`` is None where the log of migrations could not be read (``blind`` says why): who does not
-    know which VMs are on their way proposes no moves."""
+    """``blind`` says why no host at all can be judged: that none is hot does not follow then. ``plan`` is None then,
+    and where the log of migrations could not be read (``unplanned`` says why): who does not know how hosts are, or
+    which VMs are on their way, proposes no moves."""
 
     picture: Picture
     method: Method
     heat: Heat
     plan: Plan | None
     blind: str = ""
+    unplanned: str = ""
 
 
 def decide(
@@ -41,6 +44,19 @@ def decide(
     """Judge all hosts and, with a log of migrations, plan moves: of those that were ``proposed`` last all that are
     still right. A text as ``log`` says why there is none; with None no moves are asked for."""
     heat = judge_all(picture, method.rule, method.parameters, hot_before)
-    if log is None or isinstance(log, str):
-        return Decided(picture, method, heat, None, log or "")
+    blind = picture.blind or _unjudged(picture, heat)
+    if log is None or isinstance(log, str) or blind:
+        return Decided(picture, method, heat, None, blind, blind or str(log or ""))
     return Decided(picture, method, heat, propose(picture, heat, method, log.migrations, log.now, proposed))
+
+
+def _unjudged(picture: Picture, heat: Heat) -> str:
+    """Why the rule abstains on every host, as it does while windows fill; "" where it judges any, or there is none."""
+    if picture.others or not picture.hosts:
+        return ""
+    if any(verdict.outcome is not ABSTAINED for verdict in heat.verdicts.values()):
+        return ""
+    first = picture.hosts[0]
+    return (
+        f"the rule abstains on all hosts ({len(picture.hosts)}), as on {first.name}: {heat.verdicts[first.id].reason}"
+    )

@@ -74,7 +74,7 @@ class Vm(NamedTuple):
     id: str
     name: str
     host: str  #: id of the host that bears its load; while it migrates, the source
-    state: str = CURRENT  #: current, late, down
+    state: str = CURRENT  #: of acquisition.snapshot.states
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}
@@ -89,12 +89,13 @@ class Host(NamedTuple):
 
     id: str
     name: str
-    state: str = CURRENT  #: current, late, down
+    state: str = CURRENT  #: of acquisition.snapshot.states
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}
     vms: Sequence[Vm] = ()  #: may be made when it is first looked at
     reason: str = ""  #: why it is not current
+    cause: str = ""  #: of acquisition.snapshot.states.CAUSES: why it is unknown or down
 
 
 class Transit(NamedTuple):
@@ -109,7 +110,8 @@ class Transit(NamedTuple):
 
 class Picture(NamedTuple):
     """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``others`` counts
-    hosts that were left out because they are certainly not hot (filters.judging.hot_list)."""
+    hosts that were left out because they are certainly not hot (filters.judging.hot_list). ``blind`` says why no host
+    can be seen; it is one of the errors then."""
 
     tick: int
     now: float  #: wall clock of the reader, seconds
@@ -117,3 +119,4 @@ class Picture(NamedTuple):
     errors: tuple[str, ...] = ()
     transits: tuple[Transit, ...] = ()
     others: int = 0
+    blind: str = ""

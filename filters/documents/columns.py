@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened
+from filters.documents.sets import CAUSE
 
 Numbers = list[list[float | None]]
 
@@ -49,6 +50,8 @@ class BlockDocument(Struct, frozen=True):
     age_seconds: float | None
     state: str
     reason: str
+    cause: Annotated[str, Meta(description=CAUSE)]
+    since: float | None
     metrics: list[MetricDocument]
     entities: list[EntityName]
     mean: Numbers | UnsetType = UNSET
@@ -61,13 +64,15 @@ class BlockDocument(Struct, frozen=True):
 
 
 class SnapshotDocument(Struct, frozen=True):
-    """One tick of all hosts. ``errors`` say what could not be read, ``damaged`` counts records that are none. ``next``
-    is the name after which the next page begins, null where there is none; its tick may be a later one."""
+    """One tick of all hosts. ``errors`` say what could not be read or seen, ``blind`` why no host at all can be,
+    ``damaged`` counts records that are none. ``next`` is the name after which the next page begins, null where there is
+    none; its tick may be a later one."""
 
     tick: int
     now: float
     reading: str
     errors: list[str]
+    blind: str
     damaged: int
     next: str | None
     blocks: list[BlockDocument]
@@ -79,7 +84,14 @@ def snapshot_document(
     """The rows and columns that the selection takes, of the blocks of a page."""
     blocks = [found for block in page.blocks if (found := _block(block, selection, figures)) is not None]
     return SnapshotDocument(
-        tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.damaged, page.next, blocks
+        tick,
+        round(snapshot.now, 6),
+        snapshot.reading,
+        list(snapshot.errors),
+        snapshot.blind,
+        snapshot.damaged,
+        page.next,
+        blocks,
     )
 
 
@@ -119,6 +131,8 @@ def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDo
         shortened(block.age_seconds),
         block.state,
         block.reason,
+        block.cause,
+        block.since or None,
         [MetricDocument(*block.metrics[j][:3]) for j in columns],
         [
             EntityName(f"{members[i].id:016x}", members[i].kind, members[i].name, members[i].stable, members[i].epoch)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
@@ -16,6 +16,7 @@ from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen
 from filters.documents.figures import ReadingDocument, readings_of, shortened
+from filters.documents.sets import CAUSE
 
 #: The labels of an entity.
 Labels = Callable[[Entity], Mapping[str, str]]
@@ -60,6 +61,8 @@ class EntityAnswer(Struct, frozen=True):
     host_id: str
     state: str
     reason: str
+    cause: Annotated[str, Meta(description=CAUSE)]
+    since: float | None
     age_seconds: float | None
     interval: float
     entity: EntityDocument
@@ -84,6 +87,8 @@ def entity_answer(
         f"{block.host_id:016x}",
         block.state,
         block.reason,
+        block.cause,
+        block.since or None,
         shortened(block.age_seconds),
         block.interval,
         _documents(snapshot, block, [row], selection, figures, table, labels)[0],

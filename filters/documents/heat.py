@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome, Verdict
 from filters.documents.loads import Load
 
-STATES = {CURRENT: "c", LATE: "l", DOWN: "d"}
+STATES = {CURRENT: "c", LATE: "l", UNKNOWN: "u", DOWN: "d"}
 _OUTCOMES = {Outcome.HOT: "h", Outcome.ABSTAINED: "a"}
 _UNKNOWN, _NOT_HOT = "?", "n"
 _PER_MILLE = 1000.0
@@ -34,12 +34,13 @@ class RosterDocument(Struct, frozen=True):
 
 class HeatDocument(Struct, frozen=True):
     """One value per host and column, in the order of the roster. ``states`` has a letter per host: c current, l late,
-    d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. Ratios are moving averages in
+    u unknown, d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. Ratios are moving averages in
     thousandths of the host's capacity, null where there is none; ``age_seconds`` counts to ``now``."""
 
     tick: int
     now: float
     errors: list[str]
+    blind: str
     roster: str
     states: str
     outcomes: str
@@ -71,6 +72,7 @@ def heat_document(
         number,
         round(picture.now, 6),
         list(picture.errors),
+        picture.blind,
         roster_of(hosts),
         "".join(STATES.get(host.state, _UNKNOWN) for host in hosts),
         "".join(_outcome(verdicts.get(host.id)) for host in hosts),

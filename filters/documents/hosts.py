@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
@@ -13,7 +13,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import STATES
 from filters.decisions import picture
 from filters.decisions.picture import Host
 from filters.documents.chosen import Chosen, Page, by_host
@@ -29,22 +29,24 @@ from filters.documents.figures import (
     readings_of,
     shortened,
 )
-from filters.documents.sets import SetSummary, summary
+from filters.documents.sets import CAUSE, SetSummary, summary
 from filters.text.quantities import digits
 
 #: What may be asked for of a host; id, name and state always stand there.
-FIELDS = ("id", "name", "state", "reason", "age_seconds", "labels", "sets", "readings", *READING)
-STATES = (CURRENT, LATE, DOWN)
+FIELDS = ("id", "name", "state", "reason", "cause", "since", "age_seconds", "labels", "sets", "readings", *READING)
 
 
 class HostDocument(Struct, frozen=True):
     """One host. ``readings`` are the host's own figures by metric; ``age_seconds`` is that of its oldest
-    resource set. A host that is late or down has no figures: it is not idle."""
+    resource set. A host that is not current has no figures: it is not idle. ``cause`` says in a word why it is unknown
+    or down, ``since`` when (seconds since 1970)."""
 
     id: str
     name: str
     state: str
     reason: str | UnsetType = UNSET
+    cause: Annotated[str, Meta(description=CAUSE)] | UnsetType = UNSET
+    since: float | UnsetType | None = UNSET
     age_seconds: float | UnsetType | None = UNSET
     labels: dict[str, Any] | UnsetType = UNSET
     sets: list[SetSummary] | UnsetType = UNSET
@@ -53,13 +55,15 @@ class HostDocument(Struct, frozen=True):
 
 
 class HostsDocument(Struct, frozen=True):
-    """All hosts that were asked for, by name; ``errors`` say what could not be read: it is then not all. ``next`` is
-    the name after which the next page begins, null where there is none; its tick may be a later one."""
+    """All hosts that were asked for, by name; ``errors`` say what could not be read or seen: it is then not all.
+    ``blind`` says why no host at all can be seen. ``next`` is the name after which the next page begins, null where
+    there is none; its tick may be a later one."""
 
     tick: int
     now: float
     reading: str
     errors: list[str]
+    blind: str
     next: str | None
     hosts: list[HostDocument]
 
@@ -71,6 +75,7 @@ class HostAnswer(Struct, frozen=True):
     now: float
     reading: str
     errors: list[str]
+    blind: str
     host: HostDocument
 
 
@@ -98,7 +103,8 @@ def hosts_document(
     )
     hosts, following = page.cut(taken, lambda host: host[0][0].host)
     found = [host_document(view, blocks, state, selection, fields) for blocks, state in hosts]
-    return HostsDocument(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), following, found)
+    head = (view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.blind)
+    return HostsDocument(*head, following, found)
 
 
 def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
@@ -108,7 +114,8 @@ def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection
         if key in (blocks[0].host, f"{blocks[0].host_id:016x}"):
             plain = host_document(view, blocks, state_of(blocks), selection, fields)
             host = structs.replace(plain, entities=_entities(view, blocks, selection, fields))
-            return HostAnswer(view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), host)
+            head = (view.tick, round(snapshot.now, 6), snapshot.reading, list(snapshot.errors), snapshot.blind)
+            return HostAnswer(*head, host)
     raise KeyError(key)
 
 
@@ -127,9 +134,8 @@ def _entities(
 
 
 def state_of(blocks: Sequence[Block]) -> str:
-    """The state of a host: down, late when any of its resource sets is, else current."""
-    states = {block.state for block in blocks}
-    return next(state for state in (DOWN, LATE, CURRENT) if state in states)
+    """The state of a host: the worst of its resource sets."""
+    return max((block.state for block in blocks), key=STATES.index)
 
 
 def host_document(
@@ -141,12 +147,15 @@ def host_document(
     figures = _figures(fields)
     identity = f"{first.host_id:016x}"
     pictured = view.pictured.get(identity)
+    worst = next((block for block in blocks if block.cause), None)
     reasons = dict.fromkeys(f"{block.resource_set}: {block.reason}" for block in blocks if block.reason)
     return HostDocument(
         identity,
         first.host,
         state,
         "; ".join(reasons) if "reason" in fields else UNSET,
+        (worst.cause if worst else "") if "cause" in fields else UNSET,
+        ((worst.since if worst else 0.0) or None) if "since" in fields else UNSET,
         shortened(max(block.age_seconds for block in blocks)) if "age_seconds" in fields else UNSET,
         (dict(pictured.labels) if pictured is not None else {}) if "labels" in fields else UNSET,
         [summary(block) for block in blocks] if "sets" in fields else UNSET,

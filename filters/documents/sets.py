@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import CAUSES
 from filters.documents.figures import shortened
+
+#: What a cause is, for the interface description.
+CAUSE = "empty unless the host is unknown or down: " + "; ".join(f"{name}: {text}" for name, text in CAUSES.items())
 
 
 class SetSummary(Struct, frozen=True):
@@ -18,6 +24,8 @@ class SetSummary(Struct, frozen=True):
     age_seconds: float | None
     state: str
     reason: str
+    cause: Annotated[str, Meta(description=CAUSE)]
+    since: float | None
     entities: int
     source: str
     coverage: float | None
@@ -37,6 +45,8 @@ def summary(block: Block) -> SetSummary:
         shortened(block.age_seconds),
         block.state,
         block.reason,
+        block.cause,
+        block.since or None,
         block.shape[0],
         block.names.table.source if block.names is not None else "",
         shortened(quality.coverage),

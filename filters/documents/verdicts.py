@@ -17,6 +17,7 @@ from filters.decisions.picture import Host, Vm
 from filters.decisions.plan import Move, Plan
 from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
+from filters.documents.sets import CAUSE
 from filters.judging.labels import LabelSelection
 from filters.text.quantities import digits
 
@@ -53,6 +54,7 @@ class VerdictDocument(Struct, frozen=True):
     id: str
     outcome: Outcome
     state: str | UnsetType = UNSET
+    cause: Annotated[str, Meta(description=CAUSE)] | UnsetType = UNSET
     age_seconds: float | UnsetType | None = UNSET
     labels: dict[str, Any] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -67,16 +69,18 @@ _ALWAYS = ("host", "id", "outcome")
 
 class HotDocument(Struct, frozen=True):
     """Hot hosts, the hottest first; those on which the rule abstained, because an input is missing or warming; the
-    others, if asked for. ``hosts`` counts all."""
+    others, if asked for. ``hosts`` counts all. ``blind`` says why no host at all can be judged: ``hot`` and ``not_hot``
+    are null then, for nobody knows that none is."""
 
     tick: int
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
     errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
+    blind: str
     rule: RuleDocument
     hosts: int
-    hot: list[VerdictDocument] | UnsetType = UNSET
+    hot: list[VerdictDocument] | UnsetType | None = UNSET
     abstained: list[VerdictDocument] | UnsetType = UNSET
-    not_hot: list[VerdictDocument] | UnsetType = UNSET
+    not_hot: list[VerdictDocument] | UnsetType | None = UNSET
 
 
 class Explanation(Struct, frozen=True):
@@ -130,8 +134,9 @@ class RefusalDocument(Struct, frozen=True):
 
 
 class MovesDocument(Struct, frozen=True):
-    """Proposals in the order in which they should be carried out. ``hot`` names the hot hosts. ``blind`` says why there
-    can be no proposals: the log of migrations could not be read."""
+    """Proposals in the order in which they should be carried out. ``hot`` names the hot hosts, null: none can be
+    judged. ``blind`` says why there can be no proposals: that, or the log of migrations could not be read; both lists
+    are null then."""
 
     tick: int
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
@@ -141,9 +146,9 @@ class MovesDocument(Struct, frozen=True):
     placement: str
     policy: Policy
     blind: str
-    hot: list[str]
-    moves: list[MoveDocument] | UnsetType = UNSET
-    refused: list[RefusalDocument] | UnsetType = UNSET
+    hot: list[str] | None
+    moves: list[MoveDocument] | UnsetType | None = UNSET
+    refused: list[RefusalDocument] | UnsetType | None = UNSET
 
 
 class Hosts(NamedTuple):
@@ -175,27 +180,35 @@ def hot_document(
         whole = host_document(known[key], heat.verdicts[key])
         return msgspec.structs.replace(whole, **left_out) if left_out else whole
 
-    def keys(outcome: Outcome) -> list[str]:
-        return [key for key in heat.having(outcome) if hosts is None or hosts.takes(known[key])][:most]
+    def rows(outcome: Outcome) -> list[VerdictDocument] | None:
+        if decided.blind and outcome is not Outcome.ABSTAINED:
+            return None
+        keys = [key for key in heat.having(outcome) if hosts is None or hosts.takes(known[key])]
+        return [row(key) for key in keys[:most]]
 
-    lists: dict[str, Any] = {each.value: [row(key) for key in keys(each)] for each in Outcome if each in outcomes}
-    return HotDocument(*_head(decided, tick), len(known) + decided.picture.others, **lists)
+    lists: dict[str, Any] = {each.value: rows(each) for each in Outcome if each in outcomes}
+    number, now, errors, rule = _head(decided, tick)
+    count = len(known) + decided.picture.others
+    return HotDocument(number, now, errors, decided.blind, rule, count, **lists)
 
 
 def moves_document(
     decided: Decided, parts: Collection[str] = PROPOSALS, most: int | None = None, tick: int | None = None
 ) -> MovesDocument:
     """The first ``most`` (None: all) of each of ``parts``, and the hot hosts; ``tick`` as in ``hot_document``."""
-    plan, method = decided.plan or Plan((), ()), decided.method
+    plan, method, heat = decided.plan, decided.method, decided.heat
+    hot = [host.name for host in decided.picture.hosts if heat.verdicts[host.id].outcome is Outcome.HOT]
+    moves = None if plan is None else [_move(move) for move in plan.moves[:most]]
+    refused = None if plan is None else [_refusal(each) for each in plan.refusals[:most]]
     return MovesDocument(
         *_head(decided, tick),
         method.selection.name,
         method.placement.name,
         method.policy,
-        decided.blind,
-        [host.name for host in decided.picture.hosts if decided.heat.verdicts[host.id].outcome is Outcome.HOT],
-        [_move(move) for move in plan.moves[:most]] if "moves" in parts else UNSET,
-        [_refusal(each) for each in plan.refusals[:most]] if "refused" in parts else UNSET,
+        decided.unplanned,
+        None if decided.blind else hot,
+        moves if "moves" in parts else UNSET,
+        refused if "refused" in parts else UNSET,
     )
 
 
@@ -219,6 +232,7 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
         host.id,
         verdict.outcome,
         host.state,
+        host.cause,
         digits(host.age_seconds),
         dict(host.labels),
         verdict.reason,

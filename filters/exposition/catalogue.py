@@ -14,7 +14,8 @@ def families() -> dict[str, list[Family]]:
     """Every family but those of the metrics themselves, by heading."""
     return {
         "The answer": [
-            scrape.BUILD, scrape.SNAPSHOT, scrape.READ_AT, scrape.ERRORS, scrape.DAMAGED, scrape.UNNAMED,
+            scrape.BUILD, scrape.SNAPSHOT, scrape.READ_AT, scrape.ERRORS, scrape.BLIND, scrape.HOSTS, scrape.DAMAGED,
+            scrape.UNNAMED,
         ],
         "Each resource set of each host": [*_of(sets.FIGURES), sets.SAMPLES],
         "Samples that are not valid": [samples.INVALID, samples.STALE],

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
-from acquisition.status import lag
 from acquisition.status.health import DOWN, NOTE, STALE, UNBALANCED, Health
 from acquisition.status.shards import MASTER, REPLICA, ShardHealth
 from filters.exposition import syntax

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
@@ -10,10 +11,11 @@ from acquisition import __version__
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.states import CURRENT, LATE, STATES
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
 from filters.exposition.batches import families
-from filters.exposition.family import GAUGE, INFO, Family, Filled
+from filters.exposition.family import GAUGE, INFO, Family, Filled, Series
 from filters.exposition.labels import Prepared, host_names, set_names
 from filters.exposition.naming import FIGURES
 from filters.exposition.options import Options
@@ -24,8 +26,17 @@ Tables = Mapping[Owner, InputsTable]
 BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
 SNAPSHOT = Family("shardpulse_snapshot", INFO, "Which reading this is: coherent or latest", labels=("reading",))
 READ_AT = Family("shardpulse_snapshot_timestamp_seconds", GAUGE, "When it was read, seconds since 1970", "seconds")
-ERRORS = Family("shardpulse_snapshot_errors", GAUGE, "Shards, tables and positions that could not be read")
+ERRORS = Family(
+    "shardpulse_snapshot_errors",
+    GAUGE,
+    "What could not be read: shards, tables, positions; and why hosts cannot be seen",
+)
 DAMAGED = Family("shardpulse_snapshot_damaged_records", GAUGE, "Records in the shards that are none")
+BLIND = Family("shardpulse_snapshot_blind", GAUGE, "1: no host at all can be seen; silence is not peace then")
+HOSTS = Family(
+    "shardpulse_snapshot_hosts", GAUGE, "Hosts by state, the worst of their resource sets, and by what causes it",
+    labels=("state", "cause"),
+)  # fmt: skip
 UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets left out until their table has come")
 
 
@@ -111,6 +122,18 @@ def _of_snapshot(snapshot: Snapshot) -> list[Filled]:
         (SNAPSHOT, [(syntax.labels(SNAPSHOT.labels, (snapshot.reading,)), 1)]),
         (READ_AT, [("", snapshot.now)]),
         (ERRORS, [("", len(snapshot.errors))]),
+        (BLIND, [("", int(bool(snapshot.blind)))]),
+        (HOSTS, _by_state(snapshot)),
         (DAMAGED, [("", snapshot.damaged)]),
         (UNNAMED, [("", unnamed)]),
     ]
+
+
+def _by_state(snapshot: Snapshot) -> list[Series]:
+    """How many hosts are how; those that need no cause always, as 0 is a fact here."""
+    worst: dict[int, tuple[int, str]] = {}
+    for block in snapshot.blocks:
+        standing = (STATES.index(block.state), block.cause)
+        worst[block.host_id] = max(standing, worst.get(block.host_id, standing))
+    counts = dict.fromkeys([(STATES.index(state), "") for state in (CURRENT, LATE)], 0) | Counter(worst.values())
+    return [(syntax.labels(HOSTS.labels, (STATES[n], cause)), count) for (n, cause), count in sorted(counts.items())]

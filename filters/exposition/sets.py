@@ -8,7 +8,7 @@ import numpy as np
 
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.snapshot.states import CURRENT, DOWN, UNKNOWN
 from filters.exposition import syntax
 from filters.exposition.family import COUNTER, GAUGE, Family, Filled, Series
 from filters.exposition.labels import SET
@@ -34,9 +34,12 @@ def _shedding(block: Block) -> int | None:
 FIGURES: tuple[tuple[Family, Figure], ...] = tuple(
     (Family(f"shardpulse_set_{name}", kind, text, unit, SET), figure)
     for name, kind, unit, text, figure in (
-        ("current", GAUGE, "", "1: the tick that is due is here; 0: the host is late or down",
+        ("current", GAUGE, "", "1: the tick that is due is here; 0: it is late, or the host is unknown or down",
          lambda block: int(block.state == CURRENT)),
-        ("down", GAUGE, "", "1: nothing has come from the host for longer than [snapshot] down_after_seconds",
+        ("unknown", GAUGE, "", "1: nobody can say how the host is: it is not seen, or its probe was stopped",
+         lambda block: int(block.state == UNKNOWN)),
+        ("down", GAUGE, "", "1: nothing has come from the host for longer than [snapshot] down_after_seconds, though "
+         "its neighbours are heard",
          lambda block: int(block.state == DOWN)),
         ("age_seconds", GAUGE, "seconds", "Time since the newest readable samples were taken",
          lambda block: block.age_seconds),

@@ -46,7 +46,8 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
     hosts = tuple(observer.host(blocks) for blocks in by_host.values())
     ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT and block.resource_set == HOST_SET]
     transits = tuple(each for placement in snapshot.placements.contested.values() for each in _transits(placement))
-    return Picture(max(ticks, default=0), snapshot.now, hosts, snapshot.errors, transits)
+    tick = max(ticks, default=0)
+    return Picture(tick, snapshot.now, hosts, snapshot.errors, transits, blind=snapshot.blind)
 
 
 class _Observer:
@@ -73,12 +74,13 @@ class _Observer:
         return Host(
             host_id,
             named.host,
-            block.state if block is not None else LATE,
+            block.state if block is not None else named.state if named.cause else LATE,
             finite(named.age_seconds),
             self._hosts.of(sent, named.host, host_id),
             readings,
             _Vms(self, blocks, readings),
             block.reason if block is not None else "it sends no figures of the host itself",
+            named.cause,
         )
 
     def vms(self, blocks: Sequence[Block], host: Mapping[str, Reading]) -> Iterator[Vm]:

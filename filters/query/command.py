@@ -33,8 +33,8 @@ _DESCRIPTION = """\
 Read the smoothed state of all hosts from the shards, each value with its age and validity.
 
 Without --latest the answer is coherent: one tick for all rows of an interval, the newest whose
-grace time is over. A host that has not that tick is shown as late (down after a while) with
-the reason, and has no values: an older value never stands in for a missing one. With --latest
+grace time is over. A host that has not that tick is shown as late, down or unknown with the
+reason, and has no values: an older value never stands in for a missing one. With --latest
 every row shows its own newest tick. `stale` is the time since the last valid value.
 
 Patterns may use * and ?, and may be given more than once; hosts and entities can also be
@@ -57,7 +57,7 @@ _CODES = (
 )  # fmt: skip
 _NOTES = """
   65 also: no host, resource set, entity or metric matches a pattern
-  69 also: some shards could be read and some not; what could be read is shown
+  69 also: some shards or hosts can be seen and some not; what can be is shown
   75 also: there are no samples yet
 """
 _TOP_IN_TERMINAL = 10

@@ -76,8 +76,8 @@ shardpulse query moves --selection most_cpu --placement least_loaded
 }
 _CODES = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED)
 _NOTES = """
-  69 also: some shards could be read and some not; what could be read is shown
-  75 also: there are no samples yet
+  69 also: some shards or hosts can be seen and some not; what can be is shown
+  75 also: there are no samples yet, or too few for the rule on any host
 """
 
 
@@ -125,7 +125,9 @@ def _answer(asked: _Asked, out: TextIO) -> int:
         lines = hot_lines(decided, outcomes) if asked.question == HOT else move_lines(decided)
         out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
-    return EXIT_UNAVAILABLE if decided.picture.errors or decided.blind else EXIT_OK
+    if decided.picture.errors or (decided.unplanned and not decided.blind):
+        return EXIT_UNAVAILABLE
+    return EXIT_TEMPORARY if decided.blind else EXIT_OK
 
 
 def _is_host(_host_id: int, set_id: int) -> bool:

@@ -19,6 +19,8 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
     heat, hosts = decided.heat, {host.id: host for host in decided.picture.hosts}
     found = {outcome: heat.having(outcome) for outcome in Outcome}
     counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
+    if decided.blind:
+        counts = f"none can be judged: {decided.blind}"
     yield from _head(decided, f"{counted(len(hosts) + decided.picture.others, 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
@@ -29,7 +31,7 @@ def move_lines(decided: Decided) -> Iterator[str]:
     """Proposals with the rule, the figures, their age and validity; then what was refused and why."""
     plan, method = decided.plan, decided.method
     if plan is None:
-        yield from _head(decided, f"no moves are proposed: {decided.blind}")
+        yield from _head(decided, f"no moves are proposed: {decided.unplanned}")
         return
     yield from _head(
         decided,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
 from filters.decisions.verdict import Outcome
 from filters.documents.chosen import by_host
 from filters.documents.encoding import encode
@@ -19,18 +19,20 @@ TICK = "tick"
 
 
 class TickDocument(Struct, frozen=True):
-    """One tick in short: hosts by state, and how many of them are hot, and how many moves
-    are proposed (null: the log of migrations could not be read)."""
+    """One tick in short: hosts by state, how many of them are hot, and how many moves are proposed; null where that
+    cannot be known. ``blind`` says why no host at all can be seen."""
 
     tick: int
     now: float
     hosts: int
     current: int
     late: int
+    unknown: int
     down: int
     hot: int | None
     moves: int | None
     errors: list[str]
+    blind: str
 
 
 def tick_document(cache: TickCache) -> TickDocument:
@@ -46,10 +48,12 @@ def tick_document(cache: TickCache) -> TickDocument:
         len(states),
         states.count(CURRENT),
         states.count(LATE),
+        states.count(UNKNOWN),
         states.count(DOWN),
-        None if decided is None else len(decided.heat.having(Outcome.HOT)),
+        None if decided is None or decided.blind else len(decided.heat.having(Outcome.HOT)),
         None if decided is None or decided.plan is None else len(decided.plan.moves),
         list(cache.snapshot.errors),
+        cache.snapshot.blind,
     )
 
 

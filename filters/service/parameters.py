@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from acquisition.snapshot.selection import Selection
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import STATES
 from filters.service.problem import Problem, bad_request
 
 _MOST_VALUES = 8  #: of one parameter, or as many as it has choices
@@ -85,7 +85,7 @@ LIMIT = Parameter("limit", "at most so many of each list (default: all)", most=M
 AFTER = Parameter("after", "only hosts whose name comes after this one: `next` of the page before", single=True)
 HOSTS = Parameter("limit", "at most so many hosts, by name; `next` is where to go on (default: all)", most=MOST_ROWS)
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
-STATE = Parameter("state", "only what is in one of these states", (CURRENT, LATE, DOWN))
+STATE = Parameter("state", "only what is in one of these states", STATES)
 
 
 def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dict[str, tuple[str, ...]]:

@@ -72,7 +72,7 @@ _CODES = (EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMI
 _NOTES = """
    0 also: stopped by q, Ctrl-C or SIGTERM
   65 also: there is no host of the name that --host gives
-  69 also: --once, --json: some shards could be read and some not; what could be read is shown
+  69 also: --once, --json: some shards or hosts can be seen and some not; what can be is shown
   75 also: --once, --json: there are no samples yet
 """
 

@@ -9,7 +9,8 @@
                use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
     hidden     rows that --top or --filter left out
     shards     as acquisition.status.shards.ShardHealth
-    errors     what could not be read
+    errors     what could not be read or seen
+    blind      why no host at all can be seen
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
         "hidden": listing.rows - len(rows),
         "shards": [shard._asdict() for shard in observation.shards],
         "errors": list(observation.snapshot.errors),
+        "blind": observation.snapshot.blind,
     }
 
 

@@ -21,6 +21,7 @@ from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.holding import hold_partitions
 from tests.support.waiting import PATIENCE
 
 GIB = float(1 << 30)
@@ -138,6 +139,7 @@ def smoothing(cluster: Cluster) -> Iterator[Worker]:
     settings = FilterSettings(
         linger_seconds=0.0, retention_seconds=300.0, keep_ticks=KEEP_TICKS, inputs=InputsSettings()
     )
+    hold_partitions(cluster)
     worker = lone_worker(cluster, read_layout(cluster), settings)
     try:
         yield worker

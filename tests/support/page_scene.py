@@ -12,6 +12,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from tests.support.data_center import Machine
+from tests.support.holding import hold_partitions
 
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202egnp"
 TICKS = 45
@@ -23,6 +24,7 @@ class Data:
 
     def __init__(self, cluster: Cluster, machines: Sequence[Machine], smooths: bool = True) -> None:
         settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
+        hold_partitions(cluster)
         self._worker = lone_worker(cluster, read_layout(cluster), settings) if smooths else None
         self.machines = list(machines)
         self._stop = threading.Event()

@@ -16,7 +16,9 @@ from acquisition.wire.commit import Commit
 from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
+from tests.support.holding import hear_probes, hold_partitions
 
+ALL = b"9999999999999-0"  #: a cursor behind which nothing waits
 _FIRST = itertools.count(1, 1_000_000)  #: no two scenes make the same commit
 Exceptions = Sequence[tuple[int, int, float]]
 
@@ -78,6 +80,8 @@ class Scene:
         self.keep_ticks = keep_ticks
         self.tags = keys.tags(keys.DEFAULT_PARTITIONS)
         self.commits = next(_FIRST)
+        hold_partitions(cluster)
+        hear_probes(cluster)
 
     def tag(self, host: int) -> str:
         return self.tags[keys.partition_of(host, len(self.tags))]
@@ -88,7 +92,7 @@ class Scene:
         self.commits += 1
         if "{" in key and not key.startswith("commit"):
             commit_key = f"commit:{key[key.index('{') : key.index('}') + 1]}"
-            self.cluster.call(commit_key, "SET", commit_key, commit.encode(Commit(b"s%d" % self.commits, b"1-1", 0)))
+            self.cluster.call(commit_key, "SET", commit_key, commit.encode(Commit(b"s%d" % self.commits, ALL, 0)))
 
     def position(self, host: str, resource_set: str, newest: Position) -> None:
         number = host_id(host)

@@ -25,6 +25,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from probes.metrics import RESOURCE_SETS
 from tests.support.feeder import Feeder
+from tests.support.holding import hear_probes, hold_partitions
 
 CORES = 8
 MEMORY_MIB = 32768
@@ -72,6 +73,8 @@ class Center:
     def __init__(self, cluster: Cluster, machines: Sequence[ComputeHost]) -> None:
         self.cluster = cluster
         self.machines = machines
+        hold_partitions(cluster)
+        hear_probes(cluster)
         self.worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
 
     def feed(self, late_by: Mapping[str, float] | None = None, noise: float = 0.02) -> None:

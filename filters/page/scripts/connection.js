@@ -1,4 +1,4 @@
-// Whether what is shown is current, and saying so when it is not: live, incomplete, stale, trouble, disconnected.
+// Whether what is shown is current, and saying so when it is not: live, incomplete, blind, stale, trouble, disconnected.
 
 import { byId, setText } from "./dom.js";
 import { age, printable } from "./text.js";
@@ -44,8 +44,8 @@ function kindOf(state) {
 
 /** Ticks come, but what is in them? */
 function qualityOf(tick) {
-  if (tick.errors?.length) return "incomplete";
-  return tick.hosts > 0 && tick.current === 0 ? "silent" : "live";
+  if (tick.blind) return "blind";
+  return tick.errors?.length ? "incomplete" : "live";
 }
 
 function render(state) {
@@ -55,7 +55,7 @@ function render(state) {
     disconnected: `Disconnected: ${state.reason}.`,
     trouble: "The service has no current picture.",
     stale: "Stale: no new tick has come.",
-    silent: "Stale: no host is current, nothing new comes from any of them.",
+    blind: `Blind: ${printable(state.tick?.blind ?? "")}.`,
     incomplete: `Incomplete: ${printable(state.tick?.errors?.join("; ") ?? "")}.`,
   };
   document.body.dataset.connection = kind;
@@ -65,5 +65,5 @@ function render(state) {
   const old = since === null ? "Nothing has been received yet." : `What is shown is ${age(since)} old.`;
   const again = state.kind === "live" && kind !== "stale" ? "" : `${old} Trying again.`;
   setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${again}`);
-  setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind === "silent" ? "no host is current" : kind);
+  setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind);
 }

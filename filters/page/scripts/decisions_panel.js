@@ -5,7 +5,7 @@ import { figuresText } from "./figures.js";
 import { count, printable } from "./text.js";
 
 const MOST = 50; // of a list; the rest is counted
-const state = { hot: null, moves: null };
+const state = { hot: null };
 let parts = null;
 let open = () => {};
 
@@ -25,30 +25,19 @@ export function startDecisions(onOpen) {
 
 export function showHot(document) {
   state.hot = document;
-  titleMoves();
   setText(byId("rule"), `rule: ${document.rule.title}`);
-  setText(parts.hotTitle, unjudged() ? "Hot hosts: unknown, none can be judged" : listed(document.hot, "hot host"));
-  keyed(parts.hot, document.hot.slice(0, MOST), (row) => row.id, hotCard, updateHot);
+  setText(parts.hotTitle, document.hot ? listed(document.hot, "hot host") : "Hot hosts: unknown, none can be judged");
+  keyed(parts.hot, (document.hot ?? []).slice(0, MOST), (row) => row.id, hotCard, updateHot);
   fill(parts.abstained, document.abstained, (row) => row.id, abstention, "abstained: the rule cannot tell");
 }
 
-/** Whether there are hosts and the rule abstains on all of them: nothing is known then, which is not 0. */
-const unjudged = () => state.hot?.hosts > 0 && state.hot.abstained.length === state.hot.hosts;
-
-function titleMoves() {
-  if (!state.moves) return;
-  const unknown = state.moves.blind || unjudged();
-  setText(parts.movesTitle, unknown ? "Moves: unknown" : listed(state.moves.moves, "proposed move"));
-}
-
 export function showMoves(document) {
-  state.moves = document;
   parts.blind.hidden = !document.blind;
   setText(parts.blind, document.blind ? `No moves can be proposed: ${document.blind}` : "");
-  titleMoves();
-  keyed(parts.moves, document.moves.slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
+  setText(parts.movesTitle, document.moves ? listed(document.moves, "proposed move") : "Moves: unknown");
+  keyed(parts.moves, (document.moves ?? []).slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
   const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
-  fill(parts.refused, document.refused, (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
+  fill(parts.refused, document.refused ?? [], (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
 }
 
 const cut = (rows) => (rows.length > MOST ? ` (the first ${MOST})` : "");

@@ -167,7 +167,7 @@ function fitting(name, letters) {
 }
 
 /** Why a tile has no value, in one word. */
-export const wordOf = (model, host) => (["late", "down"].includes(model.state(host)) ? model.state(host) : "missing");
+export const wordOf = (model, host) => (["late", "unknown", "down"].includes(model.state(host)) ? model.state(host) : "missing");
 
 /** A small picture of a kind of tile, for the legend: `load`, `missing`, `down`, `hot`. */
 export function swatch(kind, theme, colours) {

@@ -1,6 +1,6 @@
 // What the heat map shows: roster and newest heat, by which metric, in which order, found by which text.
 
-const TROUBLE = { d: 5, l: 4, "?": 3, a: 2, h: 6, n: 0 };
+const TROUBLE = { d: 5, u: 4.5, l: 4, "?": 3, a: 2, h: 6, n: 0 };
 
 export class HeatModel {
   constructor() {
@@ -54,7 +54,7 @@ export class HeatModel {
   }
 
   state(host) {
-    return { c: "current", l: "late", d: "down" }[this.heat?.states[host]] ?? "unknown";
+    return { c: "current", l: "late", u: "unknown", d: "down" }[this.heat?.states[host]] ?? "unknown";
   }
 
   outcome(host) {

@@ -185,7 +185,7 @@ function legend(colours) {
   return [
     element("li", {}, "0 %", swatch("load", theme(), colours), "100 %"),
     item("hot", "hot by the rule"),
-    item("missing", "missing or late"),
+    item("missing", "missing, late or unknown"),
     item("down", "down"),
   ];
 }

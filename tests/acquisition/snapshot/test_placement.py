@@ -13,12 +13,13 @@ from acquisition.errors import TemporaryError
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.snapshot import Snapshot, judgement, placement
+from acquisition.snapshot import Snapshot, judgement, placement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, UNSEEN, Placements, settle
 from acquisition.snapshot.shard_reading import Member, Place
+from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
 from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire import smoothed
@@ -253,7 +254,7 @@ def block_of(
         block.take_rows(head, data[smoothed.HEADER_SIZE : head.planes_at])
         judgement.remember(block, data)
     block.use_names(Names(Table(host, resource_set, 1.0, "test", True, metrics, tuple(entities))), None)
-    judgement.set_ages([block], NOW, 10.0)
+    sight.look([block], Sight({}, [""]), NOW, 10.0)
     return block
 
 

@@ -20,7 +20,7 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader, quality
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.quality import Quality
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import SHEDS, Position
 from tests.support.scene import METRICS, Scene, entities, record
@@ -157,7 +157,7 @@ def test_a_long_interval_is_current_until_its_next_tick_plus_grace(
         (end + 60.4, CURRENT),
         (end + 60.6, LATE),
         (end + 80.0, LATE),
-        (end + 121.0, DOWN),
+        (end + 121.0, UNKNOWN),
     ):
         clock.now = now
         found = block(reader.coherent(), "web1", "disks")
@@ -191,8 +191,8 @@ def test_a_clock_that_is_ahead(scene: Scene, reader: SnapshotReader, clock: Cloc
     """A dead host's record must not become current when its wrong tick comes."""
     scene.host("ahead", [TICK], lag=-100.0)
     found = block(reader.coherent(), "ahead")
-    assert found.state == DOWN
-    assert found.reason == "the host's clock is 100.0 s ahead"
+    assert (found.state, found.cause) == (UNKNOWN, SILENCE)
+    assert found.delay == "the host's clock is 100.0 s ahead"
     assert block(reader.latest(), "ahead").age_seconds == pytest.approx(NOW - (TICK + 0.5) + 100.0)
 
 

@@ -15,7 +15,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.states import CURRENT, LATE
+from acquisition.snapshot.states import CURRENT, SHARD, UNKNOWN
 from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fixture_types import StartCluster
@@ -61,7 +61,7 @@ def test_a_partition_that_moves_stays_readable_at_every_step(two: Shards) -> Non
         assert states(late_comer.coherent()) == dict.fromkeys(HOSTS, CURRENT)
 
 
-def test_hosts_of_a_dead_shard_are_late_and_others_are_not(two: Shards) -> None:
+def test_hosts_of_a_dead_shard_are_unknown_and_others_are_not(two: Shards) -> None:
     scene = Scene(two.connect())
     for host in HOSTS:
         scene.host(host, [TICK])
@@ -76,13 +76,15 @@ def test_hosts_of_a_dead_shard_are_late_and_others_are_not(two: Shards) -> None:
         now[0] = NOW + 0.5
         for _ in range(3):
             snapshot = reader.coherent()
-            expected = {host: LATE if owner == dead.address else CURRENT for host, owner in owners.items()}
+            expected = {host: UNKNOWN if owner == dead.address else CURRENT for host, owner in owners.items()}
             assert states(snapshot) == expected
             assert any(str(dead.address) in error for error in snapshot.errors)
             assert len(list(snapshot.rows())) == len(HOSTS) * 4
         now[0] = NOW + 1000.0
         lost = [block for block in reader.coherent().blocks if owners[block.host] == dead.address]
-        assert {block.state for block in lost} == {LATE}, "nothing is known about them, so they are not called down"
+        assert {(block.state, block.cause) for block in lost} == {(UNKNOWN, SHARD)}, (
+            "nothing is known about them, so they are not called down"
+        )
         assert {block.unreachable for block in lost} == {True}
 
 
@@ -110,7 +112,7 @@ def test_a_shard_that_hangs_costs_one_timeout_and_recovers(two: Shards) -> None:
             snapshot = reader.coherent()
             assert 1.0 <= time.monotonic() - began < 2.0
             assert any("does not answer in time" in error for error in snapshot.errors)
-            assert set(states(snapshot).values()) == {CURRENT, LATE}
+            assert set(states(snapshot).values()) == {CURRENT, UNKNOWN}
         finally:
             os.kill(hung.pid, signal.SIGCONT)
         eventually(lambda: set(states(reader.coherent()).values()) == {CURRENT})

@@ -20,12 +20,12 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.current_blocks import judge
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire import commit, keys, position
 from acquisition.wire.commit import Commit
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
-from tests.support.scene import METRICS, Scene, entities, record
+from tests.support.scene import ALL, METRICS, Scene, entities, record
 
 TICK = 999_999
 HOSTS = ("a", "b", "c")
@@ -61,7 +61,7 @@ class World:
     def commit(self, tag: str) -> None:
         self.number += 1
         key = keys.commit(tag)
-        self.scene.put(key, "SET", key, commit.encode(Commit(b"c%d" % self.number, b"1-1", 0)))
+        self.scene.put(key, "SET", key, commit.encode(Commit(b"c%d" % self.number, ALL, 0)))
 
     def fill(self, hosts: Sequence[str], ticks: Sequence[int]) -> None:
         for host in hosts:
@@ -110,7 +110,7 @@ def test_a_commit_is_seen_at_once_and_only_its_partition_is_read_again(world: Wo
     world.scene.put(key, "DEL", key)
     snapshot, commands = world.read()
     assert states(snapshot) == {"a": CURRENT, "b": LATE, "c": CURRENT}
-    assert commands < len(world.scene.tags) + 10
+    assert commands < len(world.scene.tags) + 15
     world.fill(["b"], [TICK - 1, TICK, TICK + 1])
     assert states(world.read()[0]) == dict.fromkeys(HOSTS, CURRENT)
 
@@ -127,14 +127,19 @@ def test_the_next_tick_is_read_whole(world: World) -> None:
         assert [row.host for row in snapshot.rows(entity="init", metric="cpu_ratio")] == sorted(HOSTS)
 
 
-def test_hosts_become_late_and_down_although_nothing_is_committed(world: World) -> None:
+@pytest.mark.parametrize(("others", "end"), [((), UNKNOWN), (("b", "c"), DOWN)])
+def test_hosts_become_late_and_down_although_nothing_is_committed(
+    world: World, others: tuple[str, ...], end: str
+) -> None:
     world.read()
     seen = []
-    for _ in range(60):
+    for step in range(60):
         world.clock.now += 0.25
+        if step % 4 == 3:
+            world.fill(others, [TICK + step // 4, TICK + step // 4 + 1, TICK + step // 4 + 2])
         seen.append(states(world.read()[0])["a"])
     assert [state for number, state in enumerate(seen) if not number or state != seen[number - 1]] == [
-        CURRENT, LATE, DOWN,
+        CURRENT, LATE, end,
     ]  # fmt: skip
 
 
@@ -195,7 +200,7 @@ def test_judged_side_by_side_is_as_judged_one_by_one(data: st.DataObject) -> Non
     assert not errors
     for (member, place), found in zip(table.all_places(), judge(table, records, due).blocks(), strict=True):
         block = judgement.begin(member, place)
-        if not block.reason and -(1 << 62) < due.tick(block.interval) < 1 << 62:
+        if not block.delay and -(1 << 62) < due.tick(block.interval) < 1 << 62:
             judgement.judge_coherent(block, records[member.prefix][1], due.tick(block.interval), due)
         assert (found is not None) == (block.state == CURRENT)
         if found is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
-from acquisition.status.lag import Lag
 from acquisition.status.shards import ShardHealth
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown

@@ -8,9 +8,9 @@ from prometheus_client.openmetrics import parser as openmetrics
 from acquisition.model.identity import entity_id, host_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.balance import SILENT
+from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.status.health import DOWN, NOTE, Finding, Health
-from acquisition.status.lag import Lag
 from acquisition.status.shards import ShardHealth
 from acquisition.wire.table import Entity
 from filters.exposition import Options, render

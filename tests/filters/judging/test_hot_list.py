@@ -17,6 +17,8 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
+from acquisition.wire import commit
+from acquisition.wire.commit import Commit
 from acquisition.wire.smoothed import HEADER_SIZE
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method, method_of
@@ -29,6 +31,7 @@ from filters.judging.sources import inputs_of
 from filters.worker.worker import Worker
 from tests.support.data_center import HOST_METRICS, Guest, Machine, run, smooth, smoothing
 from tests.support.moving_slot import Move
+from tests.support.scene import ALL
 
 
 @pytest.fixture
@@ -113,10 +116,10 @@ def keys_at(cluster: Cluster, address: object, pattern: str, tick: int) -> list[
 
 
 def damage(cluster: Cluster, name: str, begin: int, chance: random.Random) -> None:
-    """Change a byte of a value, most of them near to ``begin``, cut it, lengthen it, or take it away; readers cannot
-    rely on what they know of its partition."""
-    commit = f"commit:{name[name.index('{') : name.index('}') + 1]}"
-    cluster.call(commit, "DEL", commit)
+    """Change a byte of a value, most of them near to ``begin``, cut it, lengthen it, or take it away; the commit
+    is another one, so that readers cannot rely on what they know of its partition."""
+    key = f"commit:{name[name.index('{') : name.index('}') + 1]}"
+    cluster.call(key, "SET", key, commit.encode(Commit(chance.randbytes(8).hex().encode(), ALL, 0)))
     field = ()
     if name.startswith("applied"):
         field = (chance.choice(cluster.call(name, "HKEYS", name) or [b"?"]),)

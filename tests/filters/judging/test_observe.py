@@ -12,6 +12,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.inputs import Inputs
+from acquisition.errors import EXIT_TEMPORARY
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
@@ -30,6 +31,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.data_center import GIB, HOST_METRICS, TICKS, Guest, Machine, flowing, run, smooth, smoothing
+from tests.support.holding import hold_partitions
 
 Capture = pytest.CaptureFixture[str]
 
@@ -125,6 +127,7 @@ def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker:
 
 
 def test_ratios_are_made_of_the_averages_where_the_filter_keeps_no_inputs(shards: Shards, cluster: Cluster) -> None:
+    hold_partitions(cluster)
     worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0, retention_seconds=300.0))
     tick = run(worker, small(cluster))
     worker.close()
@@ -270,9 +273,9 @@ def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
     machine = Machine(cluster, "h", [Guest("a", 2.0, 4)])
     machine.sends_host = False
     with flowing(cluster, [machine]):
-        assert query(shards, "hot", "--grace", "0") == 0
+        assert query(shards, "hot", "--grace", "0") == EXIT_TEMPORARY
         text = capsys.readouterr().out
-        assert "1 host: 0 hot, 1 abstained" in text
+        assert "1 host: none can be judged: the rule abstains" in text
         assert f"ABSTAINED {machine.id} · late" in text
         assert "it sends no figures of the host itself" in text
 

@@ -224,8 +224,8 @@ def test_when_nothing_comes_from_any_host_it_says_so(data: Data, shards: Shards,
     with Serving(tmp_path, shards.addresses) as serving:
         opened(page, serving)
         data.machines.clear()  # the service goes on telling ticks
-        page.until("document.body.dataset.connection === 'silent'")
-        shown(page, "banner", "no host is current")
+        page.until("document.body.dataset.connection === 'blind'")
+        shown(page, "banner", "no host can be seen")
         shown(page, "summary", "unknown hot")  # nobody could be judged: not 0
         shown(page, "decisions", "Hot hosts: unknown")
         page.evaluate("scrollTo(0, document.body.scrollHeight)")

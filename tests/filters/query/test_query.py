@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from acquisition.cli import main as shardpulse
+from acquisition.errors import EXIT_UNAVAILABLE
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
@@ -302,7 +303,7 @@ def in_terminal(arguments: list[str], width: int, **environment: str) -> str:
                 if not data:
                     break
                 output += data
-        assert process.wait(20) == 0
+        assert process.wait(20) in (0, EXIT_UNAVAILABLE)  # time goes on: no host may be current any more
     os.close(parent)
     return output.decode()
 

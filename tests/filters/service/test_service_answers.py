@@ -118,12 +118,14 @@ def test_hot_and_moves_say_by_which_rule_and_abstain_without_figures(service: Se
     assert hot["hosts"] == 3
     assert {row["host"] for row in hot["abstained"]} == {*HOSTS, SILENT}
     assert all(row["reason"] for row in hot["abstained"])
+    assert hot["hot"] is None, "nobody knows that none is"
+    assert hot["blind"]
     other = service.ask("/v1/hot?rule=cusum&host=web-1&outcome=abstained&fields=reason").json
     assert other["rule"]["name"] == "cusum"
     assert [set(row) for row in other["abstained"]] == [{"host", "id", "outcome", "reason"}]
     assert "hot" not in other
     moves = service.ask("/v1/moves?list=moves").json
-    assert (moves["moves"], "refused" in moves) == ([], False)
+    assert (moves["moves"], "refused" in moves) == (None, False)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from tests.support.data_center import Guest, Machine
+from tests.support.holding import hold_partitions
 from tests.support.serving import Reply, Serving
 
 TICKS = 45
@@ -28,6 +29,7 @@ class Running:
 
     def __init__(self, cluster: Cluster, machines: list[Machine]) -> None:
         settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
+        hold_partitions(cluster)
         self._worker = lone_worker(cluster, read_layout(cluster), settings)
         self._machines = machines
         self._stop = threading.Event()

@@ -110,12 +110,12 @@ def test_a_long_document_is_the_same_in_pieces(names: list[str], values: list[fl
 
 def test_structs_are_encoded_in_pieces_too() -> None:
     rows = [EntityName(f"{number:016x}", "vm", f"vm-{number}", "uuid", "1") for number in range(3)]
-    block = BlockDocument("web", "1", "vms", 1, 1.0, 2.0, None, "current", "", [], rows, mean=[[1.0]])
-    document = SnapshotDocument(1, 2.0, "coherent", [], 0, None, [block, block])
+    block = BlockDocument("web", "1", "vms", 1, 1.0, 2.0, None, "current", "", "", None, [], rows, mean=[[1.0]])
+    document = SnapshotDocument(1, 2.0, "coherent", [], "", 0, None, [block, block])
     whole = encode(document)
     assert encode_long(document, "blocks") == whole
     assert encode_long(block, "entities") in whole
-    one = SnapshotDocument(1, 2.0, "coherent", [], 0, None, [block])
+    one = SnapshotDocument(1, 2.0, "coherent", [], "", 0, None, [block])
     assert encode_around(document, "blocks", encode([block])) == encode(one)
 
 

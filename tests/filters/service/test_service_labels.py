@@ -152,7 +152,7 @@ def test_decisions_by_label(service: Serving) -> None:
     assert [row["host"] for row in hot["abstained"]] == ["db"]
     assert hot["hosts"] == 3
     moves = service.ask("/v1/moves?label=rack=r2&entity_label=tier=gold&host=db")
-    assert (moves.status, moves.json["moves"]) == (200, [])
+    assert (moves.status, moves.json["moves"]) == (200, None)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from filters.top.screen import Frame, Screen, render
 from filters.top.view import Level, Page, View
 
 NOW = 1_000_000.0
-CURRENT, LATE, DOWN = range(3)
+CURRENT, LATE, UNKNOWN, DOWN = range(4)
 KEY_NAMES = (
     "up", "down", "page-up", "page-down", "home", "end", "enter", "right", "left", "escape", "backspace", "tab",
     "space", "interrupt", "redraw", "erase", "ctrl-b", "ctrl-f",

@@ -20,6 +20,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
+from tests.support.holding import hold_partitions
 from tests.support.waiting import eventually
 
 START = 1_000_000
@@ -51,6 +52,7 @@ class Source:
 
 @pytest.fixture
 def worker(cluster: Cluster) -> Iterator[Worker]:
+    hold_partitions(cluster)
     worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
     yield worker
     worker.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardpulseError
@@ -21,17 +21,21 @@ class Lag(NamedTuple):
     problem: str = ""
 
 
-def read(cluster: Cluster, layout: Layout, cursors: Mapping[str, bytes]) -> list[Lag]:
-    """All partitions, in order; ``cursors`` are those of the books. Raises PermissionRefused."""
+def read(
+    cluster: Cluster, layout: Layout, cursors: Mapping[str, bytes], only: Collection[str] | None = None
+) -> list[Lag]:
+    """All partitions, or ``only`` those with these tags, in order; ``cursors`` are how far the commits have come, by
+    tag. Raises PermissionRefused."""
+    wanted = [(number, tag) for number, tag in enumerate(layout.tags) if only is None or tag in only]
     commands: list[tuple[str, tuple[Any, ...]]] = []
-    for tag in layout.tags:
+    for _, tag in wanted:
         stream = keys.raw(tag)
         after = b"(" + (cursors.get(tag) or b"0-0")
         commands += [(stream, ("XRANGE", stream, after, "+", "COUNT", 1)), (stream, ("TIME",))]
     replies = cluster.gather(commands)
     return [
-        _lag(number, tag, replies[2 * number], replies[2 * number + 1], tag in cursors)
-        for number, tag in enumerate(layout.tags)
+        _lag(number, tag, replies[2 * at], replies[2 * at + 1], tag in cursors)
+        for at, (number, tag) in enumerate(wanted)
     ]
 
 

@@ -1,0 +1,207 @@
+"""Sight: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
+
+Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a filter
+worker hold its partition; has that committed what lies there; did its probe say goodbye; and are most of its neighbours
+heard while it is not? Only then, after ``down_after``, it is *down*. Before that it is *late*; in all other cases it is
+*unknown*, with the cause and since when. A probe that has died cannot be told from its host that has.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from acquisition.snapshot import states
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.wire.keys import partition_of
+from acquisition.wire.position import ENDED
+
+_INFINITY = float("inf")
+#: Of its patience: a neighbour that was heard so recently has not fallen silent together with the host.
+RECENT = 0.75
+#: So many of its neighbours are heard where a host is silent alone.
+_MOST_HEARD = 2 / 3
+#: Neighbours are the hosts of the same shard, as links break shard by shard; those of all where there are fewer.
+_FEWEST = 3
+
+
+class PartitionSight(NamedTuple):
+    """A partition in which somebody is late: whether a filter worker holds it, and for how many seconds the oldest
+    entry of its raw stream has waited for one; ``committed`` is when the newest committed entry came, 0.0: never."""
+
+    held: bool
+    waiting: float
+    committed: float
+
+
+class Sight(NamedTuple):
+    """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not be
+    read. ``shards`` are the owners of all partitions, "" where there is none. ``elsewhere`` counts hosts that are heard
+    and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew then.
+    ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader has
+    looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read."""
+
+    partitions: Mapping[int, PartitionSight | None]
+    shards: Sequence[str]
+    elsewhere: Mapping[str, int] = {}
+    excused: Mapping[int, float] = {}
+    trusted: frozenset[str] | None = None
+    grace: float = 0.0
+    advanced: frozenset[int] = frozenset()
+
+
+class _Host:
+    """The blocks of a host; ``seen`` is when the newest came, 0.0: nothing ever did."""
+
+    __slots__ = ("blocks", "partition", "seen", "shortest")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.blocks: list[Block] = []
+        self.seen = 0.0
+        self.shortest = _INFINITY  #: the shortest interval of its resource sets
+
+    def add(self, block: Block) -> None:
+        self.blocks.append(block)
+        if block.wall:
+            self.seen = max(self.seen, block.filtered)
+            self.shortest = min(self.shortest, block.interval)
+
+    @property
+    def said_goodbye(self) -> bool:
+        positions = [block.position for block in self.blocks if block.wall]
+        return all(position is not None and position.flags & ENDED for position in positions)
+
+
+def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -> None:
+    """Set the age of every block at ``now``, and the state of those that are late with its cause.
+
+    ``unheard`` is what nothing has come of for ``down_after`` seconds (or two intervals, where that is longer), also
+    where its host is up: its probe no longer samples it.
+    """
+    late = False
+    for block in blocks:
+        if block.wall:  # else nothing has ever been sampled, or nothing is known
+            block.age_seconds = now - (block.wall if block.wall < block.filtered else block.filtered)
+        late = late or block.state == LATE
+    if not late:
+        return
+    hosts: dict[int, _Host] = {}
+    for block in blocks:
+        found = hosts.get(block.host_id)
+        if found is None:
+            found = hosts[block.host_id] = _Host(partition_of(block.host_id, len(sight.shards)))
+        found.add(block)
+    neighbours = _Neighbours(hosts.values(), sight)
+    for number, host in hosts.items():
+        if any(block.state == LATE for block in host.blocks):
+            _judge(number, host, sight, neighbours, now, down_after)
+
+
+def blindness(blocks: Iterable[Block], sight: Sight) -> str:
+    """Why nobody can be seen; "" where somebody is, or where there is nobody."""
+    if any(sight.elsewhere.values()):
+        return ""
+    hosts: dict[int, str] = {}
+    since = _INFINITY
+    for block in blocks:
+        if block.state == CURRENT:
+            return ""
+        hosts[block.host_id] = block.cause or hosts.get(block.host_id, "")
+        since = min(since, block.since or _INFINITY)
+    if not hosts:
+        return ""
+    counts = Counter(hosts.values())
+    when = f" since {clock(since)}" if since < _INFINITY else ""
+    told = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
+    return f"no host can be seen{when}; {'; '.join(told)}"
+
+
+def errors(blocks: Iterable[Block]) -> list[str]:
+    """A sentence for each cause for which the pipeline does not show hosts; shards that do not answer are told as
+    errors of their own."""
+    hidden: dict[str, dict[int, float]] = {}
+    for block in blocks:
+        if block.cause in states.BLIND and block.cause != states.SHARD:
+            hidden.setdefault(block.cause, {})[block.host_id] = block.since
+    return [
+        f"{len(hosts)} host{'s' * (len(hosts) != 1)} cannot be seen since {clock(min(hosts.values()))}: "
+        f"{states.CAUSES[cause]}"
+        for cause, hosts in hidden.items()
+    ]
+
+
+def clock(seconds: float) -> str:
+    """A time of day, UTC."""
+    return time.strftime("%H:%M:%SZ", time.gmtime(seconds)) if 0.0 < seconds < 1e11 else "an unknown time"
+
+
+def holds_until(blocks: Iterable[Block], down_after: float) -> float:
+    """Until when these states hold if nothing else is read: then patience with a late host ends."""
+    late = (block for block in blocks if block.state == LATE and block.wall)
+    return min((block.filtered + max(down_after, 2 * block.interval) for block in late), default=_INFINITY)
+
+
+def _judge(number: int, host: _Host, sight: Sight, neighbours: _Neighbours, now: float, down_after: float) -> None:
+    cause, since = _of_pipeline(host, sight)
+    patience = max(down_after, 2 * host.shortest)
+    if not cause and host.seen and number not in sight.advanced:
+        if host.said_goodbye:
+            cause = states.GOODBYE
+        elif now - host.seen > patience and not neighbours.are_heard(host, now, patience):
+            cause = states.SILENCE
+        elif now - max(host.seen, sight.excused.get(number, 0.0)) > patience:
+            cause = states.SILENT
+    for block in host.blocks:
+        if block.state != LATE:
+            continue
+        long = now - block.filtered > max(down_after, 2 * block.interval)
+        block.unheard = bool(block.wall) and long and cause not in states.HIDING
+        if cause:
+            block.cause, block.since = cause, since or host.seen
+            block.state = DOWN if cause == states.SILENT else UNKNOWN
+
+
+def _of_pipeline(host: _Host, sight: Sight) -> tuple[str, float]:
+    """The cause for which the pipeline does not show a host, and since when; "" where it would."""
+    if any(block.unreachable for block in host.blocks):
+        return states.SHARD, host.seen
+    if host.partition not in sight.partitions:
+        return "", 0.0
+    partition = sight.partitions[host.partition]
+    if partition is None:
+        return states.SHARD, host.seen
+    if not partition.held:
+        return states.UNHELD, partition.committed
+    if partition.waiting > sight.grace + (host.shortest if host.shortest < _INFINITY else 0.0):
+        return states.UNCOMMITTED, partition.committed
+    return "", 0.0
+
+
+class _Neighbours:
+    """When the hosts of each shard were heard."""
+
+    def __init__(self, hosts: Iterable[_Host], sight: Sight) -> None:
+        self._sight = sight
+        self._seen: dict[str, list[float]] = {}
+        for host in hosts:
+            if host.seen:
+                self._seen.setdefault(sight.shards[host.partition], []).append(host.seen)
+        for seen in self._seen.values():
+            seen.sort()
+        self._all = sorted(seen for each in self._seen.values() for seen in each)
+
+    def are_heard(self, host: _Host, now: float, patience: float) -> bool:
+        """Whether most of those are heard that were heard when this host fell silent, or later."""
+        shard = self._sight.shards[host.partition]
+        trusted = self._sight.trusted
+        seen, more, known = self._seen[shard], self._sight.elsewhere.get(shard, 0), trusted is None or shard in trusted
+        if len(seen) + more <= _FEWEST:
+            seen, more, known = self._all, sum(self._sight.elsewhere.values()), trusted is None or bool(trusted)
+        others = len(seen) - bisect_left(seen, host.seen - patience) - 1 + more
+        heard = len(seen) - bisect_left(seen, now - RECENT * patience) + more
+        return known and others > 0 and heard >= _MOST_HEARD * others

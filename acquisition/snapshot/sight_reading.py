@@ -1,0 +1,163 @@
+"""What a reader asks where somebody is late: who holds the partitions, and whether anything waits there."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from acquisition.errors import FrameError, ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import ReplyError
+from acquisition.snapshot import lag
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.shard_reading import Member
+from acquisition.snapshot.sight import RECENT, PartitionSight, Sight
+from acquisition.snapshot.states import BLIND, CURRENT, LATE
+from acquisition.wire import commit as commit_format
+from acquisition.wire import keys, position
+from acquisition.wire.layout import Layout
+
+#: A member with its block.
+Begun = tuple[Member, Block]
+
+_FIRST = b"0-0"
+_WITNESSES = 8  #: partitions of a shard that are asked whether probes were heard
+_LONGEST_KEPT = 20.0  #: seconds: raw entries are kept somewhat longer than that by default
+
+
+class SightReader:
+    """Reads what is known of why hosts are late, and remembers who could not be seen. One reader uses it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._excused: dict[int, float] = {}  #: until when a host could not be seen
+        self._began = self._last = -math.inf  #: since when it looks on, and when it did
+
+    def read(
+        self,
+        cluster: Cluster,
+        begun: Sequence[Begun],
+        taken: Sequence[Begun],
+        due: Due,
+        down_after: float,
+        heard: Sequence[Member],
+    ) -> Sight:
+        """The sight of all that has ``begun``; partitions are read where some that were ``taken`` are late. ``heard``
+        are members of other hosts, which are current.
+
+        Who has not looked on for ``down_after`` seconds asks whether probes were heard then.
+        """
+        if not 0.0 <= due.now - self._last <= down_after / 2:
+            self._began = due.now
+        self._last = due.now
+        late = [each for each in begun if each[1].state == LATE]
+        if not late:
+            return Sight({}, [""] * self._layout.partitions)
+        silent = [each for each in late if _is_silent(each[1], due.now - down_after)]
+        missed = [each for each in taken if each[1].state == LATE and not each[1].unreachable]
+        tags = {member.tag for member, _ in (*missed, *silent)}
+        owners = {tag: str(cluster.known_owner(keys.commit(tag)) or "") for tag in self._layout.tags}
+        elsewhere = Counter(owners[member.tag] for member in heard)
+        partitions = read_sight(cluster, self._layout, tags) if tags else {}
+        trusted: frozenset[str] | None = None
+        if silent and due.now - self._began <= down_after:
+            recent = [member for member, block in taken if due.now - block.filtered <= RECENT * down_after]
+            trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after)
+        advanced = advanced_hosts(cluster, silent) if silent else frozenset()
+        return Sight(partitions, list(owners.values()), elsewhere, dict(self._excused), trusted, due.grace, advanced)
+
+    def remember(self, blocks: Iterable[Block], now: float) -> None:
+        """Note who cannot be seen ``now``, and let go of who can."""
+        for block in blocks:
+            if block.cause in BLIND:
+                self._excused[block.host_id] = now
+            elif block.state == CURRENT:
+                self._excused.pop(block.host_id, None)
+
+
+def read_sight(cluster: Cluster, layout: Layout, tags: Collection[str]) -> dict[int, PartitionSight | None]:
+    """The sight of the partitions with these tags, by number, None where it cannot be read; two pipelines per shard.
+
+    Raises PermissionRefused.
+    """
+    asked = [tag for tag in layout.tags if tag in tags]
+    leases, commits = [keys.lease(tag) for tag in asked], [keys.commit(tag) for tag in asked]
+    replies = cluster.gather([(key, ("GET", key)) for key in (*leases, *commits)])
+    cursors = dict(zip(asked, map(_cursor, replies[len(asked) :]), strict=True))
+    lags = lag.read(cluster, layout, cursors, cursors.keys())
+    return {
+        each.number: None
+        if isinstance(holder, (ReplyError, ShardpulseError)) or each.seconds is None
+        else PartitionSight(holder is not None, each.seconds, _seconds(cursor))
+        for holder, cursor, each in zip(replies, cursors.values(), lags, strict=False)
+    }
+
+
+def heard_before(cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float) -> frozenset[str]:
+    """The shards in which entries of these partitions came ``down_after`` seconds ago: whoever has been silent since
+    had neighbours all the time. A few partitions of each are asked."""
+    chosen: dict[str, list[str]] = {}
+    for tag in dict.fromkeys(tags):
+        if len(found := chosen.setdefault(owners[tag], [])) < _WITNESSES:
+            found.append(keys.raw(tag))
+    clocks = cluster.gather([(streams[0], ("TIME",)) for streams in chosen.values()])
+    asked = [
+        (shard, stream, int((int(clock[0]) - 1.3 * min(down_after, _LONGEST_KEPT)) * 1000))
+        for (shard, streams), clock in zip(chosen.items(), clocks, strict=True)
+        if isinstance(clock, list)
+        for stream in streams
+    ]
+    span = int(0.4 * min(down_after, _LONGEST_KEPT) * 1000)
+    replies = cluster.gather(
+        [(stream, ("XRANGE", stream, since, since + span, "COUNT", 1)) for _, stream, since in asked]
+    )
+    return frozenset(
+        shard for (shard, _, _), reply in zip(asked, replies, strict=True) if isinstance(reply, list) and reply
+    )
+
+
+def advanced_hosts(cluster: Cluster, silent: Sequence[Begun]) -> frozenset[int]:
+    """The hosts whose positions are not those any more that their blocks were made of: they were heard in between, or
+    that cannot be known. Without this a host would be down whose partition was committed, for the first time in a
+    while, between the reading of its position and that of its lease."""
+    by_tag: dict[str, list[Begun]] = {}
+    for each in silent:
+        by_tag.setdefault(each[0].tag, []).append(each)
+    commands = [
+        (keys.applied(tag), ("HMGET", keys.applied(tag), *(keys.member(m.host, m.resource_set) for m, _ in part)))
+        for tag, part in by_tag.items()
+    ]
+    found: set[int] = set()
+    for part, reply in zip(by_tag.values(), cluster.gather(commands), strict=True):
+        answers = reply if isinstance(reply, list) else [None] * len(part)
+        pairs = zip((block for _, block in part), answers, strict=True)
+        found |= {block.host_id for block, data in pairs if not _is_position(block, data)}
+    return frozenset(found)
+
+
+def _is_silent(block: Block, before: float) -> bool:
+    return block.state == LATE and bool(block.wall) and block.filtered < before and not block.unreachable
+
+
+def _is_position(block: Block, data: object) -> bool:
+    """Whether this is the tick that the block knows as the newest."""
+    try:
+        found = position.decode(data) if isinstance(data, bytes) else None
+    except FrameError:
+        return False
+    return found is not None and block.position is not None and found[:3] == block.position[:3]
+
+
+def _cursor(reply: object) -> bytes:
+    """How far the newest commit has come; the beginning where there is none, or none that is sound."""
+    try:
+        return commit_format.decode(reply).cursor if isinstance(reply, bytes) else _FIRST
+    except FrameError:
+        return _FIRST
+
+
+def _seconds(cursor: bytes) -> float:
+    """When an entry came, by its shard's clock."""
+    return int(cursor.partition(b"-")[0]) / 1000.0

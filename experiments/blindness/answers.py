@@ -1,0 +1,63 @@
+"""What was answered, and whether it is false: a live host that is down, or blindness that is calm (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Said(NamedTuple):
+    """One answer: the ``states`` of hosts by name as far as it names them, how many it ``judged`` (None: it does not
+    say), and what it ``told`` of not being able to see. ``refused`` is an answer that says nothing but that."""
+
+    surface: str
+    at: float  #: seconds since the fault began
+    states: Mapping[str, str] = {}
+    judged: int | None = None
+    told: str = ""
+    refused: bool = False
+
+
+class Truth(NamedTuple):
+    """What is true during a fault: only the probes of ``gone`` hosts are dead. ``blind`` are the seconds between which
+    nobody can be seen, for answers that do not say how many hosts they judge."""
+
+    hosts: int
+    gone: frozenset[str] = frozenset()
+    blind: tuple[float, float] | None = None
+
+
+def falsely_down(said: Said, truth: Truth) -> list[str]:
+    """Live hosts that are called down."""
+    return sorted(host for host, state in said.states.items() if state == "down" and host not in truth.gone)
+
+
+def is_calm(said: Said, truth: Truth) -> bool:
+    """Whether nobody is seen, or somebody is missing, and not a word of it."""
+    if said.refused or said.told:
+        return False
+    if said.states and len(said.states) < truth.hosts:
+        return True
+    if said.judged is None:
+        return truth.blind is not None and truth.blind[0] < said.at < truth.blind[1]
+    return said.judged == 0
+
+
+def summary(answers: Sequence[Said], truth: Truth) -> dict[str, dict[str, Any]]:
+    """By surface: how many answers, in how many a live host was down, in how many blindness was calm, and the last word
+    on it."""
+    found: dict[str, dict[str, Any]] = {}
+    for said in answers:
+        row = found.setdefault(said.surface, {"answers": 0, "down": 0, "most_down": 0, "calm": 0, "told": ""})
+        wrong = len(falsely_down(said, truth))
+        row["answers"] += 1
+        row["down"] += wrong > 0
+        row["most_down"] = max(row["most_down"], wrong)
+        row["calm"] += is_calm(said, truth)
+        row["told"] = said.told or row["told"]
+    return found
+
+
+def told(texts: Iterable[str]) -> str:
+    """What an answer says, in one line."""
+    return "; ".join(text for text in texts if text)

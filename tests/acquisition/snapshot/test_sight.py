@@ -1,0 +1,123 @@
+"""From what a reader knows to the state of every host: down is said only where the pipeline would have shown it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acquisition.snapshot import sight, states
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.sight import PartitionSight, Sight
+from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.wire.position import ENDED, Position
+
+NOW = 1000.0
+DOWN_AFTER = 10.0
+SEEN = PartitionSight(held=True, waiting=0.0, committed=995.0)
+ONE_SHARD = {"shards": ["a:1"], "partitions": {0: SEEN}}
+
+
+def block(host: int, silent: float, flags: int = 0, interval: float = 1.0) -> Block:
+    """A resource set whose newest tick came ``silent`` seconds ago."""
+    made = Block(host, 1, Position(1, 5, 5, NOW - silent, interval, flags))
+    made.state = LATE if silent > 1.5 * interval else CURRENT
+    return made
+
+
+def look(silent: list[float], **known: Any) -> list[Block]:
+    """Hosts that have been silent for so long, in one partition of one shard unless ``known`` says otherwise."""
+    blocks = [block(number, seconds) for number, seconds in enumerate(silent)]
+    sight.look(blocks, Sight(**{**ONE_SHARD, **known, "grace": 0.5}), NOW, DOWN_AFTER)
+    return blocks
+
+
+def told(blocks: list[Block]) -> list[tuple[str, str]]:
+    return [(each.state, each.cause) for each in blocks]
+
+
+def test_one_that_is_silent_among_others_is_late_and_then_down() -> None:
+    assert told(look([9.0, 0.5, 0.5, 0.5]))[0] == (LATE, "")
+    assert told(look([11.0, 0.5, 0.5, 0.5])) == [(DOWN, states.SILENT), *[(CURRENT, "")] * 3]
+    assert look([11.0, 0.5, 0.5, 0.5])[0].since == NOW - 11.0
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [[11.0], [11.0, 11.0], [11.0, 10.5, 9.5, 9.0], [11.0] * 3 + [0.5] * 3],
+    ids=["alone", "both", "all within moments", "half of them"],
+)
+def test_silence_of_most_is_no_death(silent: list[float]) -> None:
+    found = told(look(silent))
+    assert found[0] == (UNKNOWN, states.SILENCE)
+    assert (DOWN, states.SILENT) not in found
+
+
+def test_those_that_fell_silent_long_before_are_no_neighbours() -> None:
+    assert told(look([11.0, 0.5, *[500.0] * 9]))[0] == (DOWN, states.SILENT)
+
+
+@pytest.mark.parametrize(
+    ("partition", "cause"),
+    [
+        (None, states.SHARD),
+        (SEEN._replace(held=False), states.UNHELD),
+        (SEEN._replace(waiting=1.6), states.UNCOMMITTED),
+    ],
+)
+def test_whoever_cannot_see_calls_nobody_down(partition: PartitionSight | None, cause: str) -> None:
+    found = look([60.0, 2.0, 0.5, 0.5], partitions={0: partition})
+    assert told(found) == [(UNKNOWN, cause), (UNKNOWN, cause), (CURRENT, ""), (CURRENT, "")]
+    assert not any(each.unheard for each in found)
+    errors = sight.errors(found)
+    assert ([error.split(" ")[0] for error in errors] == ["2"]) == (cause != states.SHARD)
+
+
+def test_entries_may_wait_for_an_interval_and_the_grace_time() -> None:
+    assert told(look([2.0, 0.5, 0.5], partitions={0: SEEN._replace(waiting=1.4)}))[0] == (LATE, "")
+
+
+def test_neighbours_are_those_of_the_same_shard() -> None:
+    """Links break shard by shard: half of the hosts are silent, all of them of one shard."""
+    blocks = [block(number, 0.5 if number % 2 else 11.0) for number in range(40)]
+    sight.look(blocks, Sight({0: SEEN}, ["a:1", "b:1"], grace=0.5), NOW, DOWN_AFTER)
+    assert {(each.state, each.cause) for each in blocks} == {(CURRENT, ""), (UNKNOWN, states.SILENCE)}
+
+
+def test_a_probe_that_said_goodbye_is_not_down() -> None:
+    blocks = [block(0, 11.0, ENDED), *(block(number, 0.5) for number in range(1, 5))]
+    sight.look(blocks, Sight(**ONE_SHARD), NOW, DOWN_AFTER)
+    assert told(blocks)[0] == (UNKNOWN, states.GOODBYE)
+    assert sight.errors(blocks) == []
+
+
+def test_patience_begins_anew_when_a_host_can_be_seen_again() -> None:
+    assert told(look([60.0, 0.5, 0.5, 0.5], excused={0: NOW - 3.0}))[0] == (LATE, "")
+    assert told(look([60.0, 0.5, 0.5, 0.5], excused={0: NOW - 11.0}))[0] == (DOWN, states.SILENT)
+
+
+def test_a_reader_that_has_just_begun_needs_a_witness() -> None:
+    assert told(look([60.0, 0.5, 0.5, 0.5], trusted=frozenset()))[0] == (UNKNOWN, states.SILENCE)
+    assert told(look([60.0, 0.5, 0.5, 0.5], trusted=frozenset(["a:1"])))[0] == (DOWN, states.SILENT)
+
+
+def test_hosts_that_are_heard_elsewhere_are_neighbours_too() -> None:
+    assert told(look([60.0], elsewhere={"a:1": 5}))[0] == (DOWN, states.SILENT)
+
+
+def test_blindness_names_the_causes() -> None:
+    none = Sight(**ONE_SHARD)
+    found = look([60.0, 60.0], partitions={0: SEEN._replace(held=False)})
+    assert sight.blindness(found, none) == (
+        "no host can be seen since 00:16:35Z; 2 of 2: no filter worker holds its partition"
+    )
+    assert sight.blindness(look([2.0, 2.0]), none) == "no host can be seen; 2 of 2: late"
+    assert sight.blindness(look([2.0, 0.5]), none) == ""
+    assert sight.blindness([], none) == ""
+    assert sight.blindness(look([2.0]), none._replace(elsewhere={"a:1": 1})) == ""
+
+
+def test_a_long_interval_has_a_long_patience() -> None:
+    blocks = [block(0, 100.0, interval=60.0), *(block(number, 0.5) for number in range(1, 5))]
+    sight.look(blocks, Sight(**ONE_SHARD), NOW, DOWN_AFTER)
+    assert blocks[0].state == LATE

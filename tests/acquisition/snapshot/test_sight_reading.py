@@ -1,0 +1,66 @@
+"""What is asked of the shards about hosts that are late, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import judgement, sight
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.sight_reading import Begun, SightReader
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from tests.support.scene import Scene
+
+NOW = 1_000_000.75
+TICK = 999_999
+DOWN_AFTER = 10.0
+SILENT = "silent"
+HOSTS = [f"host{number}" for number in range(6)]
+
+
+@pytest.fixture
+def scene(cluster: Cluster) -> Scene:
+    """All hosts but one have sent the tick that is due; that one was silent for a minute."""
+    scene = Scene(cluster)
+    for host in HOSTS:
+        scene.host(host, [TICK])
+    scene.host(SILENT, [TICK - 60])
+    return scene
+
+
+def begun(cluster: Cluster) -> list[Begun]:
+    """The blocks of all positions as they are now; those that have the newest tick are current."""
+    table, _, _ = PositionReader(read_layout(cluster)).table(cluster)
+    blocks = [(member, judgement.begin(member, place)) for member, place in table.all_places()]
+    for _, block in blocks:
+        block.state = CURRENT if block.tick == TICK else LATE
+    return blocks
+
+
+def look(cluster: Cluster, blocks: list[Begun]) -> list[Block]:
+    due = Due(NOW, 0.5, 3)
+    known = SightReader(read_layout(cluster)).read(cluster, blocks, blocks, due, DOWN_AFTER, ())
+    found = [block for _, block in blocks]
+    sight.look(found, known._replace(trusted=None), NOW, DOWN_AFTER)
+    return [block for block in found if block.state != CURRENT]
+
+
+def test_a_silent_host_is_down(scene: Scene) -> None:
+    assert [block.state for block in look(scene.cluster, begun(scene.cluster))] == [DOWN]
+
+
+def test_one_that_is_heard_while_the_lease_is_read_is_not(scene: Scene) -> None:
+    """A filter comes back: its partition is committed after the position was read, and before the lease is."""
+    before = begun(scene.cluster)
+    scene.host(SILENT, [TICK - 60, TICK])
+    assert [(block.state, block.cause) for block in look(scene.cluster, before)] == [(LATE, "")]
+    assert look(scene.cluster, begun(scene.cluster)) == []
+
+
+def test_one_that_is_gone_meanwhile_is_not_down(scene: Scene) -> None:
+    before = begun(scene.cluster)
+    for tag in scene.tags:
+        scene.cluster.call(f"applied:{{{tag}}}", "DEL", f"applied:{{{tag}}}")
+    assert [block.state for block in look(scene.cluster, before)] == [LATE]
