@@ -53,7 +53,7 @@ ROOMS = {
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},
     "filters.documents": {*_VALUES, "filters.decisions", "filters.judging", "filters.text"},
     "filters.query": {*_VALUES, "filters.decisions", "filters.documents", "filters.judging", "filters.text"},
-    "filters.exposition": {*_VALUES, "acquisition.shards", "acquisition.status"},
+    "filters.exposition": {*_VALUES, "acquisition.shards", "acquisition.status", "filters.text"},
     "filters.page": set(),
     "filters.service": {
         *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.decisions",
