@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +33,14 @@ from probes.metrics import HOST
 _ANSWER_SECONDS = 60.0
 _EPOCH = 1
 SET_ID = resource_set_id(HOST.name)
-_SCHEMA = schema_hash(HOST.metrics)
+SCHEMA = schema_hash(HOST.metrics)
 _MEMORY = float(64 << 30)
 _HEADER = dtype_of(frame.HEADER_FIELDS)
 _NAMES = [metric.name for metric in HOST.metrics]
 _CRC_START = 8
 _PARTS = 20
+
+_Busy = TypeVar("_Busy", float, npt.NDArray[np.float64])
 
 
 def send_until_told(cluster: Cluster, hosts: int, frames: _Frames, orders: Orders) -> None:
@@ -80,12 +82,8 @@ class _Frames:
         self._sequences[part] += 1
         sequences = self._sequences[part]
         busy = self._lowest[part] + self._width[part] * self._random.random(len(sequences))
-        known = {
-            "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
-            "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
-        }  # fmt: skip
-        for column, name in enumerate(_NAMES):
-            self._values[part, column] = known.get(name, busy)
+        for column, values in enumerate(figures_at(busy)):
+            self._values[part, column] = values
         changes: dict[str, Any] = {
             "sequence": sequences, "made": (sequences - 2) * len(_NAMES), "tick": int(wall), "wall": wall,
             "monotonic": wall,
@@ -97,10 +95,24 @@ class _Frames:
         return [row.tobytes() for row in rows]
 
 
+def figures_at(busy: _Busy) -> list[_Busy | float]:
+    """The figures of a host, in the order of its table, whose CPUs are so busy."""
+    known: dict[str, _Busy | float] = {
+        "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
+        "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
+    }  # fmt: skip
+    return [known.get(name, busy) for name in _NAMES]
+
+
+def table_of(index: int, interval: float = 1.0) -> Table:
+    """The table of a host's own figures, every ``interval`` seconds."""
+    return Table(host_name(index), HOST.name, interval, "emulated", True, HOST.metrics, (entity(index, 0),))
+
+
 def _frame(index: int) -> bytes:
     return frame.encode(
         Frame(
-            frame.KIND_SAMPLES, _SCHEMA, host_number(index), SET_ID, 1, len(_NAMES), 1.0, _EPOCH, 2, 1, 0, 0, 0.0, 0.0,
+            frame.KIND_SAMPLES, SCHEMA, host_number(index), SET_ID, 1, len(_NAMES), 1.0, _EPOCH, 2, 1, 0, 0, 0.0, 0.0,
             np.array([entity(index, 0).id], "<u8").tobytes(), bytes(4 * len(_NAMES)), b"",
         )
     )  # fmt: skip
@@ -108,10 +120,10 @@ def _frame(index: int) -> bytes:
 
 def _table(index: int) -> bytes:
     wall = time.time()
-    payload = table.encode(Table(host_name(index), HOST.name, 1.0, "emulated", True, HOST.metrics, (entity(index, 0),)))
+    payload = table.encode(table_of(index))
     return frame.encode(
         Frame(
-            frame.KIND_TABLE, _SCHEMA, host_number(index), SET_ID, 0, 0, 1.0, _EPOCH, 1, 1, 0, int(wall), wall, wall,
+            frame.KIND_TABLE, SCHEMA, host_number(index), SET_ID, 0, 0, 1.0, _EPOCH, 1, 1, 0, int(wall), wall, wall,
             payload=payload,
         )
     )  # fmt: skip

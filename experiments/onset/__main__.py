@@ -1,0 +1,206 @@
+"""``python -m experiments.onset``: from the onset of an overload to the answer of /v1/hot, real pipeline."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from acquisition.shards.launch import start_shards
+from experiments.emulation.host_figures import SET_ID
+from experiments.emulation.workload import host_name
+from experiments.harness import outcome, usage
+from experiments.harness.service import Service, serving
+from experiments.onset.steps import onsets_of, shape_of
+from experiments.processes.control import Child, product, python
+from experiments.processes.program import program
+
+_ANSWER_SECONDS = 90.0
+_POLL_SECONDS = 0.1
+_CALM_SECONDS = 5.0  #: between all hosts judged and the first step
+_IN_TIME = 5.0
+_LEAD_SECONDS = 2.0
+#: The most of p50 and p95 in seconds, by the interval of the hosts.
+_MOST = {1.0: (4.6, 5.2), 2.0: (None, 7.0)}
+
+_DESCRIPTION = """\
+Emulated hosts, each with a writer of the product, sample at their hashed phases; real shards, a real filter and
+`shardpulse serve`, all with their defaults. The load of each host steps from 0.6 to 0.95 (deviation 0.02) at random
+moments, and /v1/hot is asked ten times a second. The delay of a step runs from its onset to the moment at which the
+first answer has come that calls the host hot. It consists of what the rule takes (to the end of the sample that the
+answer is of: the time until the next sample, and the samples that the rule waits for) and of the rest (shards,
+filter, reading, judging, and the 0 to 0.1 s between two questions). Beside that stands how long after sampling a record
+can be read in the shards at all."""
+
+_EXAMPLES = """\
+examples:
+  python -m experiments.onset
+  python -m experiments.onset --interval 2
+  python -m experiments.onset --json --save onset
+
+targets: p50 4.6 s and p95 5.2 s; with an interval of 2 s p95 7 s"""
+
+
+class Told(NamedTuple):
+    """One step: when it began, when the first answer that told it was there, and the end of the sample that this answer
+    is of; seconds since 1970, None where none did."""
+
+    onset: float
+    answered: float | None = None
+    sampled: float | None = None
+
+
+@program("onset")
+def main(argv: list[str]) -> int:
+    """Measure, print, and say whether the targets are met."""
+    given = _parse(argv)
+    figures = measure(given)
+    return outcome.conclude(outcome.document("onset", argv, [], figures, _missed(figures)), given, _text)
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    with tempfile.TemporaryDirectory(prefix="shardpulse-onset-") as name, contextlib.ExitStack() as stack:
+        directory = Path(name)
+        shards = stack.enter_context(start_shards(given.shards, directory / "shards"))
+        config = directory / "filter.toml"
+        config.write_text("# the defaults\n")
+        child = stack.enter_context(Child("filter", product("filter", config, shards.addresses)))
+        task = {"shards": [str(address) for address in shards.addresses]}
+        hosts = stack.enter_context(Child("hosts", python("experiments.onset.hosts")))
+        hosts.send({**task, "hosts": given.hosts, "interval": given.interval, "seed": given.seed})
+        hosts.receive(_ANSWER_SECONDS)
+        fresh = stack.enter_context(Child("freshness reader", python("experiments.harness.freshness")))
+        fresh.send({**task, "hosts": list(range(given.hosts)), "resource_set": SET_ID, "poll_seconds": 0.02})
+        fresh.receive(_ANSWER_SECONDS)
+        service = stack.enter_context(serving(shards.addresses, directory, max(os.sched_getaffinity(0))))
+        service.wait_for(given.hosts, 0, _ANSWER_SECONDS + 10.0 * given.interval)
+        time.sleep(_CALM_SECONDS * given.interval)
+        roles = {"service": [service.pid], "filter": [child.pid], "shards": shards.pids}
+        before = usage.read(roles)
+        fresh.send({"do": "begin"})
+        told = _watched(given, hosts, service)
+        cores = {role: round(value, 4) for role, value in usage.cores(before, usage.read(roles)).items()}
+        fresh.send({"do": "end"})
+        readable = fresh.receive(_ANSWER_SECONDS)["freshness_ms"]
+        hosts.send({"do": "stop"})
+        counts = hosts.receive(_ANSWER_SECONDS)
+    return {
+        "hosts": given.hosts,
+        "interval": given.interval,
+        **figures_of(told),
+        "readable_ms": readable,
+        "cores": cores,
+        "frames_late_seconds": round(counts["lag_seconds"], 3),
+        "frames_missed": counts["missed"],
+    }
+
+
+def _watched(given: argparse.Namespace, hosts: Child, service: Service) -> list[Told]:
+    """All steps of a run."""
+    shape = shape_of(given.interval)
+    begin = time.time() + _LEAD_SECONDS
+    onsets = onsets_of(begin, given.hosts, given.steps, shape, given.seed)
+    hosts.send({"do": "step", "onsets": onsets, "hold": shape.hold})
+    pending = sorted((onset, host_name(index)) for index, moments in enumerate(onsets) for onset in moments)
+    found: list[Told] = []
+    waiting: dict[str, float] = {}
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=_ANSWER_SECONDS)
+    due = time.monotonic()
+    with contextlib.closing(connection):
+        while pending or waiting:
+            due = max(due + _POLL_SECONDS, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+            answer = _ask(connection)
+            now = time.time()
+            while pending and pending[0][0] <= now:
+                onset, name = pending.pop(0)
+                waiting[name] = onset
+            for each in answer["hot"]:
+                if each["host"] in waiting:
+                    found.append(Told(waiting.pop(each["host"]), now, answer["now"] - each["age_seconds"]))
+            for name in [name for name, onset in waiting.items() if now > onset + shape.hold]:
+                found.append(Told(waiting.pop(name)))
+    return found
+
+
+def _ask(connection: http.client.HTTPConnection) -> dict[str, Any]:
+    connection.request("GET", "/v1/hot")
+    answer = connection.getresponse()
+    body = answer.read()
+    found: dict[str, Any] = json.loads(body) if answer.status == 200 else {"hot": []}
+    return found
+
+
+def figures_of(told: Sequence[Told]) -> dict[str, Any]:
+    """What the steps of a run come to; parts of delays are of those that were told."""
+    pairs = [(each.onset, each.sampled, each.answered) for each in told]
+    known = [(onset, sampled, answered) for onset, sampled, answered in pairs if sampled and answered]
+    delays = [answered - onset for onset, _, answered in known]
+    return {
+        "steps": len(told),
+        "not_told": len(told) - len(known),
+        "in_time": sum(delay <= _IN_TIME for delay in delays),
+        "delay_seconds": _quantiles(delays),
+        "rule_seconds": _quantiles([sampled - onset for onset, sampled, _ in known]),
+        "rest_seconds": _quantiles([answered - sampled for _, sampled, answered in known]),
+        "delays": [round(delay, 3) for delay in sorted(delays)],
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    p50, p95, most = np.percentile(values, [50, 95, 100])
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3), "max": round(float(most), 3)}
+
+
+def _missed(figures: dict[str, Any]) -> list[str]:
+    delay, limits = figures["delay_seconds"], _MOST.get(figures["interval"], (None, None))
+    if delay is None:
+        return ["no step was told"]
+    return [
+        f"{name} is {delay[name]:g} s, at most {most:g} s are asked for"
+        for name, most in zip(("p50", "p95"), limits, strict=True)
+        if most is not None and delay[name] > most
+    ]
+
+
+def _text(document: dict[str, Any]) -> list[str]:
+    rows = [
+        f"{document['hosts']} hosts, a sample every {document['interval']:g} s; {document['steps']} steps, "
+        f"{document['in_time']} told within {_IN_TIME:g} s, {document['not_told']} not at all"
+    ]
+    for name, what in (
+        ("delay_seconds", "onset to the answer"),
+        ("rule_seconds", "  onset to the sample that tells"),
+        ("rest_seconds", "  that sample to the answer"),
+    ):
+        part = document[name] or dict.fromkeys(("p50", "p95", "max"), float("nan"))
+        rows.append(f"  {what:34} p50 {part['p50']:.2f} s   p95 {part['p95']:.2f} s   max {part['max']:.2f} s")
+    readable = document["readable_ms"]
+    rows.append(f"  a sample to where it can be read:  p50 {readable['p50']} ms   p99 {readable['p99']} ms")
+    return [*rows, "  cores: " + ", ".join(f"{role} {value:.3f}" for role, value in document["cores"].items())]
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    made = outcome.parser("onset", _DESCRIPTION, _EXAMPLES, hosts=60, shards=0, seed=1)
+    made.add_argument("--steps", type=int, default=3, metavar="N", help="of each host (default 3)")
+    made.add_argument("--interval", type=float, default=1.0, metavar="S", help="between two samples (default 1)")
+    given = made.parse_args(argv)
+    outcome.require_positive(given, "hosts", "steps", "interval")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""The emulated hosts: product writers, each with its host's own figures at its hashed phase.
+
+python -m experiments.onset.hosts     (orders and answers as JSON lines, see ``main``)
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from acquisition.link.resp import Address, Credentials, parse_address
+from acquisition.outbox.store import Outbox
+from acquisition.outbox.writer import Writer
+from acquisition.wire.frame import Samples
+from experiments.emulation.director import Director, keep_what_lives
+from experiments.emulation.fleet import Fleet, introduce
+from experiments.emulation.host_figures import SCHEMA, SET_ID, figures_at, table_of
+from experiments.emulation.membership import entity
+from experiments.emulation.pacing import Paced
+from experiments.emulation.workload import host_name, host_number
+from experiments.onset.steps import Load
+from experiments.processes.control import Orders, say
+
+_RING_BYTES, _HELD_SECONDS = 1 << 16, 60.0
+_LOOK_SECONDS = 0.02  #: between looks for writers that want to be served
+
+
+class SteppedHost:
+    """One of them (``experiments.emulation.fleet.Acknowledged``); ``load`` is what it measures."""
+
+    def __init__(self, index: int, seeds: list[Address], interval: float, load: Load) -> None:
+        self.index, self.number, self.load = index, host_number(index), load
+        self.made = 0
+        self.due = 0.0
+        self.registered = (-1, 0, 0)
+        self._interval = interval
+        self._ids = entity(index, 0).id.to_bytes(8, "little")
+        self._last: float | None = None
+        self._outbox = Outbox(None, _RING_BYTES, _HELD_SECONDS)
+        self.writer = Writer(self.number, host_name(index), seeds, Credentials(), self._outbox)
+
+    @property
+    def problem(self) -> str:
+        """What keeps frames from going out."""
+        return self.writer.problem
+
+    def waiting(self) -> int:
+        """Frames that the filter is not known to have applied."""
+        window = self._outbox.windows.get(SET_ID)
+        return window.last - window.applied if window is not None else 0
+
+    def early(self) -> float:
+        """It samples when it is due."""
+        return 0.0
+
+    def offer_table(self, tick: int, wall: float, monotonic: float) -> None:
+        """The name of its one row."""
+        self.writer.offer_table(table_of(self.index, self._interval), tick, wall, monotonic)
+
+    def sample(self, tick: int, wall: float, monotonic: float) -> int:
+        """The mean since the last sample."""
+        if self.writer.wants_table(SET_ID):
+            self.offer_table(tick, wall, monotonic)
+        start, self._last = self._last or wall - self._interval, wall
+        values = figures_at(self.load.sample(start, wall))
+        self.writer.offer(
+            Samples(
+                SET_ID, SCHEMA, 1, len(values), self._interval, tick, wall, monotonic, self._ids,
+                struct.pack(f"<{len(values)}f", *values), b"",
+            )
+        )  # fmt: skip
+        self.made += 1
+        return len(values)
+
+
+def main() -> None:
+    """The first order ``{shards, hosts, interval, seed}`` is answered with ``{ready}`` when the filter has all names;
+    ``{do: "step", onsets, hold}`` says when the load of each host will rise; ``{do: "stop"}`` is answered with counts.
+    """
+    orders = Orders()
+    task = orders.wait()
+    seeds = [parse_address(text) for text in task["shards"]]
+    loads = [Load(task["seed"], index) for index in range(task["hosts"])]
+    hosts = [SteppedHost(index, seeds, task["interval"], load) for index, load in enumerate(loads)]
+    fleet = Fleet(hosts, orders.fileno())
+    introduce(fleet, task["interval"])
+    keep_what_lives()
+    say({"ready": True})
+
+    def step(order: dict[str, Any]) -> None:
+        for load, onsets in zip(loads, order["onsets"], strict=True):
+            load.rise(onsets, order["hold"])
+
+    actions = {"step": step, "stop": lambda _: True}
+    Paced(fleet, task["interval"]).run(Director(fleet, orders, actions, _LOOK_SECONDS))
+    say(fleet.counts()._asdict())
+    fleet.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The load of a host: calm, with steps of known onset."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BASE, STEP, DEVIATION, CORRELATION = 0.6, 0.35, 0.02, 0.5
+_ANYWHERE = 10.0  #: seconds of a cycle within which its step begins
+_CALM_SECONDS, _CALM_TICKS = 25.0, 2  #: between two steps at least: the average has then forgotten the one before
+_TICKS = 10  #: that a step lasts at least: one that is not told within them is missed
+_SECONDS = 15.0
+
+
+class Shape(NamedTuple):
+    """``hold`` is how long a step lasts, ``cycle`` from the earliest onset of one to that of the next, seconds."""
+
+    hold: float
+    cycle: float
+
+
+def shape_of(interval: float) -> Shape:
+    """Long enough for hosts that sample every so many seconds."""
+    hold = max(_SECONDS, _TICKS * interval)
+    return Shape(hold, _ANYWHERE + hold + _CALM_SECONDS + _CALM_TICKS * interval)
+
+
+def onsets_of(begin: float, hosts: int, steps: int, shape: Shape, seed: int) -> list[list[float]]:
+    """When the load of each host steps up, seconds since 1970: at random moments, one in each cycle from ``begin``."""
+    chance = random.Random(f"onsets {seed}")
+    return [
+        [begin + cycle * shape.cycle + chance.uniform(0.0, _ANYWHERE) for cycle in range(steps)] for _ in range(hosts)
+    ]
+
+
+class Load:
+    """One host; ``sample`` is asked for one interval after the other."""
+
+    def __init__(self, seed: int, index: int) -> None:
+        self._chance = random.Random(f"load {seed} {index}")
+        self._noise = self._chance.gauss(0.0, DEVIATION)
+        self._onsets: Sequence[float] = ()
+        self._hold = 0.0
+
+    def rise(self, onsets: Sequence[float], hold: float) -> None:
+        """Let the load step up at each of these moments, for ``hold`` seconds."""
+        self._onsets, self._hold = onsets, hold
+
+    def sample(self, start: float, end: float) -> float:
+        """The mean over an interval, as counters of CPU time give it, with its noise."""
+        fresh = self._chance.gauss(0.0, DEVIATION) * (1.0 - CORRELATION**2) ** 0.5
+        self._noise = CORRELATION * self._noise + fresh
+        risen = sum(max(0.0, min(end, onset + self._hold) - max(start, onset)) for onset in self._onsets)
+        return min(1.0, max(0.0, BASE + STEP * risen / (end - start) + self._noise))
