@@ -110,6 +110,15 @@ class Block:
         block.cause, block.since, block.unheard = "", 0.0, False
         return block
 
+    def at(self, now: float) -> Self:
+        """The same block with its age at another moment, by the reader's clock."""
+        block = type(self).__new__(type(self))
+        for name in Block.__slots__:
+            setattr(block, name, getattr(self, name))
+        if self.wall:
+            block.age_seconds = now - min(self.wall, self.filtered)
+        return block
+
     @property
     def reason(self) -> str:
         """Why it is not current, in words; empty for a current block."""

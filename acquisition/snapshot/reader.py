@@ -31,6 +31,7 @@ from acquisition.link.resp import Credentials, parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement, sight
+from acquisition.snapshot.arrivals import ArrivalReader
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import Judged, judge
@@ -86,6 +87,7 @@ class SnapshotReader:
         self._last: Found | None = None
         self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
+        self._arrivals: dict[int, ArrivalReader] = {}
         self._layout: Layout | None = None
         self._instance = ""
         self._positions: PositionReader | None = None
@@ -168,6 +170,26 @@ class SnapshotReader:
         asked = self._sets[set_id]
         table, errors, replies = positions.table(self.cluster, asked.prefetch(due))
         return Survey(asked.take(self.cluster, table, due, replies), errors)
+
+    @collector.paused()
+    def arrivals(self, resource_set: str) -> Snapshot:
+        """One resource set of those hosts of which it has come anew since it was asked last, each with its newest tick:
+        a ``latest`` reading of these alone. A host is left out until a newer tick has come than what is due, and
+        while its clock is ahead; who is late, and why, is for the other readings.
+
+        Errors as of ``coherent``.
+        """
+        due = judgement.Due(self._clock(), self._grace, self._prepare()[0].keep_ticks)
+        set_id = resource_set_id(resource_set)
+        if set_id not in self._arrivals:
+            self._arrivals[set_id] = ArrivalReader(self._prepare()[0], set_id)
+        begun, now = self._arrivals[set_id].take(self.cluster, due), self._clock()
+        errors = self._take_names(begun, begun, now, whole=False)
+        return Snapshot(LATEST, now, [block.at(now) for _, block in begun], errors, began=due.now)
+
+    def due_tick(self, interval: float, now: float) -> int:
+        """The newest tick of an interval that must be there at ``now``, by the reader's clock."""
+        return judgement.Due(now, self._grace, self._prepare()[0].keep_ticks).tick(interval)
 
     @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
@@ -280,6 +302,7 @@ class SnapshotReader:
             self._partitions, self._last = PartitionReader(self._layout), None
             self._sights = SightReader(self._layout)
             self._sets.clear()
+            self._arrivals.clear()
             self._instance = self.cluster.instance
         return self._layout, self._positions
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.matrix import Matrix, matrix_of
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Patterns, Selection
@@ -84,6 +86,15 @@ class Snapshot:
         snapshot = cls(reading, now, (), errors, began=began)
         snapshot._make = make
         return snapshot
+
+    def with_newer(self, newer: Mapping[Owner, Block], now: float) -> Snapshot:
+        """This snapshot as it is at ``now``, with ``newer`` blocks in the places of its own; VMs are where they are."""
+        contents = self._contents
+        blocks = [newer.get((block.host_id, block.set_id), block).at(now) for block in contents.blocks]
+        made = copy.copy(self)
+        made.now = now
+        made.__dict__["_contents"] = contents._replace(blocks=tuple(blocks))
+        return made
 
     @cached_property
     def _contents(self) -> Contents:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from filters.decisions.heat import Heat, judge_all
@@ -18,7 +18,9 @@ from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
 from filters.decisions.plan import Move, Plan, propose
-from filters.decisions.verdict import ABSTAINED
+from filters.decisions.verdict import ABSTAINED, Verdict
+
+_NOTHING: Mapping[str, Verdict] = {}
 
 
 class Decided(NamedTuple):
@@ -40,10 +42,12 @@ def decide(
     log: Log | str | None,
     hot_before: frozenset[str] = frozenset(),
     proposed: Sequence[Move] = (),
+    known: Mapping[str, Verdict] = _NOTHING,
 ) -> Decided:
-    """Judge all hosts and, with a log of migrations, plan moves: of those that were ``proposed`` last all that are
-    still right. A text as ``log`` says why there is none; with None no moves are asked for."""
-    heat = judge_all(picture, method.rule, method.parameters, hot_before)
+    """Judge all hosts but those whose verdicts are ``known`` and, with a log of migrations, plan moves: of those that
+    were ``proposed`` last all that are still right. A text as ``log`` says why there is none; with None no moves are
+    asked for."""
+    heat = judge_all(picture, method.rule, method.parameters, hot_before, known)
     blind = picture.blind or _unjudged(picture, heat)
     if log is None or isinstance(log, str) or blind:
         return Decided(picture, method, heat, None, blind, blind or str(log or ""))

@@ -9,6 +9,8 @@ from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.picture import DOWN, Picture
 from filters.decisions.verdict import ABSTAINED, HOT, Outcome, Verdict
 
+_NOTHING: Mapping[str, Verdict] = {}
+
 
 class Heat(NamedTuple):
     """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
@@ -24,8 +26,14 @@ class Heat(NamedTuple):
         return found
 
 
-def judge_all(picture: Picture, rule: Rule, parameters: Parameters, hot_before: frozenset[str] = frozenset()) -> Heat:
-    """The verdicts of ``rule`` on all hosts.
+def judge_all(
+    picture: Picture,
+    rule: Rule,
+    parameters: Parameters,
+    hot_before: frozenset[str] = frozenset(),
+    known: Mapping[str, Verdict] = _NOTHING,
+) -> Heat:
+    """The verdicts of ``rule`` on all hosts; those that are ``known`` of the same readings stand.
 
     A host on which the rule abstains keeps its hysteresis as long as it is late; one that is down
     starts anew when it comes back.
@@ -34,7 +42,7 @@ def judge_all(picture: Picture, rule: Rule, parameters: Parameters, hot_before: 
     hot = set()
     for host in picture.hosts:
         was_hot = host.id in hot_before
-        verdict = verdicts[host.id] = rule.judge(host, parameters, was_hot)
+        verdict = verdicts[host.id] = known.get(host.id) or rule.judge(host, parameters, was_hot)
         kept = verdict.outcome is ABSTAINED and was_hot and host.state != DOWN
         if verdict.outcome is HOT or kept:
             hot.add(host.id)

@@ -42,6 +42,16 @@ class Verdict(NamedTuple):
     excess: float | None = None
 
 
+def aged(verdict: Verdict, seconds: float) -> Verdict:
+    """The verdict so many seconds later: what was measured is older."""
+    return verdict._replace(
+        figures=tuple(
+            each if each.age_seconds is None else each._replace(age_seconds=each.age_seconds + seconds)
+            for each in verdict.figures
+        )
+    )
+
+
 def abstain(reason: str, *figures: Figure) -> Verdict:
     """The rule does not know, and says why."""
     return Verdict(ABSTAINED, reason, figures)

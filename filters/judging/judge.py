@@ -13,15 +13,18 @@ from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
 from filters.decisions import sightings
 from filters.decisions.deciding import Decided, decide
+from filters.decisions.heat import Heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
 from filters.decisions.plan import Move
 from filters.decisions.sightings import Sightings
+from filters.decisions.verdict import Verdict
 from filters.judging import migration_store
 from filters.judging.hot_list import hot_list
-from filters.judging.observe import observe
-from filters.judging.sources import TickInputs, inputs_of
+from filters.judging.newest import Newest
+from filters.judging.observe import observe, tick_of
+from filters.judging.sources import TickInputs, host_owners, recent_of
 
 Tables = Mapping[Owner, InputsTable]
 
@@ -34,8 +37,8 @@ class Judged(NamedTuple):
 
 
 class TickJudge:
-    """Decides tick after tick; what was hot, proposed and seen to migrate before goes into the next judgement. One
-    thread uses it."""
+    """Decides tick after tick, each host by its newest sample; what was hot, proposed and seen to migrate before goes
+    into the next judgement. One thread uses it."""
 
     def __init__(self, settings: Decisions, method: Method) -> None:
         self._settings = settings
@@ -43,20 +46,55 @@ class TickJudge:
         self._hot: frozenset[str] = frozenset()
         self._proposed: tuple[Move, ...] = ()
         self._seen = Sightings()
+        self._newest = Newest(settings, method)
+        self._last: tuple[Snapshot, Judged] | None = None
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
         """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
 
         Raises ShardError when no shard answers at all.
         """
+        self._take(reader)
         tables = reader.inputs(snapshot)
-        picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule, tables))
+        picture, known = self._picture(reader, snapshot, tables)
         log = self._log(reader, picture) if moves else None
-        decided = decide(picture, self._method, log, self._hot, self._proposed)
+        decided = decide(picture, self._method, log, self._hot, self._proposed, known)
         self._hot = decided.heat.hot
         if decided.plan is not None:
             self._proposed = decided.plan.moves
+        self._last = snapshot, Judged(decided, tables)
         return Judged(decided, tables)
+
+    def arrived(self, reader: SnapshotReader) -> Decided | None:
+        """The verdicts on all hosts, without moves, where what has come since the last judgement changes the outcome of
+        any; else None. Raises as ``judge``."""
+        heat = self._take(reader)
+        if self._last is None:
+            return None
+        snapshot, judged = self._last
+        before = judged.decided.heat.verdicts
+        if all(key not in before or before[key].outcome is each.outcome for key, each in heat.verdicts.items()):
+            return None
+        picture, known = self._picture(reader, snapshot, judged.tables)
+        decided = decide(picture, self._method, None, self._hot, known=known)
+        self._hot = decided.heat.hot
+        self._last = snapshot, judged._replace(decided=decided)
+        return decided
+
+    def _take(self, reader: SnapshotReader) -> Heat:
+        heat = self._newest.take(reader, self._hot)
+        self._hot = self._hot - heat.verdicts.keys() | heat.hot
+        return heat
+
+    def _picture(
+        self, reader: SnapshotReader, snapshot: Snapshot, tables: Tables
+    ) -> tuple[Picture, Mapping[str, Verdict]]:
+        """The picture of a snapshot with the newest of each host in it, and the verdicts that are known of it."""
+        whole, newer, recent, known = self._newest.over(reader, snapshot)
+        others = [owner for owner in host_owners(snapshot, tables) if owner not in newer]
+        recent = {**recent_of(reader, others, self._method.rule), **recent}
+        picture = observe(whole, self._settings, TickInputs({**tables, **newer}, recent))
+        return picture._replace(tick=tick_of(snapshot)), known
 
     def hot_list(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts but those that are certainly not hot, without moves; see ``hot_list``."""

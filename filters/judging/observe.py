@@ -44,10 +44,14 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
     for block in snapshot.unread:  # a host that sends nothing of what was read is there all the same
         by_host.setdefault(block.host_id, [block])
     hosts = tuple(observer.host(blocks) for blocks in by_host.values())
-    ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT and block.resource_set == HOST_SET]
     transits = tuple(each for placement in snapshot.placements.contested.values() for each in _transits(placement))
-    tick = max(ticks, default=0)
-    return Picture(tick, snapshot.now, hosts, snapshot.errors, transits, blind=snapshot.blind)
+    return Picture(tick_of(snapshot), snapshot.now, hosts, snapshot.errors, transits, blind=snapshot.blind)
+
+
+def tick_of(snapshot: Snapshot) -> int:
+    """The newest tick of which a host's own figures are current; 0 where there is none."""
+    ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT and block.resource_set == HOST_SET]
+    return max(ticks, default=0)
 
 
 class _Observer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
@@ -56,7 +56,12 @@ def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Ta
     ``tables`` are the decision inputs if they have been read already. Raises ShardError when no shard answers at all.
     """
     known = reader.inputs(snapshot) if tables is None else tables
-    return TickInputs(known, reader.recent(host_owners(snapshot, known)) if rule.history else {})
+    return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule))
+
+
+def recent_of(reader: SnapshotReader, owners: Sequence[Owner], rule: Rule) -> Mapping[Owner, RecentTable]:
+    """The recent values of these hosts, if the rule cannot do without. Raises as ``inputs_of``."""
+    return reader.recent(owners) if rule.history and owners else {}
 
 
 def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:

@@ -1,8 +1,8 @@
-"""The reading thread: one coherent snapshot per tick, published as a tick cache.
+"""The reading thread: one coherent snapshot per tick, published as a tick cache, and verdicts as soon as they change.
 
 It waits until a tick's interval and grace time are over and reads then, on absolute deadlines of the wall
-clock, because ticks are numbered by it. A shard that fails is part of the picture; when nothing can be
-read the service says so until it can be again.
+clock, because ticks are numbered by it. Meanwhile it asks what has come: each host is judged by its newest sample at
+once. A shard that fails is part of the picture; when nothing can be read the service says so until it can be again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from acquisition.errors import ShardpulseError
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.found import Takes
 from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
@@ -25,14 +25,17 @@ from filters.service.tick_cache import Newest, TickCache
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
-    from filters.judging.judge import Judged
+    from filters.decisions.deciding import Decided
+    from filters.judging.judge import TickJudge
 
 #: After the grace time: the last frames of a tick are then in the shards, not on the way.
 _MARGIN_SECONDS = 0.005
 _LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
+_ARRIVALS_SECONDS = 0.1  #: between two questions what has come
+_REST = 9.0  #: it rests for so many times as long as the answer to one has taken: a tenth of a core is enough for that
 
 Publish = Callable[[TickCache], None]
-Judge = Callable[[SnapshotReader, Snapshot], "Judged"]
+Renew = Callable[["Decided"], None]
 
 
 def takes_sets(names: Sequence[str]) -> Takes | None:
@@ -42,14 +45,21 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
 
 
 class ReadingThread:
-    """Reads until it is stopped. ``publish`` and ``prepare`` are called in the reading thread."""
+    """Reads until it is stopped; what it is given is called in the reading thread."""
 
     def __init__(
-        self, settings: Settings, newest: Newest, publish: Publish, fail: Callable[[], None], judge: Judge
+        self,
+        settings: Settings,
+        newest: Newest,
+        publish: Publish,
+        renew: Renew,
+        fail: Callable[[], None],
+        judge: TickJudge,
     ) -> None:
         self._settings = settings
         self._newest = newest
         self._publish = publish
+        self._renew = renew
         self._fail = fail
         self._judge = judge
         self._takes = takes_sets(settings.serve.resource_sets)
@@ -73,6 +83,8 @@ class ReadingThread:
         while not self._stopping.is_set():
             try:
                 self.read_once()
+                self._wait()
+                continue
             except ShardpulseError as error:
                 self._failed(str(error))
                 self._log.fails(SHARDS, error)
@@ -90,7 +102,7 @@ class ReadingThread:
         snapshot = reader.coherent(self._takes)
         tick = ticks.coherent_tick(snapshot.began, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
-        cache = TickCache(self._number, self._instance, snapshot, self._judge(reader, snapshot))
+        cache = TickCache(self._number, self._instance, snapshot, self._judge.judge(reader, snapshot))
         self._log.over(SHARDS, "the shards can be read again")
         self._publish(cache)
         return cache
@@ -108,12 +120,28 @@ class ReadingThread:
         self._newest.fail(reason)
         self._fail()
 
+    def read_arrivals(self) -> None:
+        """Judge what has come since, and publish where that changes a verdict."""
+        if self._newest.outage is not None or self._reader is None:
+            return
+        try:
+            decided = self._judge.arrived(self._reader)
+        except ShardpulseError:  # the next picture says what is wrong
+            return
+        if decided is not None:
+            self._renew(decided)
+
     def _wait(self) -> None:
-        """Until the next tick is complete."""
+        """Until the next tick is complete; what comes meanwhile is judged."""
         interval = self._settings.serve.interval_seconds
         now = time.time()
         due = (ticks.coherent_tick(now - _MARGIN_SECONDS, interval, self._grace) + 2) * interval
         due += self._grace + _MARGIN_SECONDS
-        while (left := due - time.time()) > 0 and not self._stopping.wait(min(left, _LONGEST_WAIT)):
+        rest = _ARRIVALS_SECONDS
+        while (left := due - time.time()) > 0 and not self._stopping.wait(min(left, rest, _LONGEST_WAIT)):
             if due - time.time() > interval + _LONGEST_WAIT:  # the clock stepped back
                 return
+            began = time.monotonic()
+            if left > rest:
+                self.read_arrivals()
+            rest = max(_ARRIVALS_SECONDS, _REST * (time.monotonic() - began))

@@ -66,7 +66,8 @@ class Resource(NamedTuple):
     ``build`` makes the answer from a tick, which is then kept for all who ask the same; else ``handle`` answers by
     itself. ``answer`` is the type of the JSON document, or its schema; ``media`` are the types of answers that are no
     JSON. A ``prepared`` resource is answered before anyone asks, a ``topic`` may be listened to as a stream.
-    ``close`` is called when the service ends.
+    One that is ``early`` is made anew as soon as a verdict changes, without waiting for the next tick. ``close`` is
+    called when the service ends.
     """
 
     path: str
@@ -79,6 +80,7 @@ class Resource(NamedTuple):
     in_path: Mapping[str, str] = {}
     prepared: bool = False
     topic: bool = False
+    early: bool = False
     method: str = "GET"
     body: Any = None  #: type of the document that is sent
     media: tuple[str, ...] = ()

@@ -117,6 +117,15 @@ def hosts_of(cache: TickCache, request: Request, labels: Labels) -> Hosts:
 
 def decided_of(cache: TickCache) -> Decided:
     """What was decided about the tick. Raises Problem (503)."""
-    if cache.decided is None:
+    return _there(cache.decided)
+
+
+def verdicts_of(cache: TickCache) -> Decided:
+    """The same with the verdicts that have changed since, without moves. Raises Problem (503)."""
+    return _there(cache.verdicts)
+
+
+def _there(decided: Decided | None) -> Decided:
+    if decided is None:
         raise Problem(503, "no-decisions", "nothing was decided about this picture", {b"retry-after": b"1"})
-    return cache.decided
+    return decided

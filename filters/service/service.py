@@ -16,6 +16,7 @@ from typing import TypeVar
 from starlette.types import ASGIApp
 
 from acquisition.config.settings import Settings
+from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
@@ -55,7 +56,7 @@ class Service:
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.judge = TickJudge(settings.decisions, self.method)
-        self.reading = ReadingThread(settings, self.newest, self._publish, self._trouble, self.judge.judge)
+        self.reading = ReadingThread(settings, self.newest, self._publish, self._renew, self._trouble, self.judge)
         self.token = access.token  #: what clients must send
         self._settings = settings
         self.recents = Recents(settings)
@@ -104,6 +105,18 @@ class Service:
                 self._body(resource, cache)
         self.newest.publish(cache)
         self._in_loop(self.hub.tell, events_of(cache, self.hub.topics, self._bodies))
+        self._tidy()
+
+    def _renew(self, decided: Decided) -> None:
+        """Other verdicts of the same tick, in the reading thread."""
+        assert self.newest.last is not None
+        early = [resource for resource in self.resources if resource.early]
+        cache = self.newest.last.with_verdicts(decided, [resource.path for resource in early])
+        for resource in early:
+            body = self._body(resource, cache)
+            if resource.topic:
+                self._in_loop(partial(self.hub.tell_one, resource.name), event(resource.name, body, cache.number))
+        self.newest.renew(cache)
         self._tidy()
 
     def _trouble(self) -> None:

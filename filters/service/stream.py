@@ -126,6 +126,12 @@ class Hub:
                 text = texts[listener.topics] = events.text(listener.topics)
             listener.offer(text)
 
+    def tell_one(self, topic: str, piece: bytes) -> None:
+        """Queue one piece for everyone who listens to a topic; it is not kept, for the next tick says it too."""
+        for listener in self._listeners:
+            if topic in listener.topics:
+                listener.offer(piece)
+
     def tell_all(self, piece: bytes) -> None:
         """Queue one piece for everyone, whatever the topics; it is not kept."""
         for listener in self._listeners:

@@ -6,9 +6,10 @@ for (the prepared ones before the cache is published) and shared by all who ask 
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from filters.service.answer import Answer
 from filters.service.problem import Problem, unavailable
 
 if TYPE_CHECKING:
+    from filters.decisions.deciding import Decided
     from filters.judging.judge import Judged, Tables
 
 #: Makes the body of an answer from a tick.
@@ -42,9 +44,11 @@ class TickCache:
         self.number = number
         self.snapshot = snapshot
         self.decided = judged.decided if judged is not None else None
+        self.verdicts = self.decided  #: with those that have changed since the tick
         self.tables: Tables = judged.tables if judged is not None else tables or {}
         self.made = time.monotonic()
         self.etag = f'W/"{number}-{instance}"'.encode()
+        self._instance, self._renewals = instance, 0
         self._answers: dict[str, Answer] = {}
         self._bytes = 0
         self._lock = threading.Lock()
@@ -59,12 +63,24 @@ class TickCache:
         """Where each entity stands."""
         return EntityIndex(self.snapshot.blocks)
 
+    def with_verdicts(self, decided: Decided, paths: Collection[str]) -> TickCache:
+        """The same tick with other verdicts; answers are kept but for those of ``paths``."""
+        made = copy.copy(self)
+        made.verdicts = decided
+        made._renewals = self._renewals + 1
+        made.etag = f'W/"{self.number}-{self._instance}.{made._renewals}"'.encode()
+        with self._lock:
+            made._answers = {key: each for key, each in self._answers.items() if key.partition("?")[0] not in paths}
+        made._bytes = sum(each.size for each in made._answers.values())
+        made._lock = threading.Lock()
+        return made
+
     def parts(self) -> list[object]:
         """What it mostly consists of. Who holds these when the cache goes can let go of one after the other: to
         free thousands of hosts at once would keep the interpreter, and every answer waiting."""
         found: list[object] = [*self.snapshot.blocks, *self.snapshot.unread, *self.tables.values()]
-        if self.decided is not None:
-            found += [*self.decided.picture.hosts, *self.decided.heat.verdicts.values()]
+        for decided in filter(None, (self.decided, self.verdicts)):
+            found += [*decided.picture.hosts, *decided.heat.verdicts.values()]
         return found
 
     def known(self, key: str) -> Answer | None:
@@ -112,6 +128,10 @@ class Newest:
         self.outage = None
         while parts:
             parts.pop()
+
+    def renew(self, cache: TickCache) -> None:
+        """The same picture with other verdicts."""
+        self.last = cache
 
     def fail(self, reason: str) -> None:
         """No picture could be taken; the last one is answered no more."""

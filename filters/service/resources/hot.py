@@ -12,7 +12,7 @@ from filters.judging.judge import judge_otherwise
 from filters.judging.sources import host_owners
 from filters.service.parameters import HOST, LABEL, LIMIT, Parameter, number
 from filters.service.resource import Parts, Request, Resource, fields
-from filters.service.selecting import decided_of, hosts_of
+from filters.service.selecting import hosts_of, verdicts_of
 from filters.service.tick_cache import TickCache
 
 OUTCOME = Parameter(
@@ -34,7 +34,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         return judge_otherwise(cache.snapshot, settings, method, cache.tables, recents.read(owners))
 
     def build(cache: TickCache, request: Request) -> bytes:
-        made, hosts = decided_of(cache), hosts_of(cache, request, parts.labels)
+        made, hosts = verdicts_of(cache), hosts_of(cache, request, parts.labels)
         (name,) = request.chosen("rule", (made.method.rule.name,))
         decided = made if name == made.method.rule.name else otherwise(cache, methods[name])
         outcomes, chosen = request.chosen("outcome", LISTED), request.chosen("fields", FIELDS)
@@ -51,5 +51,6 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             parameters=(rule, HOST, LABEL, OUTCOME, LIMIT, fields(FIELDS, "all")),
             prepared=True,
             topic=True,
+            early=True,
         ),
     )
