@@ -32,6 +32,16 @@ def test_a_listener_gets_its_topics_and_the_newest_at_once() -> None:
     assert (hub.topics, len(hub)) == (frozenset(), 0)
 
 
+def test_what_is_told_between_ticks_is_not_kept() -> None:
+    hub = Hub(10, 5)
+    hub.tell(events(1))
+    hot, tick = hub.join(("hot",), 1), hub.join(("tick",), 1)
+    hub.tell_one("hot", event("hot", b"other", 1))
+    assert list(hot.queue) == [RETRY, event("hot", b"other", 1)]
+    assert list(tick.queue) == [RETRY]
+    assert list(hub.join(("hot",), None).queue) == [RETRY + event("hot", b"1", 1)]
+
+
 def test_who_comes_back_gets_what_is_kept_and_is_told_of_a_gap() -> None:
     hub = Hub(10, 5)
     for number in range(1, 301):
