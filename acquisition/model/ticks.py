@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+_STALE_TICKS, _STALE_SECONDS = 3.0, 3.0
+
 
 @lru_cache(256)
 def exact_interval(interval: float) -> float:
@@ -26,6 +28,12 @@ def exact_interval(interval: float) -> float:
 def tick_of(wall: float, interval: float) -> int:
     """The tick that a sample taken at ``wall`` (seconds since 1970) belongs to."""
     return math.floor(wall / exact_interval(interval))
+
+
+def stale_after(interval: float) -> float:
+    """Seconds without a valid value after which a moving average is of the past and shown no more: three ticks, of
+    short ones as many as there are in three seconds."""
+    return max(_STALE_SECONDS, _STALE_TICKS * interval)
 
 
 def usable_grace(grace: float, interval: float, keep_ticks: int) -> float:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model import codes
+from acquisition.model import codes, ticks
 from acquisition.model.metric import Metric
 from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
@@ -217,7 +217,8 @@ class Block:
         return self._record
 
     def plane(self, name: str) -> Floats:
-        """A plane by name, as it is stored, float32 (n, m); NaN where there is no value."""
+        """A plane by name, as it is stored, float32 (n, m); NaN where there is no value. What was smoothed is the
+        state to go on from, however long ago the last valid value was: ``shown`` and ``figure`` leave that out."""
         if self._cube is None and self.has_values:
             self._cube = smoothed.cube(self.data)
         if self._cube is not None and self.has_values:
@@ -227,9 +228,28 @@ class Block:
                 return found
         return np.full(self.shape, np.nan, np.float32)
 
+    def shown(self, plane: Plane) -> Floats:
+        """The same, NaN also where what was smoothed is of the past (``ticks.stale_after``)."""
+        stored, old = self.plane(plane.name), self._old()
+        if old is None or plane.raw:
+            return stored
+        kept = stored.copy()
+        kept.flat[old] = np.nan
+        return kept
+
+    def _old(self) -> npt.NDArray[np.uint32] | None:
+        """The places (row x columns + column) of samples whose last valid value is of the past; None: there are none.
+        What never was valid has no average anyway."""
+        record = self.record() if self.head is not None and self.head.exceptions else None
+        if record is None:
+            return None
+        ages = record.exceptions["age"]
+        old = ~(ages <= ticks.stale_after(self.interval)) & (ages != _INFINITY)
+        return record.exceptions["index"][old] if old.any() else None
+
     def figure(self, plane: Plane) -> Floats:
-        """The figures of a plane, float32 (n, m); NaN where there is no value."""
-        return plane.figures(self.plane(plane.name))
+        """The figures of a plane as they are shown, float32 (n, m); NaN where there is no value."""
+        return plane.figures(self.shown(plane))
 
     @property
     def extra_planes(self) -> tuple[Plane, ...]:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.states import STATES
+from acquisition.wire.planes import LAST, MEAN, TREND, VARIANCE
 from acquisition.wire.smoothed import Floats
 
-_PLANES = ("mean", "last", "variance", "trend")
+_PLANES = (MEAN, LAST, VARIANCE, TREND)
 _DTYPES = ("u8", "u8", "f4", "f4", "f4", "f4", "u1", "f4", "f8", "i8", "u1")
 
 
@@ -83,7 +84,7 @@ def _columns(cut: _Cut) -> tuple[npt.NDArray[Any], ...]:
     return (
         np.full(height, block.host_id, np.uint64),
         block.ids[rows],
-        *(block.plane(name)[rows, column] for name in _PLANES),
+        *(block.shown(plane)[rows, column] for plane in _PLANES),
         block.codes()[rows, column],
         block.stale_seconds()[rows, column],
         np.full(height, block.age_seconds),

@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
     id: str  #: 64-bit identity in hex
     metric: str
     unit: str
-    mean: float | None  #: the moving average
+    mean: float | None  #: the moving average; None also where its last valid value is of the past
     deviation: float | None  #: square root of the moving variance
     trend: float | None  #: slope of the mean, units per second
     last: float | None  #: the raw value, valid or not
@@ -118,7 +118,7 @@ def finite(number: float) -> float | None:
 
 
 def _numbers(block: Block, plane: Plane, index: tuple[npt.NDArray[np.intp], ...]) -> Numbers:
-    return _listed(plane.figures(block.plane(plane.name)[index]))
+    return _listed(plane.figures(block.shown(plane)[index]))
 
 
 def _listed(values: npt.NDArray[Any]) -> Numbers:

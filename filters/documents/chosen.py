@@ -10,6 +10,7 @@ import numpy as np
 
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.selection import Selection
+from acquisition.wire.planes import MEAN
 from acquisition.wire.table import Entity
 
 _BUSIEST_BY = "cpu_ratio"
@@ -76,7 +77,7 @@ class Chosen(NamedTuple):
         columns = [column for column, metric in enumerate(block.metrics) if self.takes_metric(metric.name)]
         if self.top and columns:
             by = next((column for column in columns if block.metrics[column].name == _BUSIEST_BY), columns[0])
-            means = block.plane("mean")[rows, by]
+            means = block.shown(MEAN)[rows, by]
             rows = [rows[place] for place in np.argsort(-means, kind="stable")[: self.top].tolist()]
         return rows, columns
 

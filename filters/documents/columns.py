@@ -12,6 +12,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.placement import Placements
+from acquisition.snapshot.vm_evidence import VM
+from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened
 from filters.documents.sets import CAUSE
@@ -28,13 +31,16 @@ class MetricDocument(Struct, frozen=True):
 
 
 class EntityName(Struct, frozen=True):
-    """One row."""
+    """One row. While a VM is ``migrating`` several hosts report it: a sum leaves out its ``shadow`` rows, whose figures
+    are not its load."""
 
     id: str
     kind: str
     name: str
     stable: str
     epoch: str
+    shadow: bool
+    migrating: bool
 
 
 class BlockDocument(Struct, frozen=True):
@@ -82,7 +88,8 @@ def snapshot_document(
     snapshot: Snapshot, tick: int, selection: Chosen, page: BlocksOfPage, figures: Collection[str]
 ) -> SnapshotDocument:
     """The rows and columns that the selection takes, of the blocks of a page."""
-    blocks = [found for block in page.blocks if (found := _block(block, selection, figures)) is not None]
+    places = snapshot.placements
+    blocks = [found for block in page.blocks if (found := _block(block, selection, figures, places)) is not None]
     return SnapshotDocument(
         tick,
         round(snapshot.now, 6),
@@ -114,7 +121,7 @@ def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str], page:
     return BlocksOfPage([block for host in hosts for block in host], following)
 
 
-def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDocument | None:
+def _block(block: Block, selection: Chosen, figures: Collection[str], places: Placements) -> BlockDocument | None:
     """None when rows or columns were asked for and the block has none of them."""
     members = block.entities
     rows, columns = selection.rows_and_columns(block)
@@ -134,11 +141,21 @@ def _block(block: Block, selection: Chosen, figures: Collection[str]) -> BlockDo
         block.cause,
         block.since or None,
         [MetricDocument(*block.metrics[j][:3]) for j in columns],
-        [
-            EntityName(f"{members[i].id:016x}", members[i].kind, members[i].name, members[i].stable, members[i].epoch)
-            for i in rows
-        ],
+        [_name(block, members[i], places) for i in rows],
         **gathered(planes),
+    )
+
+
+def _name(block: Block, entity: Entity, places: Placements) -> EntityName:
+    contested = entity.kind == VM and entity.stable in places.contested
+    return EntityName(
+        f"{entity.id:016x}",
+        entity.kind,
+        entity.name,
+        entity.stable,
+        entity.epoch,
+        contested and places.is_shadow(block.host_id, entity.id),
+        contested and places.is_migrating(entity.stable),
     )
 
 

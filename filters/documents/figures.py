@@ -22,6 +22,7 @@ _OWN = {plane.figure: plane for plane in planes.OWN}
 #: What may be asked for of every sample, in the order of the documents.
 FIGURES = (*_OWN, *EXTRA, "validity", "stale_seconds")
 NUMBERS = frozenset((*_OWN, "stale_seconds"))  #: those of them that are numbers, without further kernels
+SMOOTHED = frozenset(plane.figure for plane in planes.OWN if not plane.raw)
 UNIT = "unit"
 INPUTS = "inputs"
 #: What may be asked for of a reading.
@@ -124,7 +125,7 @@ def _plane(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> 
     if name == "stale_seconds":
         return rounded(block.stale_seconds()[index])
     plane = _OWN.get(name) or EXTRA[name]
-    return rounded(plane.figures(block.plane(plane.name)[index]))
+    return rounded(plane.figures(block.shown(plane)[index]))
 
 
 def rounded(values: npt.NDArray[Any]) -> Lists:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from acquisition.model import ticks
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
@@ -23,6 +24,7 @@ from filters.documents.figures import (
     INPUTS,
     NUMBERS,
     READING,
+    SMOOTHED,
     ReadingDocument,
     gathered,
     inputs_document,
@@ -191,5 +193,11 @@ def _figure_of(found: picture.Reading, name: str) -> Any:
     if name == INPUTS:
         return inputs_document(found.inputs)
     if name in EXTRA:
-        return digits(found.extra.get(name))
-    return digits(getattr(found, name)) if name in NUMBERS else getattr(found, name)
+        return None if _is_old(found) else digits(found.extra.get(name))
+    if name not in NUMBERS:
+        return getattr(found, name)
+    return None if name in SMOOTHED and _is_old(found) else digits(getattr(found, name))
+
+
+def _is_old(found: picture.Reading) -> bool:
+    return found.stale_seconds is not None and found.stale_seconds > ticks.stale_after(found.interval)

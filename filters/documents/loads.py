@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from acquisition.model import ticks
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
+from acquisition.wire.planes import MEAN
 from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
 
@@ -35,7 +37,8 @@ def _load(block: Block, table: InputsTable | None) -> Load:
     for metric in (CPU, MEMORY, NETWORK):
         derived = table.derived(0, metric) if table is not None and table.rows else None
         if derived is not None:
-            mean = derived.mean
+            old = derived.stale_seconds is None or derived.stale_seconds > ticks.stale_after(block.interval)
+            mean = None if old else derived.mean
         else:
             means = _means(block) if means is None else means
             reading = means.get(metric) or ratios.HOST[metric](means)
@@ -46,7 +49,7 @@ def _load(block: Block, table: InputsTable | None) -> Load:
 
 
 def _means(block: Block) -> dict[str, Reading]:
-    row = block.plane("mean")[0].tolist()
+    row = block.shown(MEAN)[0].tolist()
     return {
         metric.name: Reading(metric.name, finite(mean), validity=VALID)
         for metric, mean in zip(block.metrics, row, strict=True)

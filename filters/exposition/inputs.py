@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model import codes
+from acquisition.model import codes, ticks
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
@@ -217,7 +217,8 @@ def _derived_planes(group: Group, options: Options) -> dict[str, Floats]:
     derived = np.concatenate([section.derived for section in sections], axis=2)[:, chosen]
     last, mean, variance, trend, age = derived
     marks = np.concatenate([section.codes for section in sections], axis=1)[chosen] & codes.CODE_MASK
-    gone = ~(age <= options.stale_after) | np.isnan(mean)
+    limits = [ticks.stale_after(sheet.block.interval) for sheet, _ in group.members]
+    gone = ~(age <= np.repeat(limits, [table.rows for _, table in group.members])) | np.isnan(mean)
     with np.errstate(invalid="ignore"):
         known = {MEAN: mean, DEVIATION: np.sqrt(variance), TREND: trend, LAST: last}
     hidden = _repeated(group.rows)

@@ -14,13 +14,11 @@ INPUTS = (HOSTS, ALL, NONE)
 class Options(NamedTuple):
     """``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
 
-    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.planes). A smoothed
-    value whose last valid sample is more than ``stale_after`` seconds before its tick is absent. ``inputs``: decision
-    inputs of hosts, of entities as well (``all``), or of none.
+    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.planes). ``inputs``:
+    decision inputs of hosts, of entities as well (``all``), or of none.
     """
 
     entities: bool = True
     figures: tuple[str, ...] = (MEAN,)
     host_figures: tuple[str, ...] = tuple(FIGURES)
-    stale_after: float = 10.0
     inputs: str = HOSTS

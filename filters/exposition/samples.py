@@ -17,13 +17,12 @@ from acquisition.model import codes
 from acquisition.model.metric import Metric
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import DOWN
-from acquisition.wire.planes import MEAN
 from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
 from filters.exposition.family import GAUGE, Family, Filled, Series
 from filters.exposition.labels import ENTITY, Prepared, Rows, is_host
-from filters.exposition.naming import FIGURES
+from filters.exposition.naming import FIGURES, MEAN
 from filters.exposition.options import Options
 
 INVALID = Family(
@@ -65,7 +64,7 @@ def sheets(
         rows = prepared.rows(block, hosts[block.host_id])
         if rows.single or options.entities:
             wanted = options.host_figures if rows.single else options.figures
-            planes = _planes(block, rows, wanted, options.stale_after)
+            planes = _planes(block, rows, wanted)
             found.append(Sheet(block, sets[block.set_id], rows, planes))
     return found
 
@@ -143,12 +142,11 @@ def _invalid_of(sheet: Sheet) -> Iterator[Invalid]:
             yield invalid_sample(sheet, row, names[column], code, age)
 
 
-def _planes(block: Block, rows: Rows, figures: Iterable[str], stale_after: float) -> dict[str, Floats]:
+def _planes(block: Block, rows: Rows, figures: Iterable[str]) -> dict[str, Floats]:
     found = {}
-    gone = ~(block.stale_seconds() <= stale_after)
+    gone = np.isnan(block.figure(FIGURES[MEAN]))
     if rows.repeated is not None:
         gone |= rows.repeated[:, None]
-    gone |= np.isnan(block.figure(MEAN))
     failed = gone | ((block.codes() & codes.CODE_MASK) != codes.VALID)
     for figure in figures:
         plane = FIGURES[figure]

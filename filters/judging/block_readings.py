@@ -47,7 +47,8 @@ class ColumnCache:
 
 
 class _Planes(NamedTuple):
-    """The values of a block by row and column, decoded once; numbers of lists are much faster than those of arrays."""
+    """The values of a block by row and column, decoded once; numbers of lists are much faster than those of arrays. How
+    old the last valid value may be is for each rule to say, so averages are those that are stored."""
 
     own: list[list[list[float]]]  #: by figure, as acquisition.wire.planes.OWN
     extra: dict[str, list[list[float]]]  #: the figures of further kernels
@@ -69,8 +70,8 @@ class BlockReadings:
         """The values."""
         if self._planes is None:
             block = self.block
-            own = [block.figure(plane).tolist() for plane in OWN]
-            extra = {plane.figure: block.figure(plane).tolist() for plane in block.extra_planes}
+            own = [plane.figures(block.plane(plane.name)).tolist() for plane in OWN]
+            extra = {plane.figure: plane.figures(block.plane(plane.name)).tolist() for plane in block.extra_planes}
             self._planes = _Planes(own, extra, block.codes().tolist(), block.stale_seconds().tolist())
         return self._planes
 

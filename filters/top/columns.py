@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model import codes
+from acquisition.model import codes, ticks
 from acquisition.snapshot.block import Block
 from acquisition.wire.planes import OWN
 from acquisition.wire.smoothed import EXCEPTION, Floats, Head
@@ -16,10 +16,10 @@ from acquisition.wire.smoothed import EXCEPTION, Floats, Head
 
 class Columns(NamedTuple):
     """k blocks, m metrics. ``planes`` name (those of acquisition.wire.planes.OWN) -> float32 (k, m), NaN where there is
-    no value; ``codes`` uint8 (k, m), MISSING where a block has no such metric, LATE where its values are late;
-    ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite where there never was one;
-    ``invalid`` and ``missing`` int64 (k,), the samples of the whole record whose check failed, or that have no
-    value."""
+    no value, or what was smoothed is of the past; ``codes`` uint8 (k, m), MISSING where a block has no such metric,
+    LATE where its values are late; ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite
+    where there never was one; ``invalid`` and ``missing`` int64 (k,), the samples of the whole record whose check
+    failed, or that have no value."""
 
     planes: dict[str, Floats]
     codes: npt.NDArray[np.uint8]
@@ -47,6 +47,10 @@ def gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Columns:
             alike.setdefault(key, []).append((place, head))
     for members in alike.values():
         _take(found, blocks, members, metrics)
+    old = found.stale > np.array([ticks.stale_after(block.interval) for block in blocks], np.float32).reshape(-1, 1)
+    for plane in OWN:
+        if not plane.raw:
+            found.planes[plane.name][old] = np.nan
     return found
 
 

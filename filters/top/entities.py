@@ -203,7 +203,7 @@ def _planes(block: Block) -> Iterable[Plane]:
 def _column(block: Block, plane: Plane, column: int | None) -> Numbers:
     if column is None:
         return np.full(block.shape[0], np.nan)
-    return plane.figures(block.plane(plane.name)[:, column]).astype(np.float64)
+    return plane.figures(block.shown(plane)[:, column]).astype(np.float64)
 
 
 def _row(values: npt.NDArray[Any], row: int, width: slice) -> npt.NDArray[Any]:

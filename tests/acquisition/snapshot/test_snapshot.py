@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from acquisition.errors import ConfigError, ShardError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.model import codes
+from acquisition.model import codes, ticks
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import coherent_tick
@@ -383,7 +383,7 @@ def test_more_entities_than_a_head_holds(scene: Scene, reader: SnapshotReader) -
 
 
 def test_matrix_and_rows_agree(scene: Scene, reader: SnapshotReader) -> None:
-    scene.host("web1", [TICK], exceptions=[(0, codes.STUCK, 4.0)])
+    scene.host("web1", [TICK], exceptions=[(0, codes.STUCK, 2.0)])
     scene.host("web2", [TICK], names=["init", "db", "cron"])
     snapshot = reader.coherent()
     table = snapshot.matrix("processes", "cpu_ratio")
@@ -400,6 +400,26 @@ def test_matrix_and_rows_agree(scene: Scene, reader: SnapshotReader) -> None:
     chosen = snapshot.matrix("processes", "cpu_ratio", host="web2", entity=["d*", "cron"])
     assert chosen.entities == ["db", "cron"]
     assert snapshot.matrix("processes", "no such metric").mean.shape == (0,)
+
+
+def test_an_average_is_shown_as_long_as_its_last_valid_value_is_no_past(scene: Scene, reader: SnapshotReader) -> None:
+    ages = (2.9, 3.1, 300.0, float("nan"))
+    scene.host("web1", [TICK], exceptions=[(place, codes.MISSING, age) for place, age in enumerate(ages)])
+    slow = ticks.coherent_tick(NOW, 10.0, 0.5)
+    scene.host("slow", [slow], interval=10.0, exceptions=[(0, codes.MISSING, 29.0), (1, codes.MISSING, 31.0)])
+    snapshot = reader.coherent()
+    rows = {(row.host, row.entity, row.metric): row for row in snapshot.rows()}
+    for host, shown in (("web1", [True, False, False, False]), ("slow", [True, False, True, True])):
+        found = [row for (name, *_), row in rows.items() if name == host]
+        for figure in ("mean", "deviation", "trend"):
+            assert [getattr(row, figure) is not None for row in found] == shown, (host, figure)
+        assert all(row.last is not None for row in found)
+    gone = rows["web1", "web server", "cpu_ratio"]
+    assert (gone.validity, gone.stale_seconds) == ("MISSING", 300.0)
+    table = snapshot.matrix("processes", "cpu_ratio", host="web1")
+    assert np.isnan(table.mean).tolist() == np.isnan(table.variance).tolist() == [False, True]
+    state = block(snapshot, "web1").plane("mean")  # to go on from, whatever is shown
+    assert np.isfinite(state).all()
 
 
 def test_planes_that_the_filter_does_not_keep(scene: Scene, reader: SnapshotReader) -> None:

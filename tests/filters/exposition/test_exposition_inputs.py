@@ -89,12 +89,12 @@ def test_what_the_filter_derives_has_its_averages_too() -> None:
     assert series[f"{BUSY}_deviation_ratio"] == {("web",): 2.0}
     assert series[f"{BUSY}_trend_ratio_per_second"] == {("web",): 0.25}
     assert series[f"{BUSY}_last_ratio"] == {("web",): 0.5}
-    failed = read((one, table(one, names, 1, code=codes.RANGE, age=4.0)))
+    failed = read((one, table(one, names, 1, code=codes.RANGE, age=2.0)))
     assert f"{BUSY}_last_ratio" not in failed
     assert failed[f"{BUSY}_ratio"] == {("web",): 0.375}
     assert failed["shardpulse_sample_invalid"] == {("web", "host", "cpu_busy_ratio", "RANGE"): 1}
-    assert failed["shardpulse_sample_stale_seconds"] == {("web", "host", "cpu_busy_ratio"): 4.0}
-    old = read((one, table(one, names, 1, code=codes.MISSING, age=99.0)))
+    assert failed["shardpulse_sample_stale_seconds"] == {("web", "host", "cpu_busy_ratio"): 2.0}
+    old = read((one, table(one, names, 1, code=codes.MISSING, age=3.5)))
     assert f"{BUSY}_ratio" not in old
 
 

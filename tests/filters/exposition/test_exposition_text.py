@@ -60,7 +60,7 @@ def test_figures_of_hosts_and_entities() -> None:
 
 
 def test_age_and_validity_stand_beside_the_samples() -> None:
-    series = read(snapshot(web(exceptions=[(2, codes.RANGE, 4.0), (3, codes.OUTLIER_FLAG, 0.0)])))
+    series = read(snapshot(web(exceptions=[(2, codes.RANGE, 2.5), (3, codes.OUTLIER_FLAG, 0.0)])))
     assert series["shardpulse_set_age_seconds"] == {("web", "processes"): pytest.approx(0.7)}
     assert series["shardpulse_set_current"] == {("web", "processes"): 1}
     assert series["shardpulse_set_down"] == {("web", "processes"): 0}
@@ -71,9 +71,9 @@ def test_age_and_validity_stand_beside_the_samples() -> None:
     nginx = f"{process('web', 2, 'nginx').id:016x}"
     labels = ("web", "nginx", nginx, "processes", "cpu_ratio")
     assert series["shardpulse_sample_invalid"] == {(*labels, "RANGE"): 1}
-    assert series["shardpulse_sample_stale_seconds"] == {labels: 4.0}
+    assert series["shardpulse_sample_stale_seconds"] == {labels: 2.5}
     assert series["shardpulse_set_applied_samples_total"] == {("web", "processes"): 900}
-    assert by_entity(series[CPU]) == {"init": 0.0, "nginx": 10.0}  # not valid now, but for 4 s only
+    assert by_entity(series[CPU]) == {"init": 0.0, "nginx": 10.0}  # not valid now, but for 2.5 s only
 
 
 def test_none_of_the_samples_is_valid() -> None:
@@ -83,7 +83,7 @@ def test_none_of_the_samples_is_valid() -> None:
 
 def test_what_was_never_valid_or_not_for_long_is_absent_not_zero() -> None:
     mean = np.array([[NAN, 1.0], [5.0, 6.0]])
-    exceptions = [(0, codes.FIRST, float("inf")), (2, codes.TIMEOUT, 10.5), (3, codes.TIMEOUT, 9.5)]
+    exceptions = [(0, codes.FIRST, float("inf")), (2, codes.TIMEOUT, 3.5), (3, codes.TIMEOUT, 2.5)]
     series = read(snapshot(web(mean=mean, exceptions=exceptions)), ALL)
     for figure in ("", "deviation_", "trend_", "last_"):
         name = f"shardpulse_processes_cpu_{figure}ratio" + ("_per_second" if figure == "trend_" else "")
@@ -91,14 +91,8 @@ def test_what_was_never_valid_or_not_for_long_is_absent_not_zero() -> None:
     assert by_entity(series["shardpulse_processes_memory_resident_bytes"]) == {"init": 1.0, "nginx": 6.0}
     assert by_entity(series["shardpulse_processes_memory_resident_last_bytes"]) == {"init": 2.0}  # the other failed
     stale = series["shardpulse_sample_stale_seconds"]
-    assert sorted(stale.values()) == [9.5, 10.5]  # of what was never valid no time is known
+    assert sorted(stale.values()) == [2.5, 3.5]  # of what was never valid no time is known
     assert len(series["shardpulse_sample_invalid"]) == 3
-
-
-def test_a_limit_of_staleness_is_an_option() -> None:
-    found = snapshot(web(exceptions=[(0, codes.TIMEOUT, 4.0)]))
-    assert set(by_entity(read(found, Options(stale_after=3.0))[CPU])) == {"nginx"}
-    assert set(by_entity(read(found, Options(stale_after=5.0))[CPU])) == {"init", "nginx"}
 
 
 def test_a_late_host_has_an_age_and_no_values() -> None:

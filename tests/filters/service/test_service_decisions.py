@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from filters.worker.assembly import lone_worker
@@ -181,3 +183,57 @@ def test_inputs_places_and_recent_values(service: Serving) -> None:
     assert service.ask(f"/v1/entities/{database['id']}/recent?metric=cpu_rati").status == 404
     only = service.ask("/v1/hosts?metric=cpu_busy_ratio&fields=mean").json["hosts"]
     assert [set(host["readings"]) for host in only] == [{"cpu_busy_ratio"}] * 3
+
+
+def test_a_metric_that_went_missing_has_no_old_average(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
+    machines = [Machine(cluster, name, [Guest(name, 4.0, 4)]) for name in ("whole", "torn")]
+    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as service:
+        load = "/v1/hosts?fields=mean,validity,stale_seconds&metric=cpu_busy_ratio,cpu_idle_ratio"
+
+        def readings(reply: Reply) -> dict[str, Any]:
+            return {host["name"]: host["readings"] for host in reply.json.get("hosts", ())}
+
+        def idle(reply: Reply) -> dict[str, tuple[bool, str]]:
+            found = {name: of["cpu_idle_ratio"] for name, of in readings(reply).items() if "cpu_idle_ratio" in of}
+            return {name: (each["mean"] is not None, each["validity"]) for name, each in found.items()}
+
+        service.until(load, lambda reply: idle(reply) == {"whole": (True, "VALID"), "torn": (True, "VALID")})
+        machines[1].codes = np.array([[codes.MISSING] + [codes.VALID] * 7], np.uint8)
+        reply = service.until(load, lambda reply: idle(reply) == {"whole": (True, "VALID"), "torn": (False, "MISSING")})
+        for reading in readings(reply)["torn"].values():
+            assert (reading["mean"], reading["validity"]) == (None, "MISSING")
+            assert reading["stale_seconds"] > 3.0
+        names = service.ask("/v1/roster").json["names"]
+        assert names == ["torn", "whole"]
+        service.until("/v1/heat", lambda reply: reply.json.get("cpu") == [None, 500])
+
+        def is_absent(reply: Reply) -> bool:
+            text = reply.body.decode()
+            series = [f'shardpulse_host_cpu_{metric}_ratio{{host="%s"}}' for metric in ("busy", "idle")]
+            return all(one % "whole" in text and one % "torn" not in text for one in series)
+
+        service.until("/metrics", is_absent)
+        service.until("/v1/hot?host=torn", lambda reply: "MISSING" in reply.body.decode())
+
+
+def test_copies_of_a_migrating_vm_are_marked(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
+    incoming = Guest("a", 0.5, 4, {"incoming": "tcp:0:49152", "started": "500"})
+    machines = [
+        Machine(cluster, "from", [Guest("a", 2.0, 4), Guest("b", 1.0, 1)]),
+        Machine(cluster, "to", [incoming, Guest("c", 1.0, 1)]),
+    ]
+    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as service:
+        path = "/v1/snapshot?set=vms&metric=cpu_ratio&fields=mean&state=current"
+        blocks = service.until(path, lambda reply: len(reply.json.get("blocks", ())) == 2).json["blocks"]
+        rows = [
+            (block["host"], entity["name"], entity["shadow"], entity["migrating"], mean)
+            for block in blocks
+            for entity, (mean,) in zip(block["entities"], block["mean"], strict=True)
+        ]
+        assert sorted(rows) == [
+            ("from", "a", False, True, 2.0), ("from", "b", False, False, 1.0),
+            ("to", "a", True, True, 0.5), ("to", "c", False, False, 1.0),
+        ]  # fmt: skip
+        marked = service.ask("/v1/hosts/to?set=vms&fields=mean").json["host"]["entities"]
+        assert {each["name"]: each["shadow"] for each in marked} == {"a": True, "c": False}
+        assert service.ask("/v1/entities/uuid-a").json["host"] == "from"

@@ -109,7 +109,7 @@ def test_a_long_document_is_the_same_in_pieces(names: list[str], values: list[fl
 
 
 def test_structs_are_encoded_in_pieces_too() -> None:
-    rows = [EntityName(f"{number:016x}", "vm", f"vm-{number}", "uuid", "1") for number in range(3)]
+    rows = [EntityName(f"{number:016x}", "vm", f"vm-{number}", "uuid", "1", False, False) for number in range(3)]
     block = BlockDocument("web", "1", "vms", 1, 1.0, 2.0, None, "current", "", "", None, [], rows, mean=[[1.0]])
     document = SnapshotDocument(1, 2.0, "coherent", [], "", 0, None, [block, block])
     whole = encode(document)
