@@ -13,7 +13,7 @@ _METRICS = (
     "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
 )  # fmt: skip
 DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
-DEFAULT_WINDOW, DEFAULT_COUNTED, DEFAULT_PLATEAU = Span(30.0, 10), Span(8.0, 4), Span(4.0, 3)
+DEFAULT_WINDOW, DEFAULT_COUNTED, DEFAULT_PLATEAU = Span(30.0, 10), Span(8.0, 4), Span(4.0, 2)
 DEFAULT_ORDER_STATISTICS = ("host",)
 DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
 

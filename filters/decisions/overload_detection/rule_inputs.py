@@ -125,6 +125,12 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
     return inputs.lowest, inputs.highest
 
 
+def held(reading: Reading, count: int) -> int:
+    """Of how many values ``extremes`` are: of fewer than ``count`` where ticks are longer than a second."""
+    inputs = reading.inputs
+    return count if inputs is None or len(reading.recent) >= count else min(count, inputs.plateau)
+
+
 def upper_quartile(reading: Reading) -> float | None:
     """The third quartile of the window, as the filter keeps it or of as many recent values; None where neither is."""
     inputs = reading.inputs

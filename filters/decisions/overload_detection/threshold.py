@@ -2,7 +2,9 @@
 
 A host becomes hot when u > ``enter`` and at least k of its last n valid raw values exceed ``high``, or when its last
 m valid raw values are a plateau: all of them exceed ``high`` and the highest is less than ``plateau_range`` above the
-lowest. It stays hot while u is above ``low`` and values above ``high`` are not long ago, or there is a plateau.
+lowest. Where ticks are longer than a second fewer values are the m seconds of a plateau, and u > ``enter`` is asked for
+as well: so few a spike may fill, which does not lift the average so far. A host stays hot while u is above ``low`` and
+values above ``high`` are not long ago, or there is a plateau.
 
     hot   if (u > enter and k of n values > high) or (m values > high and highest - lowest < plateau_range)
     still hot   if (u > low and (1 of n values or the upper quartile of the window > high)) or (the same plateau)
@@ -103,7 +105,7 @@ def _is_recent(reading: Reading, parameters: Parameters) -> bool:
 
 def _begins(reading: Reading, parameters: Parameters) -> Verdict:
     shown, u = rule_inputs.level_figure(reading, parameters.smoothed), _level(reading, parameters)
-    enter = parameters.high if parameters.enter is None else parameters.enter
+    enter = _enter(parameters)
     limit = Figure("high" if parameters.enter is None else "enter", enter, reading.unit)
     if u <= enter:
         return decide(False, f"{shown.name} {u:.3g} is not above {limit.value:g}", u - enter, shown, limit)
@@ -129,15 +131,17 @@ def _plateau(reading: Reading, parameters: Parameters, count: int) -> Verdict | 
     lowest, highest = found
     if lowest <= parameters.high or highest - lowest >= parameters.plateau_range:
         return None
-    unit = reading.unit
+    values, unit = rule_inputs.held(reading, count), reading.unit
+    if values < count and _level(reading, parameters) <= _enter(parameters):
+        return None  # so few a spike may fill
     return decide(
         True,
-        f"the last {count} values of {reading.metric} are above {parameters.high:g} and at most "
+        f"the last {values} values of {reading.metric} are above {parameters.high:g} and at most "
         f"{highest - lowest:.2g} apart",
         lowest - parameters.high,
         rule_inputs.level_figure(reading, parameters.smoothed), Figure("high", parameters.high, unit),
         Figure("lowest", lowest, unit), Figure("highest", highest, unit),
-        Figure("plateau_range", parameters.plateau_range, unit), Figure("plateau", float(count), "count"),
+        Figure("plateau_range", parameters.plateau_range, unit), Figure("plateau", float(values), "count"),
     )  # fmt: skip
 
 
@@ -145,9 +149,13 @@ def _level(reading: Reading, parameters: Parameters) -> float:
     return rule_inputs.level(reading, parameters.smoothed) or 0.0
 
 
+def _enter(parameters: Parameters) -> float:
+    return parameters.high if parameters.enter is None else parameters.enter
+
+
 def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
     """Not hot is who is at or below the limit that counts, and has no plateau."""
-    enter = parameters.high if parameters.enter is None else parameters.enter
+    enter = _enter(parameters)
     below = screening.level(column, parameters) <= np.where(was_hot, parameters.low, enter)
     if parameters.plateau:
         lowest, highest = column.planes["lowest"], column.planes["highest"]
@@ -159,9 +167,9 @@ def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
 RULE = Rule(
     "threshold",
     "threshold with hysteresis, k of n and plateau",
-    "u > `enter` and `k` of the last `n` raw values > `high`, or a plateau: the last `plateau` raw values all > `high` "
-    "and less than `plateau_range` apart; hot stays hot while u > `low` and one of n values or a quarter of the window "
-    "is above `high`, or the plateau lasts",
+    "u > `enter` and `k` of the last `n` raw values > `high`, or a plateau: the last `plateau` raw values (fewer of "
+    "longer ticks, with u > `enter`) all > `high` and less than `plateau_range` apart; hot stays hot while u > `low` "
+    "and one of n values or a quarter of the window is above `high`, or the plateau lasts",
     "oVirt evenly_distributed; k of n: Wood and others, Sandpiper, NSDI 2007",
     Parameters(),
     judge,

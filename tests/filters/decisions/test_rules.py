@@ -529,11 +529,23 @@ def test_what_is_stale_follows_the_interval(interval: float, stale: float, known
 def test_k_of_n_means_the_same_share_of_fewer_samples(above: int, hot: bool) -> None:
     """At 2 s the filter counts 4 samples in 8 s: 6 of 8 are 3 of 4."""
     kept = inputs(
-        window=15, valid=15, counted=4, counted_valid=4, above=above, threshold=0.9, plateau=3, lowest=0.0, highest=1.0,
+        window=15, valid=15, counted=4, counted_valid=4, above=above, threshold=0.9, plateau=2, lowest=0.0, highest=1.0,
         window_seconds=30.0, counted_seconds=8.0, plateau_seconds=4.0,
     )  # fmt: skip
     found = reading(CPU, mean=0.85, last=0.95, inputs=kept, interval=2.0)
     assert (threshold.judge(one(found), threshold.RULE.defaults).outcome == Outcome.HOT) is hot
-    flat = kept._replace(above=3, lowest=0.92, highest=0.95)
-    found = reading(CPU, mean=0.6, last=0.95, inputs=flat, interval=2.0)
-    assert threshold.judge(one(found), threshold.RULE.defaults).outcome == Outcome.HOT  # the plateau of three samples
+
+
+@pytest.mark.parametrize(("mean", "was_hot", "hot"), [(0.81, False, True), (0.8, False, False), (0.8, True, False)])
+def test_a_plateau_of_few_samples_asks_the_average(mean: float, was_hot: bool, hot: bool) -> None:
+    """At 2 s two samples are the four seconds of a plateau, and a spike of three seconds may fill both."""
+    kept = inputs(
+        window=15, valid=15, counted=4, counted_valid=4, above=2, threshold=0.9, plateau=2, lowest=0.92, highest=0.95,
+        window_seconds=30.0, counted_seconds=8.0, plateau_seconds=4.0,
+    )  # fmt: skip
+    found = reading(CPU, mean=mean, last=0.95, inputs=kept, interval=2.0)
+    verdict = threshold.judge(one(found), threshold.RULE.defaults, was_hot)
+    assert (verdict.outcome == Outcome.HOT) is hot
+    if hot:
+        assert verdict.reason == "the last 2 values of cpu_busy_ratio are above 0.9 and at most 0.03 apart"
+        assert value(verdict, "plateau") == 2.0
