@@ -22,7 +22,7 @@ from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
 from filters.decisions.refusal import Refusal, Refusals
-from filters.decisions.relief import Chosen
+from filters.decisions.relief import Candidate
 from filters.decisions.verdict import Figure, Outcome, Verdict, measured
 from filters.decisions.vm_selection.choice import Worth
 
@@ -105,15 +105,15 @@ class _Planner:
                 self._candidates[host] = self._ask(host)
                 waiting += self._choose(host, False)
 
-    def _ask(self, host: str) -> list[Chosen]:
+    def _ask(self, host: str) -> list[Candidate]:
         return relief.candidates(host, self._state, self._method.selection, self.refusals)
 
-    def _choose(self, host: str, kept: bool) -> list[Chosen]:
+    def _choose(self, host: str, kept: bool) -> list[Candidate]:
         there = {vm.id for vm in self._state.hosts[host].vms}
         open_now = [each for each in self._candidates[host] if each.vm.id in there]
         return relief.chosen(host, open_now, self._state, {} if kept else self.refusals)
 
-    def _propose(self, each: Chosen, destination: Host) -> None:
+    def _propose(self, each: Candidate, destination: Host) -> None:
         self.moves.append(_move(each.vm, each.worth, destination, self._state, self._method))
         self._state = _after(each.vm, destination, self._state)
         self._destinations.update(self._state.hosts[destination.id])

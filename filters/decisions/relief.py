@@ -22,14 +22,14 @@ from filters.decisions.vm_selection.choice import VmSelection, Worth
 _EXAMPLES = 3  #: VMs that are named of those that would have to move
 
 
-class Chosen(NamedTuple):
+class Candidate(NamedTuple):
     """A VM that a hot host may or should give away."""
 
     vm: Vm
     worth: Worth
 
 
-def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Chosen]:
+def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
     """The VMs that a hot host may give away, the best first, if together they relieve it; else why not, into
     ``refusals``."""
     host = state.hosts[host_id]
@@ -41,7 +41,7 @@ def candidates(host_id: str, state: PlanningState, selection: VmSelection, refus
     return [] if reason else found
 
 
-def chosen(host_id: str, ranked: list[Chosen], state: PlanningState, refusals: Refusals) -> list[Chosen]:
+def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> list[Candidate]:
     """Of the ``ranked`` VMs of a host those that it should give away now."""
     host = _staying(state.hosts[host_id], state)
     if not _asks_relief(host, state):
@@ -49,7 +49,7 @@ def chosen(host_id: str, ranked: list[Chosen], state: PlanningState, refusals: R
             refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
         return []
     left = state.policy.moves_per_host - state.moving.get(host_id, 0)
-    found: list[Chosen] = []
+    found: list[Candidate] = []
     for each in ranked:
         if len(found) >= left or not _asks_relief(host, state):
             break
@@ -66,9 +66,9 @@ def _staying(host: Host, state: PlanningState) -> Host:
     return host
 
 
-def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Chosen]:
+def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
     """The VMs of a host that may be moved, the best first."""
-    found: list[tuple[tuple[float, ...], str, Chosen]] = []
+    found: list[tuple[tuple[float, ...], str, Candidate]] = []
     for vm in host.vms:
         if vm.host != host.id or (host.id, vm.id) in refusals:
             continue  # not here yet, or tried before
@@ -77,7 +77,7 @@ def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: 
         if reason or worth.key is None:
             refusals[host.id, vm.id] = Refusal(host, vm, reason)
         else:
-            found.append((worth.key, vm.id, Chosen(vm, worth)))
+            found.append((worth.key, vm.id, Candidate(vm, worth)))
     return [each for _, _, each in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
@@ -99,7 +99,7 @@ def _without(host: Host, vms: Iterable[Vm]) -> Host:
     return host
 
 
-def _hopeless(host: Host, ranked: list[Chosen], state: PlanningState, refusals: Refusals) -> str:
+def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> str:
     """Why no move helps a hot host, and what would; "" where moves do, or where no level makes its rule content."""
     if not _is_hot(host, state):
         return ""  # those that are leaving it relieve it
