@@ -8,29 +8,37 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
+from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.record_arrays import positions_of
 from acquisition.snapshot.shard_reading import Command, Member, Place, value_of
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
+#: Seconds for which a host stays in sight of which its shard knows nothing any more. Filters forget hosts that have
+#: been silent for very long: one that vanishes so soon was lost with its shard, and comes back when its probe sends.
+_KEPT = 10.0
+_LOST = TemporaryError("shards have lost what they knew of hosts a moment ago")
+
 
 class Held(NamedTuple):
     """What a partition has answered: ``members`` in the order of their position records ``data``; ``error`` if
-    this is what it answered before and now it cannot be reached; ``damaged`` are fields that are no member's."""
+    this is what it answered before and now it cannot be reached; ``damaged`` are fields that are no member's. The last
+    ``lost`` members were there a moment ago; their positions are those of then."""
 
     members: Sequence[Member]
     data: Sequence[bytes]
     error: ShardpulseError | None
     damaged: Sequence[FrameError]
+    lost: int = 0
 
     def place(self, row: int) -> Place:
         """One of the positions, decoded."""
+        error = self.error or (None if row < len(self.data) - self.lost else _LOST)
         try:
-            return Place(position.decode(self.data[row]), self.error)
+            return Place(position.decode(self.data[row]), error)
         except FrameError as damage:
-            return Place(None, self.error or damage)
+            return Place(None, error or damage)
 
 
 class PositionTable(NamedTuple):
@@ -85,7 +93,7 @@ class PositionReader:
     """Reads the applied positions of all partitions.
 
     It remembers the positions of a partition, so that its hosts stay in the snapshot as late
-    when the partition's shard cannot be reached.
+    when the partition's shard cannot be reached, or has come back empty.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -95,16 +103,17 @@ class PositionReader:
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
     def table(
-        self, cluster: Cluster, behind: Sequence[Command] = ()
+        self, cluster: Cluster, now: float, behind: Sequence[Command] = ()
     ) -> tuple[PositionTable, list[ShardpulseError], list[Any]]:
-        """All positions, the errors that are no member's own, and the replies to what is asked ``behind``.
+        """All positions, the errors that are no member's own, and the replies to what is asked ``behind``, at
+        ``now`` by the reader's clock.
 
         Raises as ``take``.
         """
         replies = cluster.gather([*self._commands, *behind])
-        return *self.take(replies[: len(self._tags)]), replies[len(self._tags) :]
+        return *self.take(replies[: len(self._tags)], now), replies[len(self._tags) :]
 
-    def take(self, replies: Sequence[Any]) -> tuple[PositionTable, list[ShardpulseError]]:
+    def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:
         """What all partitions have replied to HGETALL, and the errors that are no member's own.
 
         Raises the error itself when no partition at all can be read, or when credentials are refused.
@@ -114,7 +123,7 @@ class PositionReader:
         for failure in failures.values():
             if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
                 raise failure
-        held = [self._hold(tag, answer) for tag, answer in zip(self._tags, answers, strict=True)]
+        held = [self._hold(tag, answer, now) for tag, answer in zip(self._tags, answers, strict=True)]
         damaged = [error for each in held if each.error is None for error in each.damaged]
         return self._table(held), [*failures.values(), *damaged]
 
@@ -123,19 +132,22 @@ class PositionReader:
         data = [record for held in partitions for record in held.data]
         records, known = positions_of(data)
         fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
+        if any(held.lost for held in partitions):
+            is_lost = [row >= len(held.members) - held.lost for held in partitions for row in range(len(held.members))]
+            fresh &= ~np.array(is_lost)
         return PositionTable(
             partitions, order.members, order.hosts, order.sets, data, records, known & fresh, order.by_host
         )
 
-    def _hold(self, tag: str, answer: list[bytes] | ShardpulseError) -> Held:
+    def _hold(self, tag: str, answer: list[bytes] | ShardpulseError, now: float) -> Held:
         """What a partition holds: as it says now, or as it said before."""
         fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
         if isinstance(answer, ShardpulseError):
             return known._replace(error=answer)
-        if fields == (asked := answer[::2]) and not known.damaged:
+        if fields == (asked := answer[::2]) and not known.damaged and not known.lost:
             held = Held(known.members, answer[1::2], None, ())
         else:
-            held = _members(tag, answer)
+            held = _with_lost(_members(tag, answer), known, now)
         self._fields[tag] = (asked, held)
         return held
 
@@ -160,6 +172,24 @@ def _members(tag: str, answer: list[bytes]) -> Held:
             members.append(member)
             data.append(record)
     return Held(members, data, None, damaged)
+
+
+def _with_lost(found: Held, before: Held, now: float) -> Held:
+    """The same with those that are gone, and were heard a moment ago."""
+    there = set(found.members)
+    gone = [pair for pair in zip(before.members, before.data, strict=True) if pair[0] not in there]
+    lost = [(member, data) for member, data in gone if _is_recent(data, now)]
+    if not lost:
+        return found
+    members, data = zip(*lost, strict=True)
+    return Held([*found.members, *members], [*found.data, *data], None, found.damaged, len(lost))
+
+
+def _is_recent(data: bytes, now: float) -> bool:
+    try:
+        return abs(now - position.decode(data).wall) < _KEPT
+    except FrameError:
+        return False
 
 
 def _member(tag: str, field: bytes) -> Member | None:

@@ -168,7 +168,7 @@ class SnapshotReader:
         if set_id not in self._sets:
             self._sets[set_id] = SetReader(layout, set_id)
         asked = self._sets[set_id]
-        table, errors, replies = positions.table(self.cluster, asked.prefetch(due))
+        table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
         return Survey(asked.take(self.cluster, table, due, replies), errors)
 
     @collector.paused()
@@ -223,7 +223,7 @@ class SnapshotReader:
         if not changed and self._last is not None and self._last.serves(question, due.now):
             return self._last.snapshot(due.now, self._clock(), self._down_after)
         renewed, self._outdated = self._outdated, []
-        table, errors = positions.take([answer.applied for answer in self._partitions.answers])
+        table, errors = positions.take([answer.applied for answer in self._partitions.answers], due.now)
         errors += self._put_names(renewed, read_names(self.cluster, renewed) if renewed else (), due.now)
         records = self._partitions.records()
         if reading == LATEST:

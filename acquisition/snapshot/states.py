@@ -23,7 +23,7 @@ SILENT = "silent"
 
 #: Why a host is unknown or down -> what that means, in the order in which they are looked for.
 CAUSES = {
-    SHARD: "its shard does not answer",
+    SHARD: "its shard does not answer, or has lost it",
     UNHELD: "no filter worker holds its partition",
     UNCOMMITTED: "the filter has not committed what lies in its partition",
     GOODBYE: "its probe was stopped in order",

@@ -32,7 +32,7 @@ def scene(cluster: Cluster) -> Scene:
 
 def begun(cluster: Cluster) -> list[Begun]:
     """The blocks of all positions as they are now; those that have the newest tick are current."""
-    table, _, _ = PositionReader(read_layout(cluster)).table(cluster)
+    table, _, _ = PositionReader(read_layout(cluster)).table(cluster, NOW)
     blocks = [(member, judgement.begin(member, place)) for member, place in table.all_places()]
     for _, block in blocks:
         block.state = CURRENT if block.tick == TICK else LATE

@@ -271,7 +271,7 @@ def test_names_are_read_only_when_something_is_unknown(scene: Scene, reader: Sna
 
 
 def test_a_host_that_the_filter_forgot_is_gone(scene: Scene, reader: SnapshotReader) -> None:
-    scene.host("web1", [TICK])
+    scene.host("web1", [TICK - 600])
     scene.host("web2", [TICK])
     reader.coherent()
     key = keys.applied(scene.tag(host_id("web1")))

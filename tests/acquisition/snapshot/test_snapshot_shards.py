@@ -118,7 +118,7 @@ def test_a_shard_that_hangs_costs_one_timeout_and_recovers(two: Shards) -> None:
         eventually(lambda: set(states(reader.coherent()).values()) == {CURRENT})
 
 
-def test_an_emptied_shard_shows_no_hosts_and_no_errors(two: Shards) -> None:
+def test_emptied_shards_are_not_calm(two: Shards) -> None:
     cluster: Cluster = two.connect()
     scene = Scene(cluster)
     scene.host("host1", [TICK])
@@ -126,7 +126,7 @@ def test_an_emptied_shard_shows_no_hosts_and_no_errors(two: Shards) -> None:
         assert states(reader.coherent()) == {"host1": CURRENT}
         for address in two.addresses:
             Connection(address).call("FLUSHALL")
-        assert reader.coherent().blocks == ()
+        assert "no host can be seen" in reader.coherent().blind
         write_layout(cluster, DEFAULT_PARTITIONS)
         scene.host("host1", [TICK])
         assert states(reader.coherent()) == {"host1": CURRENT}
@@ -155,3 +155,35 @@ def test_the_set_name_is_known_from_other_hosts(two: Shards) -> None:
     scene.put(key, "DEL", key)
     with SnapshotReader(two.connect(), clock=lambda: NOW) as reader:
         assert {block.resource_set for block in reader.coherent().blocks} == {"processes"}
+
+
+def test_hosts_of_a_shard_that_came_back_empty_stay_in_sight(two: Shards) -> None:
+    scene = Scene(two.connect())
+    for host in HOSTS:
+        scene.host(host, [TICK])
+    emptied = two.shards[0].address
+    lost = {host for host in HOSTS if scene.cluster.owner(keys.applied(scene.tag(host_id(host)))) == emptied}
+    now = [NOW]
+    with SnapshotReader(two.connect(), clock=lambda: now[0]) as reader:
+        reader.coherent()
+        connection = Connection(emptied, timeout=PATIENCE)
+        connection.call("FLUSHALL")
+        connection.close()
+        for _ in range(2):
+            now[0] += 0.25
+            for snapshot in (reader.coherent(), reader.latest()):
+                assert {
+                    block.host: (block.state, block.cause) for block in snapshot.blocks if block.state != CURRENT
+                } == dict.fromkeys(lost, (UNKNOWN, SHARD))
+                assert "shards have lost what they knew of hosts a moment ago" in snapshot.errors
+        for host in HOSTS:
+            scene.host(host, [TICK, TICK + 1])
+        now[0] += 0.5
+        snapshot = reader.coherent()
+        assert (states(snapshot), snapshot.errors) == (dict.fromkeys(HOSTS, CURRENT), ())
+        connection = Connection(emptied, timeout=PATIENCE)
+        connection.call("FLUSHALL")
+        connection.close()
+        assert len(states(reader.coherent())) == len(HOSTS)
+        now[0] += 20.0
+        assert states(reader.coherent()).keys() == set(HOSTS) - lost, "who never comes back was not there"

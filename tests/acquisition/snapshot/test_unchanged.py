@@ -160,6 +160,8 @@ def test_partitions_that_are_emptied_are_seen(world: World) -> None:
     tag = world.scene.tag(host_id("a"))
     for key in (keys.commit(tag), keys.applied(tag)):
         world.scene.put(key, "DEL", key)
+    assert "shards have lost" in " ".join(world.read()[0].errors)
+    world.clock.now += 20.0
     assert set(states(world.read()[0])) == {"b", "c"}
 
 
@@ -196,7 +198,7 @@ def test_judged_side_by_side_is_as_judged_one_by_one(data: st.DataObject) -> Non
         tag = layout.tag_of(host)
         replies[layout.tags.index(tag)] = [keys.member(host, SET).encode(), newest]
         records[keys.smoothed(tag, host, SET, 0)[:-1]] = (TICK % 3, value or None)
-    table, errors = PositionReader(layout).take(replies)
+    table, errors = PositionReader(layout).take(replies, due.now)
     assert not errors
     for (member, place), found in zip(table.all_places(), judge(table, records, due).blocks(), strict=True):
         block = judgement.begin(member, place)
