@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -37,10 +38,11 @@ grace time is over. A host that has not that tick is shown as late, down or unkn
 reason, and has no values: an older value never stands in for a missing one. With --latest
 every row shows its own newest tick. `stale` is the time since the last valid value.
 
-Patterns may use * and ?, and may be given more than once; hosts and entities can also be
-named by their id, and entities by what identifies them (pid, uuid). In a pipe every line is
-complete in itself and numbers are in base units. In a terminal what matters most is shown: a few metrics and
-the busiest entities; --metric '*' and --top 0 show the rest."""
+Patterns may use * and ?, and several may be given, also with commas (a comma within a name is
+written ?); hosts and entities can also be named by their id, and entities by what identifies
+them (pid, uuid). In a pipe every line is complete in itself and numbers are in base units. In a
+terminal what matters most is shown: a few metrics and the busiest entities; --metric '*' and
+--top 0 show the rest."""
 
 _EXAMPLES = """
 shardpulse query                                     everything, newest coherent tick
@@ -88,7 +90,8 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
         console.clear()
     top = options.top if options.top is not None else _TOP_IN_TERMINAL * (console.is_terminal and not options.json)
     brief = console.is_terminal and not options.json
-    request = Request(options.host, options.set, options.entity, options.metric, top, brief)
+    hosts, sets, entities, metrics = map(_patterns, (options.host, options.set, options.entity, options.metric))
+    request = Request(hosts, sets, entities, metrics, top, brief)
     chosen = sections(snapshot, request) if snapshot.blocks else []
     if options.json:
         out.write(document(snapshot, chosen).decode() + "\n")
@@ -100,6 +103,10 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     if snapshot.errors:
         return EXIT_UNAVAILABLE
     return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+
+
+def _patterns(given: Sequence[str]) -> list[str]:
+    return [pattern for one in given for pattern in one.split(",")]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -129,6 +129,7 @@ def test_selection(scene: Scene, addresses: str, capsys: Capture) -> None:
         ("web1", "web server", "cpu_ratio")
     ]
     assert len(chosen("--metric", "cpu_ratio", "memory*", "--host", "web1", "--host", "web2")) == 10
+    assert len(chosen("--metric", "cpu_ratio,memory*", "--host", "web1,web2")) == 10
 
 
 def test_a_vm_that_migrates_is_marked(
