@@ -39,7 +39,7 @@ from acquisition.errors import (
     ShardpulseError,
 )
 from acquisition.process_name import name_process
-from acquisition.shards import machine
+from acquisition.shards import bus, machine
 from acquisition.shards.launch import start_shards
 from acquisition.shards.redis_binary import find
 from probes import native
@@ -130,8 +130,13 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
     tools = options.source == "tools"
     if tools:
         _name_what_would_be_better()
-    with workspace() as directory, start_shards(options.shards, directory / "shards", redis=redis) as shards:
+    with (
+        workspace() as directory,
+        start_shards(options.shards, directory / "shards", redis=redis, secured=True) as shards,
+    ):
         say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
+        if not shards.bus_secured:
+            say(bus.OPEN)
         with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
             say(f"the filter computes with the {pipeline.step.text}")
             say(f"the probes compute with the {native.chosen().text}")

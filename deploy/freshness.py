@@ -19,7 +19,7 @@ from pathlib import Path
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import parse_address
+from acquisition.link.local_shards import LocalShards
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
@@ -75,9 +75,9 @@ def percentile(ordered: list[float], part: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
 
 
-def main(file: Path, addresses: list[str]) -> None:
-    """Poll until killed."""
-    cluster = Cluster([parse_address(text) for text in addresses])
+def main(file: Path, directory: str) -> None:
+    """Poll the shards whose state lies in ``directory`` until killed."""
+    cluster = Cluster(LocalShards(directory))
     freshness = Freshness(cluster, read_layout(cluster))
     due = told = time.monotonic()
     known = 0
@@ -98,4 +98,4 @@ def main(file: Path, addresses: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -55,7 +55,7 @@ class Pipeline:
         self.settings = _settings(shards, directory, interval, tools)
         configuration = directory / "shardpulse.toml"
         configuration.write_text(config_text.render(self.settings))
-        self.reader = SnapshotReader.connect([str(each) for each in shards.addresses], timeout=_REPLY_SECONDS)
+        self.reader = SnapshotReader(shards.connect(_REPLY_SECONDS))
         self.snapshot: Snapshot | None = None
         self.shard_rows: list[ShardStatus] = []
         self.loads: dict[str, float] = {}
@@ -75,7 +75,6 @@ class Pipeline:
         self._freshness_file = directory / "freshness.json"
         adopt_orphans()
         here = Path(__file__).parent
-        addresses = [str(address) for address in shards.addresses]
         command = ["-m", "acquisition"]
         options = ["--config", str(configuration)]
         self.children: list[Child] = []
@@ -83,7 +82,7 @@ class Pipeline:
             ("filter", [*command, "filter", *options], directory / "filter.log"),
             (
                 "freshness",
-                [str(here / "freshness.py"), str(self._freshness_file), *addresses],
+                [str(here / "freshness.py"), str(self._freshness_file), str(shards.directory)],
                 directory / "freshness.log",
             ),
             ("probe", [*command, "probe", *options], directory / "probe.log"),
@@ -225,7 +224,8 @@ class Pipeline:
     def _look_at_shards(self) -> None:
         now = time.monotonic()
         before = {row.address: row.cpu_seconds for row in self.shard_rows}
-        self.shard_rows = shard_status.read(self.shards.shards, self.shards.layout.partitions, _REPLY_SECONDS)
+        shards = self.shards
+        self.shard_rows = shard_status.read(shards.shards, shards.layout.partitions, _REPLY_SECONDS, shards.credentials)
         elapsed = now - self._shard_looked
         self.loads = {
             row.address: max(0.0, row.cpu_seconds - before[row.address]) / elapsed
@@ -266,7 +266,7 @@ class Pipeline:
 
 def _settings(shards: Shards, directory: Path, interval: float, tools: bool) -> Settings:
     return Settings(
-        shards=ShardSettings(addresses=[str(address) for address in shards.addresses]),
+        shards=ShardSettings(directory=str(shards.directory)),
         probe=Probe(
             interval_seconds=interval,
             ring_path=str(directory / "outbox.ring"),

@@ -15,8 +15,9 @@ import sys
 import time
 
 from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError, UnavailableError
+from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards
-from acquisition.link.resp import Address, Credentials
+from acquisition.link.resp import Address
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
@@ -118,7 +119,7 @@ class Agent:
             host_id(settings.host),
             settings.host,
             [Address(host, port) for host, port in settings.seeds] or LocalShards(settings.state_directory),
-            Credentials(settings.username, settings.password),
+            Credentials(settings.username, settings.password, settings.owners),
             outbox,
             position_interval=settings.position_interval,
             timeout=settings.timeout,

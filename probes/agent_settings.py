@@ -25,6 +25,7 @@ class ModuleSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document anew at SIGHUP.
 
+    ``owners`` as those of acquisition.link.credentials.
     ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
     ``selection`` has the fields of probes.discovery.Selection;
     ``checks``: name -> table.
@@ -35,6 +36,7 @@ class AgentSettings(NamedTuple):
     state_directory: str
     username: str
     password: str
+    owners: tuple[int, ...]
     timeout: float
     ring_path: str
     ring_bytes: int
@@ -53,7 +55,7 @@ class AgentSettings(NamedTuple):
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of."""
-        return self[:11]
+        return self[:12]
 
 
 def encode(settings: AgentSettings) -> bytes:
@@ -70,6 +72,7 @@ def decode(data: bytes) -> AgentSettings:
             ModuleSettings(resource_set, source, float(interval), tuple(metrics))
             for resource_set, source, interval, metrics in document["modules"]
         )
+        document["owners"] = tuple(map(int, document["owners"]))
         document["compiler"] = tuple(document["compiler"])
         return AgentSettings(**document)
     except (ValueError, TypeError, KeyError) as error:

@@ -134,6 +134,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         str(endpoints.directory(shards)),
         credentials.username if credentials else "",
         credentials.password if credentials else "",
+        credentials.owners if credentials else (),
         shards.timeout_seconds,
         probe.ring_path or ring_path(host),
         probe.ring_bytes,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
+import pwd
 from pathlib import Path
 
 import msgspec
 
 from acquisition.config.settings import Shards
-from acquisition.errors import ConfigError, NoInputError, ShardError, UsageError
-from acquisition.link import state_directory
+from acquisition.errors import ConfigError, NoInputError, ShardError, ShardpulseError, UsageError
+from acquisition.link import state_directory, trusted_file
 from acquisition.link.cluster import Cluster
+from acquisition.link.credentials import Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
-from acquisition.link.resp import Credentials, parse_address
+from acquisition.link.resp import parse_address
 
 
 def directory(settings: Shards) -> Path:
@@ -36,20 +37,44 @@ def check(settings: Shards) -> None:
 
 
 def credentials(settings: Shards) -> Credentials:
-    """User and password. Raises NoInputError when the password file cannot be read or
-    is empty, ConfigError when others may read it."""
+    """User and password: those of the configuration; without any, those of this machine's shards where these are meant.
+
+    Raises NoInputError when the password file cannot be read or is empty, ConfigError when it is another user's or
+    others may read it.
+    """
     if not settings.password_file:
-        return Credentials(settings.username)
+        return _local(settings) or Credentials(settings.username)
     try:
         with open(settings.password_file, encoding="utf-8") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise ConfigError(f"key shards.password_file: others may read {settings.password_file}: chmod 600 it")
+            trusted_file.check(
+                os.fstat(file.fileno()), f"key shards.password_file: {settings.password_file}", secret=True
+            )
             password = file.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise NoInputError(f"key shards.password_file: {settings.password_file} cannot be read: {error}") from error
     if not password:
         raise NoInputError(f"key shards.password_file: {settings.password_file} holds no password")
-    return Credentials(settings.username, password)
+    return Credentials(settings.username, password, _owners(settings))
+
+
+def _owners(settings: Shards) -> tuple[int, ...]:
+    if not settings.owner:
+        return ours()
+    try:
+        return (pwd.getpwnam(settings.owner).pw_uid,)
+    except KeyError as error:
+        raise ConfigError(f"key shards.owner: there is no user {settings.owner!r} on this machine") from error
+
+
+def _local(settings: Shards) -> Credentials | None:
+    """Those of this machine's shards, if addresses are named and all are theirs."""
+    if not settings.addresses:
+        return None  # who looks for local shards is told with them
+    with contextlib.suppress(ShardpulseError):  # there are none, or they are not to be believed: then not these
+        found = LocalShards(str(directory(settings))).look()
+        if {parse_address(text) for text in settings.addresses} <= set(found.addresses):
+            return found.credentials
+    return None
 
 
 def connect(settings: Shards) -> Cluster:

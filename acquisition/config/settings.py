@@ -36,6 +36,13 @@ class Shards(Table, frozen=True):
     password_file: Annotated[
         str, Meta(description="file (mode 0600) whose first line is the user's password; empty: none")
     ] = ""
+    owner: Annotated[
+        str,
+        Meta(
+            description="user whose processes on this machine are sent the password, if they are the shards; "
+            "empty: this one, and root"
+        ),
+    ] = ""
     timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="limit of connect, send and every reply")] = 2.0
     directory: Annotated[
         str, Meta(description="state of local shards; empty: $XDG_RUNTIME_DIR/shardpulse or /tmp/shardpulse-UID")

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import slots
+from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Connection, Credentials, ReplyError, packed, raise_for
+from acquisition.link.resp import Address, Connection, ReplyError, packed, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -90,11 +91,13 @@ class Cluster:
     def connect(self, address: Address) -> Connection:
         """A new connection of the caller's own to one shard. Raises ShardError when it cannot be reached, or when
         its port is no longer that of a local shard of the same cluster."""
+        credentials = self._credentials
         if isinstance(self._seeds, LocalShards):
             found = self._seeds.look()
             if address not in found.addresses or found.instance != (self.instance or found.instance):
                 raise ShardError(f"shard {address} has been stopped")
-        return Connection(address, self._credentials, self._timeout)
+            credentials = found.credentials or credentials
+        return Connection(address, credentials, self._timeout)
 
     def another(self) -> Cluster:
         """A Cluster of the same shards with connections of its own: one thread, one Cluster."""

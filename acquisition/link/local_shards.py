@@ -16,16 +16,19 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ConfigError, ShardError
 from acquisition.link import trusted_file
+from acquisition.link.credentials import Credentials, local
 from acquisition.link.resp import Address
 
 STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
 
 
 class Found(NamedTuple):
-    """Where shards listen. ``instance`` names the cluster that one ``shards up`` made; "" for named addresses."""
+    """Where shards listen. ``instance`` names the cluster that one ``shards up`` made; "" for named addresses.
+    ``credentials`` are those of local shards that have users, None otherwise."""
 
     instance: str
     addresses: tuple[Address, ...]
+    credentials: Credentials | None = None
 
 
 class LocalShards(NamedTuple):
@@ -41,7 +44,8 @@ class LocalShards(NamedTuple):
             document = {"instance": "", "shards": []}
         try:
             addresses = [Address(shard["host"], int(shard["port"])) for shard in document["shards"]]
-            found = Found(document["instance"], tuple(addresses))
+            credentials = local(self.directory) if document.get("secured") else None
+            found = Found(document["instance"], tuple(addresses), credentials)
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(self.directory, error) from error
         if not found.addresses:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, cast
 import hiredis
 
 from acquisition.errors import MovedError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
+from acquisition.link import listener
+from acquisition.link.credentials import Credentials
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
@@ -63,13 +65,6 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Credentials(NamedTuple):
-    """ACL user and password; an empty password means that none is sent."""
-
-    username: str = "default"
-    password: str = ""
-
-
 def parse_address(text: str) -> Address:
     """``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError."""
     host, _, port = text.rpartition(":")
@@ -102,7 +97,7 @@ def raise_for(reply: Any, where: object = "") -> Any:
 class Connection:
     """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
 
-    Raises ShardError when the shard cannot be reached or hangs up.
+    Raises ShardError when the shard cannot be reached or hangs up, or is none: ``acquisition.link.listener``.
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
@@ -118,6 +113,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if credentials is not None and credentials.password:
             try:
+                listener.check(self._socket, credentials.owners)
                 self.call("AUTH", credentials.username, credentials.password)
             except BaseException:
                 self.close()

@@ -15,6 +15,7 @@ from acquisition.errors import ConfigError
 
 _OTHERS_WRITE = 0o022
 _OTHERS_READ = 0o077
+_HINT = ": choose another directory with --dir, or name the shards with --shards HOST:PORT or in the [shards] table"
 
 
 def read(directory: str, name: str, secret: bool = False) -> bytes:
@@ -25,23 +26,20 @@ def read(directory: str, name: str, secret: bool = False) -> bytes:
     """
     place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        check(os.fstat(place), directory)
+        check(os.fstat(place), directory, hint=_HINT)
         path = os.path.join(directory, name)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not keep us waiting
         with open(os.open(name, flags, dir_fd=place), "rb") as file:
-            check(os.fstat(file.fileno()), path, secret)
+            check(os.fstat(file.fileno()), path, secret, _HINT)
             return file.read()
     finally:
         os.close(place)
 
 
-def check(status: os.stat_result, path: str, secret: bool = False) -> None:
-    """Raise ConfigError when what was opened at ``path`` is not to be believed."""
+def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "") -> None:
+    """Raise ConfigError when what was opened at ``path`` is not to be believed; ``hint`` says what to do then."""
     if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(
-            f"{path} belongs to another user (uid {status.st_uid}), so it is not believed: choose another directory "
-            "with --dir, or name the shards with --shards HOST:PORT or in the [shards] table"
-        )
+        raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), so it is not believed{hint}")
     if stat.S_IMODE(status.st_mode) & _OTHERS_WRITE:
         raise ConfigError(f"others may write {path}, so it is not believed: chmod go-w it")
     if secret and stat.S_IMODE(status.st_mode) & _OTHERS_READ:

@@ -22,8 +22,10 @@ from typing import Any
 import hiredis
 
 from acquisition.errors import ShardError, ShardpulseError, TemporaryError
+from acquisition.link import listener
+from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
-from acquisition.link.resp import Address, Credentials, ReplyError, error_for, pack
+from acquisition.link.resp import Address, ReplyError, error_for, pack
 from acquisition.link.slots import redirection
 from acquisition.outbox.lookup import Lookup, Target, numeric
 from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
@@ -58,7 +60,7 @@ class Sender:
         self.address: Address | None = None
         self._seeds = seeds
         self._route = Route(host)
-        self._credentials = credentials if credentials is not None and credentials.password else None
+        self._given = self._credentials = credentials if credentials is not None and credentials.password else None
         self._timeout = timeout
         self._state = BACK_OFF
         self._target: Address | None = None
@@ -205,7 +207,9 @@ class Sender:
     def _begin(self, now: float) -> None:
         """Go where the last shard pointed to, else to any of the shards: local ones may be other ones by now."""
         try:
-            self._route.begin(look(self._seeds))
+            found = look(self._seeds)
+            self._credentials = found.credentials or self._given
+            self._route.begin(found)
         except ShardpulseError as error:
             self.fail("absent", str(error), now)
         else:
@@ -259,6 +263,12 @@ class Sender:
         commands: list[tuple[Any, ...]] = []
         self._questions = []
         if self._credentials is not None:
+            assert self._socket is not None
+            try:
+                listener.check(self._socket, self._credentials.owners)
+            except ShardError as error:
+                self.fail("stranger", str(error), now, slow=True)
+                return
             self._questions.append("auth")
             commands.append(("AUTH", self._credentials.username, self._credentials.password))
         if self._route.is_open:

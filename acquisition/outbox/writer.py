@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
-from acquisition.link.resp import Address, Credentials, ReplyError
+from acquisition.link.resp import Address, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD

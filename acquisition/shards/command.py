@@ -25,7 +25,7 @@ from acquisition.errors import (
 )
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import growth_command, machine
+from acquisition.shards import bus, growth_command, machine
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
@@ -98,8 +98,11 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
                 directives=growth_command.directives(settings),
                 tied=False,
                 replicas=replicas,
+                secured=True,
             )
             _tell_of_ports(shards, base)
+            if not shards.bus_secured:
+                say(bus.OPEN)
     return _show(shards, options.json)
 
 
@@ -153,7 +156,7 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
 
 
 def _show(shards: Shards, as_json: bool) -> int:
-    rows = shard_status.read(shards.shards, shards.layout.partitions)
+    rows = shard_status.read(shards.shards, shards.layout.partitions, credentials=shards.credentials)
     written = _record_format(shards)
     if as_json:
         document = {

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 
 from acquisition.errors import ShardError, TemporaryError
-from acquisition.link.resp import Address, Credentials
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address
 from acquisition.shards.nodes import Members, Node
 
 _QUORUM_MASTERS = 3  #: of so many masters two can vote a replica in by themselves

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 
 from acquisition.errors import TemporaryError, UnavailableError, UsageError
-from acquisition.link.resp import Address, Credentials
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address
 from acquisition.shards import join, reshard
 from acquisition.shards.migrate import Moved, Mover, Report, memory, owners
 from acquisition.shards.nodes import Members, Node
@@ -33,7 +34,7 @@ def take_in(
     Raises UnavailableError when a master is down, TemporaryError when there is no room, ShardError, UsageError.
     """
     check(newcomer, members, partitions, credentials)
-    join.introduce(newcomer, members)
+    join.introduce(newcomer, members, credentials=credentials)
     return even_out([*members, newcomer], partitions, report, credentials)
 
 

@@ -18,21 +18,42 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from acquisition.errors import ShardError, TemporaryError
+from acquisition.link import listener
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.wire.keys import SLOTS
 
 _JOIN_TIMEOUT_MS = 500  #: the least that Redis waits before it calls a cluster ok again
 
 
-def administer(address: Address, timeout: float = 5.0) -> redis.Redis:
-    """A redis-py client for one shard, for administration only."""
+def administer(address: Address, timeout: float = 5.0, credentials: Credentials | None = None) -> redis.Redis:
+    """A redis-py client for one shard, for administration only. It sends a password only to whom ``credentials`` names
+    as owners (acquisition.link.listener); to others it raises redis.ConnectionError."""
+    user = credentials if credentials is not None and credentials.password else None
     return redis.Redis(
         host=address.host,
         port=address.port,
+        username=user.username if user is not None else None,
+        password=user.password if user is not None else None,
+        driver_info=None,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
+        redis_connect_func=_greeting(user.owners if user is not None else ()),
     )
+
+
+def _greeting(owners: tuple[int, ...]) -> Any:
+    """What to do with a new connection. redis-py calls it with the connection, which its annotation leaves out."""
+
+    def greet(connection: Any) -> None:
+        try:
+            listener.check(connection._sock, owners)
+        except ShardError as error:
+            raise redis.ConnectionError(str(error)) from error
+        connection.on_connect()
+
+    return greet
 
 
 def stripes(count: int) -> list[tuple[int, int]]:
@@ -52,17 +73,28 @@ def join(clients: Sequence[redis.Redis], addresses: Sequence[Address], release: 
         _call(clients[first], "CLUSTER", "MEET", addresses[second].host, addresses[second].port)
 
 
-def form(masters: Sequence[Address], release: tuple[int, ...] = (7,), seconds: float = 15.0) -> None:
+def form(
+    masters: Sequence[Address],
+    release: tuple[int, ...] = (7,),
+    seconds: float = 15.0,
+    credentials: Credentials | None = None,
+) -> None:
     """Make a cluster of empty servers that answer at ``masters``, and wait until all agree.
 
     Raises ShardError when one refuses, TemporaryError when they do not agree within ``seconds``.
     """
-    with _clients(masters, seconds) as clients:
+    with clients_of(masters, seconds, credentials) as clients:
         join(clients, masters, release)
         wait_joined(clients, time.monotonic() + seconds, lambda: None)
 
 
-def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15.0, serving: bool = True) -> None:
+def introduce(
+    newcomer: Address,
+    members: Sequence[Address],
+    seconds: float = 15.0,
+    serving: bool = True,
+    credentials: Credentials | None = None,
+) -> None:
     """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
 
     ``serving``: also until it calls the cluster ok, which takes it about two seconds; before that it refuses
@@ -72,7 +104,7 @@ def introduce(newcomer: Address, members: Sequence[Address], seconds: float = 15
     Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
     """
     deadline = time.monotonic() + seconds
-    with _clients([newcomer, *members], seconds) as (client, *others):
+    with clients_of([newcomer, *members], seconds, credentials) as (client, *others):
         if len(_nodes(client)) == 1:
             highest = max(int(_info(other)["cluster_current_epoch"]) for other in others)
             _call(client, "CLUSTER", "SET-CONFIG-EPOCH", highest + 1)
@@ -100,22 +132,22 @@ def _quick_to_join(client: redis.Redis, member: redis.Redis) -> Iterator[None]:
         _call(client, "CONFIG", "SET", "cluster-node-timeout", usual)
 
 
-def replicate(replica: Address, master: Address, seconds: float = 15.0) -> None:
+def replicate(replica: Address, master: Address, seconds: float = 15.0, credentials: Credentials | None = None) -> None:
     """Make the empty server at ``replica`` a replica of ``master`` (a member of a cluster) and wait until its
     first synchronization is done: before that it would never take over. Raises ShardError, TemporaryError."""
     deadline = time.monotonic() + seconds
-    introduce(replica, [master], seconds, serving=False)
-    with _clients([replica, master], seconds) as (client, leader):
+    introduce(replica, [master], seconds, serving=False, credentials=credentials)
+    with clients_of([replica, master], seconds, credentials) as (client, leader):
         _call(client, "CLUSTER", "REPLICATE", _text(_call(leader, "CLUSTER", "MYID")))
         _wait(lambda: in_sync(client), deadline, f"shard {replica} does not synchronize with {master}")
 
 
-def wait_in_sync(replica: Address, seconds: float = 15.0) -> None:
+def wait_in_sync(replica: Address, seconds: float = 15.0, credentials: Credentials | None = None) -> None:
     """Wait until a server that is, or is about to become, a replica has its master's data.
 
     Raises ShardError, TemporaryError.
     """
-    with _clients([replica], seconds) as (client,):
+    with clients_of([replica], seconds, credentials) as (client,):
         _wait(lambda: in_sync(client), time.monotonic() + seconds, f"shard {replica} does not synchronize")
 
 
@@ -126,8 +158,11 @@ def in_sync(client: redis.Redis) -> bool:
 
 
 @contextmanager
-def _clients(addresses: Sequence[Address], seconds: float) -> Iterator[list[redis.Redis]]:
-    clients = [administer(address, min(5.0, seconds)) for address in addresses]
+def clients_of(
+    addresses: Sequence[Address], seconds: float, credentials: Credentials | None = None
+) -> Iterator[list[redis.Redis]]:
+    """A client of each shard, closed in the end. Raises ShardError when one refuses or cannot be reached."""
+    clients = [administer(address, min(5.0, seconds), credentials) for address in addresses]
     try:
         yield clients
     except redis.RedisError as error:

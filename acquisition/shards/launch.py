@@ -21,9 +21,10 @@ from typing import NamedTuple, Self
 
 from acquisition.errors import CannotCreateError
 from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.credentials import ADMINISTRATOR, Credentials, local
 from acquisition.link.local_shards import STATE_FILE, damaged, read_state
 from acquisition.link.resp import Address
-from acquisition.shards import failover, interrupts, join, machine, readiness
+from acquisition.shards import bus, failover, interrupts, join, machine, readiness, users
 from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
 from acquisition.shards.readiness import PortTaken
@@ -56,6 +57,7 @@ class Shards:
         tied: bool = False,
         intent: Intent | None = None,
         instance: str = "",
+        access: Mapping[str, str] | None = None,
     ) -> None:
         self.instance = instance or os.urandom(8).hex()
         self.redis = redis
@@ -64,6 +66,7 @@ class Shards:
         self.layout = layout
         self.tied = tied  #: they die with the process that started them
         self.intent = intent
+        self.access = dict(access or {})  #: what a server's configuration says of users; without any everybody may all
         self._children: dict[int, subprocess.Popen[bytes]] = {}  #: of this process, by pid
         self._forming = False  #: some were started again and have not joined yet
 
@@ -82,9 +85,31 @@ class Shards:
         """Those whose process runs."""
         return [shard for shard in self.shards if shard.alive]
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Those of the administrator, None where there are no users."""
+        return local(str(self.directory), ADMINISTRATOR) if self.access else None
+
+    @property
+    def bus_secured(self) -> bool:
+        """Whether nobody but these shards can take part in their cluster."""
+        return bus.is_secured(self.directory)
+
     def connect(self, timeout: float = 2.0) -> Cluster:
-        """A Cluster of the caller's own, which the caller closes."""
-        return Cluster(self.addresses, timeout=timeout)
+        """A Cluster of the caller's own, as probe, filter and readers are to the shards; the caller closes it."""
+        return Cluster(self.addresses, local(str(self.directory)) if self.access else None, timeout)
+
+    def secure(self) -> None:
+        """Make users, and TLS for the cluster bus where that is to be had, before any server starts.
+        Raises CannotCreateError."""
+        with interrupts.deferred():  # or files could stay that nobody knows of
+            self.access = users.write(self.directory)
+            bus.write(self.directory, self.redis)
+
+    def configure(self, address: Address, core: int, home: Path, maxmemory: int, directives: Mapping[str, str]) -> None:
+        """Make the directory of one more server. Raises CannotCreateError."""
+        own = bus.directives(self.directory, address) if self.bus_secured else {}
+        shard_process.configure(self.redis, address, core, home, maxmemory, {**self.access, **own, **directives})
 
     def start(self, address: Address, core: int, home: Path) -> Shard:
         """Start the server that is configured in ``home`` and keep it in the state file; it is not waited for.
@@ -92,6 +117,8 @@ class Shards:
         One that was there before in the same directory is replaced.
         """
         with interrupts.deferred():  # or a shard could run that nobody knows of
+            if self.bus_secured:
+                bus.tell_client_ports(home)
             shard, child = shard_process.launch(self.redis, address, core, home, self.tied)
             places = [one.directory for one in self.shards]
             place = places.index(str(home)) if str(home) in places else len(places)
@@ -132,14 +159,14 @@ class Shards:
             child = self._children.pop(shard.pid, None)
             if child is not None:
                 child.wait()
-            if failover.ensure_taken_over(shard.address, [one.address for one in self.alive]):
+            if failover.ensure_taken_over(shard.address, [one.address for one in self.alive], self.credentials):
                 replaced.append(shard.address)
             self.start(shard.address, shard.core, Path(shard.directory))
         self._forming = self._forming or bool(dead)
         if self._forming:
-            readiness.wait_cluster(self.shards, seconds)
+            readiness.wait_cluster(self.shards, seconds, credentials=self.credentials)
             for address in replaced:
-                join.wait_in_sync(address, seconds)
+                join.wait_in_sync(address, seconds, self.credentials)
             _write_layout(self)
             self._forming = False
         return [shard for shard in self.shards if shard.directory in {one.directory for one in dead}]
@@ -152,11 +179,9 @@ class Shards:
             "layout": self.layout._asdict(),
             "shards": [shard._asdict() for shard in self.shards],
             "intent": self.intent._asdict() if self.intent else None,
+            "secured": bool(self.access),
         }
-        part = self.directory / f"{STATE_FILE}.part"
-        part.write_text(json.dumps(document, indent=1) + "\n")
-        part.chmod(0o600)
-        part.replace(self.directory / STATE_FILE)
+        users.write_secret(self.directory / STATE_FILE, json.dumps(document, indent=1) + "\n")
 
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
         """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their
@@ -165,6 +190,8 @@ class Shards:
             shard_process.stop(self.shards, self._children.values(), seconds)
             with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
                 (self.directory / STATE_FILE).unlink(missing_ok=True)
+                users.remove(self.directory)
+                bus.remove(self.directory)
                 self.directory.rmdir()
 
     def __enter__(self) -> Self:
@@ -189,6 +216,7 @@ def start_shards(
     directives: Mapping[str, str] | None = None,
     tied: bool = True,
     replicas: int = 0,
+    secured: bool = False,
 ) -> Shards:
     """Start ``count`` shards (0: one per core), each pinned to one of ``cores`` (none: all that this
     process may use) in turn, join them, write the layout; return when every shard is healthy.
@@ -199,7 +227,7 @@ def start_shards(
     ``choose_ports`` names so many ports of a host (machine; by default any free ones); it is asked again when another
     program was faster. ``maxmemory_bytes`` 0 gives each an equal part of half of the
     machine's memory. ``directives`` add to the configuration of each redis-server. ``tied`` shards
-    die with this process.
+    die with this process. ``secured`` shards have users (acquisition.shards.users), and nobody else may do anything.
     Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
     ShardError and TemporaryError (they do not come up); then nothing is left behind.
     """
@@ -215,7 +243,7 @@ def start_shards(
         places = [(Address(host, port), chosen[(i % count + i // count) % len(chosen)]) for i, port in enumerate(ports)]
         with contextlib.suppress(*([] if attempt == _ATTEMPTS - 1 else [PortTaken])):
             shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
-            return _start(shards, places, count, memory, directives or {})
+            return _start(shards, places, count, memory, directives or {}, secured)
         time.sleep(random.uniform(0.0, _PAUSE))  # whoever was faster may have stepped back as well
     raise CannotCreateError("free ports were taken again and again")
 
@@ -239,6 +267,7 @@ def running(directory: Path) -> Shards | None:
             layout,
             intent=Intent(**intent | {"replicas": tuple(intent["replicas"])}) if intent else None,
             instance=document["instance"],
+            access=users.read(directory) if document["secured"] else None,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(str(directory), error) from error
@@ -250,14 +279,18 @@ def _start(
     masters: int,
     maxmemory: int,
     directives: Mapping[str, str],
+    secured: bool,
 ) -> Shards:
     try:
+        if secured:
+            shards.secure()
         for number, (address, core) in enumerate(places):
             home = shards.directory / f"shard-{number}"
             with interrupts.deferred():  # or a directory could stay that nobody knows of
-                shard_process.configure(shards.redis, address, core, home, maxmemory, directives)
+                shards.configure(address, core, home, maxmemory, directives)
                 shards.start(address, core, home)
-        readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], shards.redis.release)
+        release, administrator = shards.redis.release, shards.credentials
+        readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], release, administrator)
         _write_layout(shards)
     except BaseException:
         shards.stop()

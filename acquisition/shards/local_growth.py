@@ -72,10 +72,10 @@ def add(
     try:
         shard = _start(shards, name, core, port, limit, directives or {})
         members = [one.address for one in shards.shards if one != shard]
-        growth.check(shard.address, members, shards.layout.partitions)
-        join.introduce(shard.address, members)
+        growth.check(shard.address, members, shards.layout.partitions, shards.credentials)
+        join.introduce(shard.address, members, credentials=shards.credentials)
         _replicate(shards, shard, limit, directives or {})
-        moved = growth.even_out(shards.addresses, shards.layout.partitions, report)
+        moved = growth.even_out(shards.addresses, shards.layout.partitions, report, shards.credentials)
     except ShardpulseError:
         _undo(shards, name)
         raise
@@ -108,9 +108,9 @@ def remove(shards: Shards, name: str, report: Report) -> Growth:
     moved = Moved()
     try:
         if shard.alive:
-            moved = growth.empty(shard.address, members, shards.layout.partitions, report)
+            moved = growth.empty(shard.address, members, shards.layout.partitions, report, shards.credentials)
         for one in reversed(gone):  # replicas first: alone, they would look for another master
-            growth.forget(one.address, members)
+            growth.forget(one.address, members, shards.credentials)
     except ShardpulseError:
         if moved == Moved() and shard.alive:
             shards.begin(None)
@@ -129,7 +129,7 @@ def balance(shards: Shards, report: Report) -> Growth:
         return remove(shards, intent.shard, report)
     shards.begin(None)
     _check_alive(shards)
-    moved = growth.even_out(shards.addresses, shards.layout.partitions, report)
+    moved = growth.even_out(shards.addresses, shards.layout.partitions, report, shards.credentials)
     return _result("balance", None, moved, began)
 
 
@@ -155,7 +155,7 @@ def _check_alive(shards: Shards) -> None:
 
 def _check_memory(shards: Shards, limit: int) -> None:
     """Raises CannotCreateError when all shards together could need more than this machine has."""
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         limits = [memory(members, node.id)[1] for node in members.look()]
     most = int(_MOST_MEMORY * machine.memory_bytes())
     if sum(limits) + limit > most:
@@ -166,7 +166,7 @@ def _check_memory(shards: Shards, limit: int) -> None:
 
 
 def _limit(shards: Shards) -> int:
-    with Members(shards.addresses[:1]) as members:
+    with Members(shards.addresses[:1], shards.credentials) as members:
         node = next(node for node in members.look() if node.address == shards.addresses[0])
         return memory(members, node.id)[1]
 
@@ -192,9 +192,10 @@ def _start(shards: Shards, name: str, core: int | None, port: int, limit: int, d
     machine.check_cores([chosen])
     ports = machine.fixed_ports(port, 1, host) if port else _next_port(shards, host)
     address = Address(host, ports[0])
-    shard_process.configure(shards.redis, address, chosen, home, limit, directives)
+    shards.configure(address, chosen, home, limit, directives)
     shard = shards.start(address, chosen, home)
-    readiness.wait_answering(shard, time.monotonic() + _START_SECONDS, lambda: readiness.check_alive([shard]))
+    deadline = time.monotonic() + _START_SECONDS
+    readiness.wait_answering(shard, deadline, lambda: readiness.check_alive([shard]), shards.credentials)
     return shard
 
 
@@ -204,14 +205,14 @@ def _next_port(shards: Shards, host: str) -> list[int]:
 
 def _replicate(shards: Shards, master: Shard, limit: int, directives: Mapping[str, str]) -> None:
     """Give a new master as many replicas as each of the others has."""
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         nodes = members.look()
     following = Counter(node.master for node in nodes if node.master)
     own = next(node.id for node in nodes if node.address == master.address)
     others = [following[node.id] for node in nodes if not node.master and node.id != own]
     for name in _free_names(shards, max(0, min(others, default=0) - following[own])):
         replica = _start(shards, name, None, 0, limit, directives)
-        join.replicate(replica.address, master.address, _START_SECONDS)
+        join.replicate(replica.address, master.address, _START_SECONDS, shards.credentials)
 
 
 def _quietest_core(shards: Shards) -> int:
@@ -238,12 +239,12 @@ def _undo(shards: Shards, name: str) -> None:
     members = [shard.address for shard in shards.shards if shard not in new]
     try:
         if new:
-            with Members([*members, new[0].address]) as known:
+            with Members([*members, new[0].address], shards.credentials) as known:
                 nodes = known.look()
             busy = any(node.migrating or node.importing for node in nodes)
             if busy or not any(node.address == new[0].address and not node.slots for node in nodes):
                 return
-            growth.forget(new[0].address, members)
+            growth.forget(new[0].address, members, shards.credentials)
             shards.drop(new)
         shards.begin(None)
     except ShardpulseError:
@@ -252,7 +253,7 @@ def _undo(shards: Shards, name: str) -> None:
 
 def _followers(shards: Shards, master: Shard) -> tuple[str, ...]:
     """The directory names of a shard's replicas."""
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         nodes = members.look()
     ids = {node.id for node in nodes if node.address == master.address}
     places = {node.address for node in nodes if node.master in ids}

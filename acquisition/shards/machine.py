@@ -15,6 +15,7 @@ BUS_OFFSET = 10000  #: a shard's cluster bus listens on its port + this (Redis C
 #: Ports to choose from: unprivileged, they and their bus ports below the kernel's ephemeral range (32768),
 #: and no port is the bus port of another.
 _PORTS = range(10240, 10240 + BUS_OFFSET)
+_TLS_PORTS = range(_PORTS.stop + BUS_OFFSET, 32768)  #: for MIGRATE with TLS: what is left below the ephemeral ones
 FIRST_PORT = 7600  #: of the shards that people start; those of tests and demos take any
 _SERVE_PORT = 7680  #: where `shardpulse serve` listens by default
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -73,6 +74,14 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     if len(found) < count:
         raise CannotCreateError(f"only {len(found)} of {count} free ports found on {host}")
     return found
+
+
+def free_tls_port(host: str = "127.0.0.1") -> int:
+    """A random port that is free and that ``free_ports`` never answers. Raises CannotCreateError when there is none."""
+    for port in random.sample(_TLS_PORTS, len(_TLS_PORTS)):
+        if port_is_free(port, host):
+            return port
+    raise CannotCreateError(f"no free port found on {host} from {_TLS_PORTS.start} to {_TLS_PORTS.stop - 1}")
 
 
 def next_ports(count: int, host: str = "127.0.0.1", first: int = FIRST_PORT) -> list[int]:

@@ -53,6 +53,7 @@ class Mover:
         self._report = report
         self._pause = pause
         self._readers: dict[str, tuple[int, list[bytes]]] = {}
+        self._ports: dict[str, int] = {}  #: where each shard takes keys in
         self._masters: list[str] = []
         self.moved = Moved()
 
@@ -161,7 +162,7 @@ class Mover:
 
     def _migrate_command(self, target: str, batch: Sequence[bytes]) -> tuple[str | int | bytes, ...]:
         place, credentials = self._members.place(target), self._members.credentials
-        command: tuple[str | int | bytes, ...] = ("MIGRATE", place.host, place.port, "", 0, _IDLE_MS, "REPLACE")
+        command: tuple[str | int | bytes, ...] = ("MIGRATE", place.host, self._port(target), "", 0, _IDLE_MS, "REPLACE")
         if credentials is not None and credentials.password:
             command += ("AUTH2", credentials.username, credentials.password)
         return (*command, "KEYS", *batch)
@@ -179,6 +180,14 @@ class Mover:
         if "OOM" in text:
             self._trim_smoothed(target, slot, asking=True)
         time.sleep(0.2)
+
+    def _port(self, target: str) -> int:
+        """Where a shard takes keys in: with TLS on the cluster bus MIGRATE speaks TLS as well."""
+        if target not in self._ports:
+            answers = self._members.all(target, [("CONFIG", "GET", "tls-cluster"), ("CONFIG", "GET", "tls-port")])
+            secured = answers[0][1:] == [b"yes"]  # a server without TLS knows neither
+            self._ports[target] = int(answers[1][1]) if secured else self._members.place(target).port
+        return self._ports[target]
 
     def _batch(self, source: str, slot: int) -> tuple[list[bytes], int]:
         """The next keys of a slot to move together, and what they weigh: all, unless that would be too much."""

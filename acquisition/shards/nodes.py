@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from acquisition.errors import ShardError, TemporaryError, UnavailableError
+from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
-from acquisition.link.resp import Address, Connection, Credentials, parse_address, raise_for
+from acquisition.link.resp import Address, Connection, parse_address, raise_for
 
 Command = tuple[Any, ...]
 
@@ -86,6 +87,7 @@ class Members:
         if seeds.instance != self._instance:  # the local shards are other ones now
             self.close()
             self._places, self._instance = {}, seeds.instance
+            self.credentials = seeds.credentials or self.credentials
         waiting = list(dict.fromkeys([*seeds.addresses, *self._places.values()]))
         for address in waiting:  # grows while members mention others
             try:

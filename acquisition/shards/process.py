@@ -17,6 +17,7 @@ from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
 from acquisition.shards import machine
 from acquisition.shards.redis_binary import RedisBinary
+from acquisition.shards.users import write_secret
 
 _LOG = "redis.log"
 _CONFIGURATION = "redis.conf"
@@ -101,7 +102,7 @@ def configure(
     lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (directory / _CONFIGURATION).write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
+        write_secret(directory / _CONFIGURATION, "".join(f"{key} {value}\n" for key, value in lines.items()))
     except OSError as error:
         raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import redis as redis_py
 
 from acquisition.errors import CannotCreateError, ShardError, ShardpulseError
+from acquisition.link.credentials import Credentials
 from acquisition.shards import join as cluster_join
 from acquisition.shards import process as shard_process
 from acquisition.shards.process import Shard
@@ -29,12 +30,14 @@ def check_alive(shards: Sequence[Shard]) -> None:
             raise kind(f"shard {shard.address} ended while it started: {words}")
 
 
-def wait_answering(shard: Shard, deadline: float, check: Callable[[], None]) -> None:
+def wait_answering(
+    shard: Shard, deadline: float, check: Callable[[], None], credentials: Credentials | None = None
+) -> None:
     """Wait until the server at the shard's port answers and is the process that we started.
 
     Raises ShardError at ``deadline`` (of the monotonic clock), and what ``check`` raises between two looks.
     """
-    with cluster_join.administer(shard.address, timeout=0.3) as client:  # another program there may stay silent
+    with cluster_join.administer(shard.address, 0.3, credentials) as client:  # another program there may stay silent
         while True:
             with contextlib.suppress(redis_py.RedisError):
                 if client.info("server")["process_id"] == shard.pid:
@@ -46,7 +49,11 @@ def wait_answering(shard: Shard, deadline: float, check: Callable[[], None]) -> 
 
 
 def wait_cluster(
-    shards: Sequence[Shard], seconds: float, form: Sequence[Shard] = (), release: tuple[int, ...] = ()
+    shards: Sequence[Shard],
+    seconds: float,
+    form: Sequence[Shard] = (),
+    release: tuple[int, ...] = (),
+    credentials: Credentials | None = None,
 ) -> None:
     """Wait until all ``shards`` answer and agree on a complete cluster; the empty ones of ``form`` are first made
     its masters, and the others their replicas, in turn.
@@ -59,17 +66,12 @@ def wait_cluster(
         check_alive(shards)
 
     for shard in shards:
-        wait_answering(shard, deadline, check)
-    clients = [cluster_join.administer(shard.address, min(5.0, seconds)) for shard in shards]
-    try:
+        wait_answering(shard, deadline, check, credentials)
+    with cluster_join.clients_of([shard.address for shard in shards], seconds, credentials) as clients:
         if form:
             cluster_join.join(clients[: len(form)], [shard.address for shard in form], release)
             cluster_join.wait_joined(clients[: len(form)], deadline, check)
             for number, shard in enumerate(shards[len(form) :]):
-                cluster_join.replicate(shard.address, form[number % len(form)].address, deadline - time.monotonic())
+                master = form[number % len(form)].address
+                cluster_join.replicate(shard.address, master, deadline - time.monotonic(), credentials)
         cluster_join.wait_joined(clients, deadline, check)
-    except redis_py.RedisError as error:
-        raise ShardError(f"the shards cannot be joined: {error}") from error
-    finally:
-        for client in clients:
-            client.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection, ReplyError, raise_for
 from acquisition.shards import nodes
 from acquisition.shards.process import Shard
@@ -38,17 +39,22 @@ class ShardStatus(NamedTuple):
     slots_arriving: tuple[int, ...] = ()  #: on their way from another shard
 
 
-def read(shards: Iterable[Shard], partitions: int = keys.DEFAULT_PARTITIONS, timeout: float = 2.0) -> list[ShardStatus]:
+def read(
+    shards: Iterable[Shard],
+    partitions: int = keys.DEFAULT_PARTITIONS,
+    timeout: float = 2.0,
+    credentials: Credentials | None = None,
+) -> list[ShardStatus]:
     """The status of each shard, whatever state it is in."""
-    return [_read(shard, partitions, timeout) for shard in shards]
+    return [_read(shard, partitions, timeout, credentials) for shard in shards]
 
 
-def _read(shard: Shard, partitions: int, timeout: float) -> ShardStatus:
+def _read(shard: Shard, partitions: int, timeout: float, credentials: Credentials | None) -> ShardStatus:
     blank = ShardStatus(str(shard.address), shard.pid, shard.core, shard.pinned, answering=False)
     if not shard.alive:
         return blank._replace(problem="its process is gone")
     try:
-        connection = Connection(shard.address, timeout=timeout)
+        connection = Connection(shard.address, credentials, timeout)
     except ShardpulseError as error:
         return blank._replace(problem=str(error))
     try:
@@ -63,6 +69,7 @@ def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardSt
     replies = connection.pipeline([("INFO", "all"), ("CLUSTER", "INFO"), ("CLUSTER", "NODES")])
     info, cluster, members = (raise_for(reply, connection.address) for reply in replies)
     own = nodes.own(members, connection.address)
+    leader = [one.address for one in nodes.others(members, connection.address) if one.id == own.master]
     figures = {**_pairs(info), **_pairs(cluster)}
     return blank._replace(
         answering=True,
@@ -76,7 +83,7 @@ def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardSt
         frames_kept=_kept(connection, own.slots, partitions),
         cluster_state=figures["cluster_state"],
         role="replica" if figures["role"] == "slave" else "master",
-        replica_of=f"{figures['master_host']}:{figures['master_port']}" if figures["role"] == "slave" else "",
+        replica_of=str(leader[0]) if leader else "",
         in_sync=figures.get("master_link_status") == "up",
         replicas=int(figures["connected_slaves"]),
         slots_leaving=tuple(sorted(own.migrating)),

@@ -27,7 +27,8 @@ from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import Credentials, parse_address
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import parse_address
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector, judgement, sight

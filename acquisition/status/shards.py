@@ -50,7 +50,8 @@ def read(members: Members) -> list[ShardHealth]:
     when none answers."""
     nodes = {node.id: node for node in members.look()}
     figures = {node.id: _figures(members, node) for node in nodes.values()}
-    rows = [_health(node, figures) for node in nodes.values()]
+    places = {mention.id: str(mention.address) for mention in members.mentions if mention.address is not None}
+    rows = [_health(node, figures, places.get(node.master, "")) for node in nodes.values()]
     rows += _silent(members.silent, members.mentions, {node.address for node in nodes.values()})
     return sorted(rows, key=lambda row: (row.replica_of or row.address, row.role == REPLICA, row.address))
 
@@ -67,7 +68,7 @@ def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
     return pairs
 
 
-def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError]) -> ShardHealth:
+def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError], leader: str) -> ShardHealth:
     blank = ShardHealth(str(node.address), False, role=REPLICA if node.master else MASTER)
     own = figures[node.id]
     if isinstance(own, ShardpulseError):
@@ -78,7 +79,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError])
     return blank._replace(
         answering=True,
         role=REPLICA if replica else MASTER,
-        replica_of=f"{own.get('master_host')}:{own.get('master_port')}" if replica else "",
+        replica_of=leader if replica else "",
         in_sync=replica and own.get("master_link_status") == "up",
         lag_bytes=_lag(own, figures.get(node.master)) if replica else None,
         replicas=_number(own, "connected_slaves"),

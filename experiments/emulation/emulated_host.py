@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from acquisition.link.resp import Address, Credentials
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.shedding import SHED_AFTER

@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from acquisition.link.resp import Address, Credentials, parse_address
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, parse_address
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples

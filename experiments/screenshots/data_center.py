@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from acquisition.link.resp import Address, Credentials, parse_address
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, parse_address
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox

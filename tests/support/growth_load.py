@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import Address
+from acquisition.link.local_shards import LocalShards
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
@@ -34,10 +34,10 @@ _NEVER = 3600.0  #: seconds: what probes shed while a machine is busy is counted
 FILTER = """
 import sys
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import parse_address
+from acquisition.link.local_shards import LocalShards
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-cluster = Cluster([parse_address(text) for text in sys.argv[1:]])
+cluster = Cluster(LocalShards(sys.argv[1]))
 lone_worker(cluster, read_layout(cluster), FilterSettings()).run(lambda: False)
 """
 
@@ -45,14 +45,14 @@ lone_worker(cluster, read_layout(cluster), FilterSettings()).run(lambda: False)
 class Load:
     """``hosts`` writers that offer a frame every ``interval`` seconds, in a thread; the filter in a process."""
 
-    def __init__(self, addresses: Sequence[Address], hosts: int = 32, interval: float = 0.1) -> None:
-        self.addresses = list(addresses)
-        self.cluster = Cluster(self.addresses, timeout=1.0)
+    def __init__(self, directory: Path, hosts: int = 32, interval: float = 0.1) -> None:
+        self.seeds = LocalShards(str(directory))
+        self.cluster = Cluster(self.seeds, timeout=1.0)
         self.layout: Layout = read_layout(self.cluster)
         self.interval = interval
         self.hosts = range(1, hosts + 1)
         self.writers = {
-            host: Writer(host, f"h{host}", self.addresses, None, Outbox(None), position_interval=0.5, shed_after=_NEVER)
+            host: Writer(host, f"h{host}", self.seeds, None, Outbox(None), position_interval=0.5, shed_after=_NEVER)
             for host in self.hosts
         }
         self.seen: dict[int, list[tuple[Observation, Observation]]] = {host: [] for host in self.hosts}
@@ -62,7 +62,7 @@ class Load:
         self._stopped = False
         self._random = random.Random(7)
         self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._watch)]
-        self._filter = subprocess.Popen([sys.executable, "-c", FILTER, *map(str, self.addresses)])
+        self._filter = subprocess.Popen([sys.executable, "-c", FILTER, str(directory)])
         for thread in self._threads:
             thread.start()
 
@@ -157,7 +157,7 @@ class Load:
 
     def _watch(self) -> None:
         """The age of the oldest frame of each host that is not applied yet, again and again."""
-        watched = Cluster(self.addresses, timeout=1.0)
+        watched = Cluster(self.seeds, timeout=1.0)
         while not self._stopped:
             asked = [(host, keys.applied(self.layout.tag_of(host))) for host in self.hosts]
             with suppress(ShardpulseError):
@@ -178,8 +178,8 @@ class Load:
 
 
 @contextmanager
-def loaded(addresses: Sequence[Address], hosts: int = 32, interval: float = 0.1) -> Iterator[Load]:
-    load = Load(addresses, hosts, interval)
+def loaded(directory: Path, hosts: int = 32, interval: float = 0.1) -> Iterator[Load]:
+    load = Load(directory, hosts, interval)
     try:
         load.flowing()
         yield load

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import Address, Credentials
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer

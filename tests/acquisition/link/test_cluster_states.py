@@ -58,7 +58,7 @@ class World(NamedTuple):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with (
         start_shards(2, tmp_path_factory.mktemp("states"), maxmemory_bytes=128 << 20) as shards,
-        loaded(shards.addresses, hosts=64, interval=0.2) as load,
+        loaded(shards.directory, hosts=64, interval=0.2) as load,
         Members(shards.addresses) as members,
     ):
         tag = load.layout.tag_of(HOST)
@@ -227,7 +227,7 @@ def test_loading(tmp_path: Path) -> None:
     """LOADING: a shard reads a large file when it starts; it comes back as old as that file."""
     with (
         start_shards(2, tmp_path / "s", maxmemory_bytes=128 << 20, directives=slow_loading.directives(4000)) as shards,
-        loaded(shards.addresses, hosts=64, interval=0.2) as load,
+        loaded(shards.directory, hosts=64, interval=0.2) as load,
     ):
         cluster = shards.connect(timeout=0.5)
         saving = cluster.connect(shards.addresses[0])

@@ -96,7 +96,7 @@ def _foreign_state(directory: Path) -> dict[str, object]:
     shard = {"host": "127.0.0.1", "port": 7600, "pid": 999999, "started": 1, "core": 0, "directory": str(directory)}
     redis = {"path": "/usr/bin/redis-server", "version": "7.0.15", "source": "given"}
     layout = {"partitions": 64, "keep_ticks": 3, "record_format": 3}
-    return {"instance": "abc", "redis": redis, "layout": layout, "shards": [shard], "intent": None}
+    return {"instance": "abc", "redis": redis, "layout": layout, "shards": [shard], "intent": None, "secured": False}
 
 
 def test_a_cluster_of_local_shards_is_found_again_at_other_ports(start_cluster: StartCluster) -> None:

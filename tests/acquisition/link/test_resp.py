@@ -10,7 +10,8 @@ import pytest
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import resp
-from acquisition.link.resp import Address, Connection, Credentials, ReplyError, error_for, parse_address, raise_for
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, Connection, ReplyError, error_for, parse_address, raise_for
 from acquisition.shards.launch import Shards
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import Address, Credentials, ReplyError, pack
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, ReplyError, pack
 from acquisition.outbox.lookup import Lookup
 from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards

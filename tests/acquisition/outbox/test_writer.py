@@ -16,7 +16,8 @@ import pytest
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.link.resp import Address, Connection, Credentials
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, Connection
 from acquisition.model.metric import schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer

@@ -33,16 +33,16 @@ def quiet(_: str) -> None:
 
 
 def slots_of(shards: Shards) -> list[int]:
-    rows = shard_status.read(shards.shards)
+    rows = shard_status.read(shards.shards, credentials=shards.credentials)
     assert all(row.cluster_state == "ok" and not row.slots_leaving and not row.slots_arriving for row in rows), rows
     return [row.slots for row in rows]
 
 
 @pytest.mark.alone
 def test_one_more_and_one_less_under_load(start_cluster: StartCluster) -> None:
-    shards = start_cluster(2)
+    shards = start_cluster(2, secured=True)
     said: list[str] = []
-    with loaded(shards.addresses) as load:
+    with loaded(shards.directory) as load:
         added = local_growth.add(shards, said.append)
         assert (added.action, added.shard) == ("add", str(shards.addresses[2]))
         assert (added.partitions, len(said)) == (21, 21)
@@ -56,7 +56,7 @@ def test_one_more_and_one_less_under_load(start_cluster: StartCluster) -> None:
         assert not Path(f"/proc/{pid}").exists()
         load.assert_whole()
         assert load.worst < FRESH
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         assert len(members.look()) == 2
         assert len(members.mentions) == 2
 
@@ -84,7 +84,7 @@ def begun(place: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_kill_9_of_the_command_half_way_is_finished_by_the_next(directory: Path) -> None:
     shards = running(directory)
     assert shards is not None
-    with loaded(shards.addresses) as load:
+    with loaded(shards.directory) as load:
         child = begun(directory, "add")
         child.kill()
         child.communicate()
@@ -110,7 +110,7 @@ def test_kill_9_of_the_command_half_way_is_finished_by_the_next(directory: Path)
 def test_kill_9_of_the_new_shard_half_way(directory: Path) -> None:
     shards = running(directory)
     assert shards is not None
-    with loaded(shards.addresses) as load:
+    with loaded(shards.directory) as load:
         child = begun(directory, "add")
         now = running(directory)
         assert now is not None
@@ -134,7 +134,7 @@ STAGES = ["importing", "migrating", "half", "moved", "declared"]
 def leave_open(load: Load, shards: Shards, tag: str, stage: str) -> int:
     """Do by hand what a mover does with a partition's slot, up to a stage; answers the slot."""
     slot = keys.slot_of(keys.raw(tag))
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         nodes = {node.address: node for node in members.look()}
         source = owners(list(nodes.values()))[slot]
         (target,) = [node.id for node in nodes.values() if node.id != source]
@@ -153,10 +153,10 @@ def leave_open(load: Load, shards: Shards, tag: str, stage: str) -> int:
 
 def test_handing_over_that_fails_or_stops_at_any_stage(start_cluster: StartCluster) -> None:
     shards = start_cluster(2)
-    with loaded(shards.addresses) as load, Members(shards.addresses) as members:
+    with loaded(shards.directory) as load, Members(shards.addresses, shards.credentials) as members:
         left = [leave_open(load, shards, load.layout.tags[40 + i], stage) for i, stage in enumerate(STAGES)]
         time.sleep(0.5)
-        rows = shard_status.read(shards.shards)
+        rows = shard_status.read(shards.shards, credentials=shards.credentials)
         assert {slot for row in rows for slot in row.slots_leaving + row.slots_arriving} == set(left)
         local_growth.balance(shards, quiet)
         assert sum(slots_of(shards)) == 16384
@@ -194,7 +194,7 @@ def test_what_is_refused(start_cluster: StartCluster) -> None:
         local_growth.add(shards, quiet)
     with pytest.raises(UsageError, match=r"no shard nobody; there are shard-0 \("):
         local_growth.remove(shards, "nobody", quiet)
-    with Members(shards.addresses) as members:
+    with Members(shards.addresses, shards.credentials) as members:
         node = next(node for node in members.look() if node.address == shards.addresses[0])
         members.call(node.id, "CONFIG", "SET", "maxmemory", 12 << 20)
     with pytest.raises(TemporaryError, match=r"not enough memory: shard .* nothing was moved"):

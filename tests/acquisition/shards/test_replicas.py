@@ -24,13 +24,13 @@ QUICK = {"cluster-node-timeout": "1500"}
 
 def test_a_dead_master_comes_back_as_the_replica_of_its_replica(start_cluster: StartCluster) -> None:
     count = 3  # they elect the new master; of fewer the replica is told to: see the test of the command
-    shards = start_cluster(count, replicas=1, directives=QUICK)
-    rows = shard_status.read(shards.shards)
+    shards = start_cluster(count, replicas=1, directives=QUICK, secured=True)
+    rows = shard_status.read(shards.shards, credentials=shards.credentials)
     assert [row.role for row in rows] == ["master"] * count + ["replica"] * count
     assert [row.replica_of for row in rows[count:]] == [row.address for row in rows[:count]]
     assert all(row.in_sync for row in rows[count:])
     assert all(row.core != rows[count + i].core for i, row in enumerate(rows[:count]) if os.cpu_count() != 1)
-    with loaded(shards.addresses) as load:
+    with loaded(shards.directory) as load:
         hit = next(host for host in load.hosts if load.writers[host]._sender.address == shards.addresses[0])
         before = load.position(hit)
         assert before is not None
@@ -38,7 +38,7 @@ def test_a_dead_master_comes_back_as_the_replica_of_its_replica(start_cluster: S
         while shards.shards[0].alive:
             time.sleep(0.01)
         shards.revive()  # at once: it must not be there before its replica has taken over
-        rows = shard_status.read(shards.shards)
+        rows = shard_status.read(shards.shards, credentials=shards.credentials)
         assert (rows[0].role, rows[0].replica_of, rows[0].in_sync) == ("replica", rows[count].address, True)
         assert (rows[count].role, rows[count].slots) == ("master", 16384 // count)
         load.wait(lambda: load.position(hit) is not None)
@@ -49,17 +49,16 @@ def test_a_dead_master_comes_back_as_the_replica_of_its_replica(start_cluster: S
 
 
 def test_growth_keeps_the_number_of_replicas(start_cluster: StartCluster) -> None:
-    shards = start_cluster(1, replicas=1, directives=QUICK)
-    with loaded(shards.addresses, hosts=8) as load:
+    shards = start_cluster(1, replicas=1, directives=QUICK, secured=True)
+    with loaded(shards.directory, hosts=8) as load:
         local_growth.add(shards, lambda _: None, directives=QUICK)
-        rows = shard_status.read(shards.shards)
+        rows = shard_status.read(shards.shards, credentials=shards.credentials)
         assert sorted((row.role, row.slots, row.replicas) for row in rows if row.role == "master") == [
             ("master", 8192, 1),
             ("master", 8192, 1),
         ]
-        load.cluster.refresh()  # the shards that it was told of will both be gone
         local_growth.remove(shards, "shard-0", lambda _: None)
-        rows = shard_status.read(shards.shards)
+        rows = shard_status.read(shards.shards, credentials=shards.credentials)
         assert [(row.role, row.slots) for row in rows] == [("master", 16384), ("replica", 0)]
         load.assert_whole()
 

@@ -20,6 +20,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards as RunningShards
 from acquisition.wire import keys
 from filters.watcher.datasource import ShardpulseHelper
+from tests.support.waiting import eventually
 from tests.support.watcher_scene import MEMORY_MIB, Center, ComputeHost, Guest, compute_node, instance_of
 
 BUSY = Guest("busy", 3.0, vcpus=4, ram_mib=1500)
@@ -52,9 +53,9 @@ def helper(shards: RunningShards, center: Center) -> ShardpulseHelper:
     return ShardpulseHelper(settings(*map(str, shards.addresses)))
 
 
-def settings(*addresses: str, timeout: float = 2.0) -> Settings:
+def settings(*addresses: str, timeout: float = 2.0, directory: str = "") -> Settings:
     return Settings(
-        shards=Shards(addresses=list(addresses), timeout_seconds=timeout),
+        shards=Shards(addresses=list(addresses), timeout_seconds=timeout, directory=directory),
         snapshot=Snapshot(down_after_seconds=30.0),  # this machine may be busy
     )
 
@@ -203,21 +204,21 @@ def two_quick_attempts() -> Iterator[None]:
 
 
 def test_shards_that_do_not_answer_are_not_available(start_cluster: StartCluster, two_quick_attempts: None) -> None:
-    running = start_cluster(2)
+    running = start_cluster(2, secured=True)
     machines = [ComputeHost(f"node{number}", 0.5) for number in range(8)]
     connected = running.connect()
     center = Center(connected, machines)
     center.feed()
-    center.close()
     (other,) = (shard for shard in running.shards if shard.address != connected.owner(keys.LAYOUT))
-    addresses = [str(address) for address in running.addresses]
+    answering = settings(*map(str, running.addresses), timeout=0.5, directory=str(running.directory))
 
     def memory_of_hosts() -> set[float | None]:
-        helper = ShardpulseHelper(settings(*addresses, timeout=0.5))
+        helper = ShardpulseHelper(answering)
         return {ask(helper, "host_ram_usage", compute_node(machine.name)) for machine in machines}
 
-    watching = ShardpulseHelper(settings(*addresses, timeout=0.5))
-    assert watching.check_availability() == "available"
+    watching = ShardpulseHelper(answering)
+    eventually(lambda: watching.check_availability() == "available", meanwhile=center.feed)  # before all are late
+    center.close()
     assert memory_of_hosts() == {8192.0 * 1024}
 
     os.kill(other.pid, signal.SIGKILL)

@@ -1,0 +1,51 @@
+"""Who a client is to the shards: user, password, and whose processes may be told it.
+
+Those of local shards lie in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
+and are read again whenever shards are looked for; those of other shards come from the configuration.
+
+The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from acquisition.errors import ConfigError, ShardError
+from acquisition.link import trusted_file
+
+PASSWORDS_FILE = "passwords.json"  #: in the state directory
+PIPELINE = "shardpulse"  #: the user of probe, filter and readers
+ADMINISTRATOR = "shardpulse-admin"  #: the user of ``shardpulse shards``
+REPLICA = "shardpulse-replica"  #: the user of replicas at their masters
+
+
+class Credentials(NamedTuple):
+    """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
+    of ``owners`` (user ids), unless there are none."""
+
+    username: str = "default"
+    password: str = ""
+    owners: tuple[int, ...] = ()
+
+
+def ours() -> tuple[int, ...]:
+    """Whose processes are believed to be our own shards: this user's and root's."""
+    return tuple({0, os.geteuid()})
+
+
+def local(directory: str, user: str = PIPELINE) -> Credentials:
+    """Those of a user of the shards whose state lies in ``directory``.
+
+    Raises ShardError when they are gone, with the shards, ConfigError when they cannot be read.
+    """
+    try:
+        return Credentials(
+            user, str(json.loads(trusted_file.read(directory, PASSWORDS_FILE, secret=True))[user]), ours()
+        )
+    except FileNotFoundError as error:
+        raise ShardError(f"{os.path.join(directory, PASSWORDS_FILE)} is gone: its shards have been stopped") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        path = os.path.join(directory, PASSWORDS_FILE)
+        raise ConfigError(f"the passwords of the shards in {path} cannot be read: {error!r}") from error

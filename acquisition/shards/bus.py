@@ -1,0 +1,97 @@
+"""TLS on the cluster bus of local shards, over which nodes tell each other who owns what.
+
+The bus knows no users: whoever reaches its port may call himself a node and take slots. With TLS it talks only to
+holders of a certificate of its own authority; here that is one self-signed certificate with its key, made for these
+shards, in files that nobody else may read. MIGRATE then speaks TLS too, at a port that only such holders may use;
+clients and replicas go on without, for loopback does not leave the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from acquisition.link.resp import Address
+from acquisition.shards import machine
+from acquisition.shards.redis_binary import RedisBinary
+
+CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
+_OLDEST = (7, 0)  #: cluster-port, without which the bus of a server without a TLS port has none
+_SUBJECT = "/CN=shardpulse cluster bus"
+_NODES = "nodes.conf"  #: where a server keeps who its members are
+_DAYS = "36500"  #: longer than any shard runs: it is made anew at each start of all of them
+_SECONDS = 20.0
+#: What to say where there is none.
+OPEN = (
+    "the cluster bus has no TLS (that takes a redis-server 7 built with it, and openssl): whoever can log in to this "
+    "machine can take the shards over, so use it alone"
+)
+
+
+def write(directory: Path, redis: RedisBinary) -> None:
+    """Make certificate and key; neither where the server or this machine cannot: without TLS, or without openssl."""
+    openssl = shutil.which("openssl")
+    if openssl is None or redis.release < _OLDEST or not _has_tls(redis.path):
+        return
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    files = ["-keyout", str(directory / KEY), "-out", str(directory / CERTIFICATE)]
+    try:
+        (directory / KEY).unlink(missing_ok=True)
+        os.close(os.open(directory / KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # openssl keeps the mode
+        request = [*command, "-subj", _SUBJECT, "-days", _DAYS, *files]
+        made = subprocess.run(request, capture_output=True, timeout=_SECONDS, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        made = False
+    if not made:
+        remove(directory)
+
+
+def remove(directory: Path) -> None:
+    """Remove both files; they may be gone already."""
+    for name in (CERTIFICATE, KEY):
+        (directory / name).unlink(missing_ok=True)
+
+
+def is_secured(directory: Path) -> bool:
+    """Whether the shards whose state lies in ``directory`` have TLS on their bus."""
+    return (directory / CERTIFICATE).exists()
+
+
+def directives(directory: Path, address: Address) -> dict[str, str]:
+    """What the configuration of the server at ``address`` says of its bus.
+
+    Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master is told a password or
+    believed; a client without TLS is told the ports without.
+    """
+    return {
+        "tls-port": str(machine.free_tls_port(address.host)),
+        "tls-cluster": "yes",
+        "tls-replication": "yes",
+        "tls-cert-file": f'"{directory / CERTIFICATE}"',
+        "tls-key-file": f'"{directory / KEY}"',
+        "tls-ca-cert-file": f'"{directory / CERTIFICATE}"',
+        "cluster-port": str(address.port + machine.BUS_OFFSET),
+    }
+
+
+def tell_client_ports(home: Path) -> None:
+    """Before a server starts again: its list of members holds TLS ports, which it would tell clients until it has heard
+    of each member (tried: for 70 ms)."""
+    with contextlib.suppress(OSError):  # it has never run
+        file = home / _NODES
+        told = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())
+        file.write_text(told)
+
+
+def _has_tls(path: str) -> bool:
+    """Whether a server was built with TLS: only then it knows the directive, and stumbles over the one after it."""
+    command = [path, "--tls-cluster", "no", "--no-such-directive", "1"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return False
+    return "no-such-directive" in done.stdout + done.stderr
