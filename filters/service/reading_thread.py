@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MARGIN_SECONDS = 0.005
 _LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
 _ARRIVALS_SECONDS = 0.1  #: between two questions what has come
-_REST = 9.0  #: it rests for so many times as long as the answer to one has taken: a tenth of a core is enough for that
+_REST = 9.0  #: it rests for so many times the CPU time of one: a tenth of a core is enough for that
 
 Publish = Callable[[TickCache], None]
 Renew = Callable[["Decided"], None]
@@ -141,7 +141,7 @@ class ReadingThread:
         while (left := due - time.time()) > 0 and not self._stopping.wait(min(left, rest, _LONGEST_WAIT)):
             if due - time.time() > interval + _LONGEST_WAIT:  # the clock stepped back
                 return
-            began = time.monotonic()
+            began, spent = time.monotonic(), time.thread_time()
             if left > rest:
                 self.read_arrivals()
-            rest = max(_ARRIVALS_SECONDS, _REST * (time.monotonic() - began))
+            rest = max(_ARRIVALS_SECONDS, time.monotonic() - began, _REST * (time.thread_time() - spent))
