@@ -30,6 +30,7 @@ pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
+_NO_MAJORITY = "CLUSTERDOWN The cluster is down"  #: what a shard says while too few masters reach each other
 _MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 
@@ -80,6 +81,8 @@ def error_for(error: object, where: object = "") -> ShardpulseError:
     at = f"shard {where}: " if where else "shard: "
     if word in _PERMISSION:
         return PermissionRefused(f"{at}{text}; set [shards] username and password_file")
+    if text == _NO_MAJORITY:
+        text += ": it answers while more than half of the masters do (two have no majority without each other)"
     if word in _TEMPORARY:
         return TemporaryError(f"{at}{text}")
     return (MovedError if word in _MOVED else ShardError)(f"{at}{text}")

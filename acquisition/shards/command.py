@@ -57,6 +57,11 @@ shardpulse shards upgrade                all filters and readers are new: use th
 shardpulse shards down                   end them and remove their files
 """
 _OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
+_PAIR = 2
+_NO_MAJORITY = (
+    "two shards have no majority without each other: when one dies, the other refuses everything within seconds,\n"
+    "until `shardpulse shards up` has started it again; three go on without one of them"
+)
 _PORT = help_text.whole(1, 65535)
 
 
@@ -172,6 +177,8 @@ def _show(shards: Shards, as_json: bool) -> int:
         print(f"records of format {written}" + ("" if written == record_format.NEWEST else _OLD_FORMAT))
         for row in rows:
             print(_line(row))
+        if sum(row.role != "replica" for row in rows) == _PAIR:
+            print(_NO_MAJORITY)
         if shards.intent is not None:
             print(f"{shards.intent.action} {shards.intent.shard} is under way, or was interrupted: then finish it with "
                   "`shardpulse shards balance`")  # fmt: skip

@@ -153,7 +153,18 @@ def _of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
     unserved = SLOTS - sum(row.slots for row in rows if row.answering)
     if unserved > 0:
         found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
+        found += _of_majority(rows)
     return found
+
+
+def _of_majority(rows: Sequence[ShardHealth]) -> list[Finding]:
+    """Masters that see no majority of themselves refuse every command a few seconds later."""
+    serving = sum(row.answering and row.slots > 0 for row in rows)
+    gone = sum(not row.answering and row.role != REPLICA for row in rows)
+    if not serving or serving > gone:
+        return []
+    told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"
+    return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
 
 
 def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:

@@ -42,6 +42,7 @@ def test_what_is_no_address(text: str) -> None:
         ("WRONGPASS no", PermissionRefused),
         ("LOADING it", TemporaryError),
         ("CLUSTERDOWN Hash slot not served", TemporaryError),
+        ("CLUSTERDOWN The cluster is down", TemporaryError),
         ("TRYAGAIN", TemporaryError),
         ("OOM command not allowed", TemporaryError),
         ("READONLY replica", TemporaryError),

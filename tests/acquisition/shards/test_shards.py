@@ -343,7 +343,9 @@ def test_up_status_down(directory):
     other = command(directory, "up", "--count", "1", "--base-port", "7001")
     assert other.stderr == f"already running in {directory}; --count, --base-port ignored\n"
 
-    assert command(directory, "status").returncode == 0
+    status = command(directory, "status")
+    assert status.returncode == 0
+    assert "two shards have no majority without each other" in status.stdout
     assert command(directory, "down").stdout == "stopped 2 shards\n"
     assert gone(pids)
     assert not directory.exists()

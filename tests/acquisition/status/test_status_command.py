@@ -25,8 +25,11 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     EXIT_UNBALANCED,
     EXIT_USAGE,
+    ShardpulseError,
+    TemporaryError,
 )
 from acquisition.link.cluster import Cluster
+from acquisition.link.resp import Connection
 from acquisition.shards.launch import Shards
 from acquisition.status.document import StatusDocument
 from acquisition.wire import keys, position
@@ -199,6 +202,35 @@ def test_a_shard_that_is_gone_is_said_to_be(start_cluster: StartCluster, capsys:
         os.kill(pid, signal.SIGKILL)
     assert shardpulse(["status", "--shards", _addresses(shards)]) == EXIT_UNAVAILABLE
     assert "no shard answers" in capsys.readouterr().err
+
+
+def test_two_shards_have_no_majority_without_each_other(start_cluster: StartCluster, capsys: Capture) -> None:
+    shards = start_cluster(2)
+    pipeline = Pipeline(shards.connect(), shards.addresses, host=0)
+    fill(pipeline)
+    assert not [row for row in look(shards, capsys)["findings"] if row["about"] == "majority"]
+    os.kill(shards.pids[1], signal.SIGKILL)
+
+    def told() -> list[str]:
+        return [row["text"] for row in look(shards, capsys)["findings"] if row["about"] == "majority"]
+
+    (text,) = eventually(told)
+    assert "1 of 2 masters answer, which is no majority" in text
+    survivor = Connection(shards.addresses[0])
+
+    def refusal() -> str:
+        try:
+            survivor.call("GET", "anything")
+        except TemporaryError as error:
+            return str(error)
+        except ShardpulseError:  # it belongs to the other one
+            return ""
+        return ""
+
+    assert "two have no majority without each other" in eventually(refusal)
+    survivor.close()
+    assert told(), "also when the other one refuses everything"
+    pipeline.close()
 
 
 def test_replicas_and_credentials(start_cluster: StartCluster, capsys: Capture) -> None:
