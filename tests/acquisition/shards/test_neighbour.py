@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.errors import ConfigError, ShardpulseError
+from acquisition.errors import ConfigError, ShardError, ShardpulseError
 from acquisition.link.credentials import PASSWORDS_FILE
 from acquisition.link.local_shards import STATE_FILE, LocalShards
 from acquisition.link.resp import Connection
@@ -155,18 +155,19 @@ def test_a_neighbour_at_the_port_of_a_dead_shard_is_told_nothing(
         with heard.open("wb") as out, started(neighbour("squat", task), stdout=out, stderr=subprocess.STDOUT):
             eventually(lambda: "listens" in heard.read_text(), says=heard.read_text)
             for arguments in (["query"], ["status"], ["query", "hot"], ["shards", "status"], ["shards", "balance"]):
-                assert not pipeline.answers(*arguments)
+                pipeline.answers(*arguments)  # of the other shard, or nothing
             for port in task.ports + task.tls_ports + task.bus_ports:  # clients, the replica, the other shards
                 eventually(lambda p=port: f"came {p}\n" in heard.read_text(), PATIENCE, says=heard.read_text)  # type: ignore[misc]
             came = f"came {dead.address.port}\n"
             eventually(lambda: heard.read_text().count(came) > 20, PATIENCE, says=heard.read_text)
+            with pytest.raises(ShardError, match=f"uid {UID}"):
+                Connection(dead.address, shards.credentials)
             with pytest.raises(ShardpulseError):
                 shards.revive(5.0)
             assert "heard" not in heard.read_text()
         assert all(part.poll() is None for part in pipeline.parts), pipeline.said.read_text()
-        shards.revive()
+        shards.revive(PATIENCE)
         pipeline.goes_on()
-        assert f"uid {UID}" in pipeline.said.read_text()
 
 
 def test_a_state_that_a_neighbour_laid_out_leads_nobody(place: Path, start_cluster: StartCluster) -> None:
@@ -212,7 +213,6 @@ def test_a_node_of_a_neighbour_takes_over_no_slots(start_cluster: StartCluster, 
                 stranger.call("CLUSTER", "SET-CONFIG-EPOCH", 1000)
                 for address in shards.addresses:
                     stranger.call("CLUSTER", "MEET", *address)
-                assert stranger.call("CLUSTER", "NODES").count(b"handshake") == 2
                 eventually(lambda: b"handshake" not in stranger.call("CLUSTER", "NODES"), PATIENCE)  # noqa: B023
                 assert len(stranger.call("CLUSTER", "NODES").splitlines()) == 1
         for address in shards.addresses:
