@@ -20,6 +20,7 @@ class Account:
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._pss = 0
+        self._reads_others = reads_others()
         self._memory_due = self._started + 3.0  # once everything is there
 
     def values(self, modules: list[Module], monotonic: float) -> dict[str, object]:
@@ -32,6 +33,7 @@ class Account:
             "probe": {
                 "pid": os.getpid(),
                 "step": chosen().name,
+                "reads_others": self._reads_others,
                 "uptime_seconds": round(monotonic - self._started, 3),
                 "cpu_seconds": round(time.process_time(), 6),
                 "children_cpu_seconds": round(sum(children_cpu(part) for part in parts.values()), 6),
@@ -43,6 +45,20 @@ class Account:
             "sources": {module.name: module.source.name for module in modules},
             "modules": parts,
         }
+
+
+def reads_others() -> bool:
+    """Whether this user may read how much processes of others read and write: /proc/PID/io is for their owner and for
+    root."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        read_once("/proc/1/io")
+    except PermissionError:
+        return False
+    except OSError:  # this kernel does not count it for anybody
+        pass
+    return True
 
 
 def children_cpu(part: dict[str, object]) -> float:

@@ -32,6 +32,11 @@ _SLOW_PROBES = (
     "read /proc with Python, which takes more CPU than the native step: what they said at their start tells why, and "
     "what to install"
 )
+_UNREADABLE = (
+    "run without root and may not read /proc/PID/io of other users' processes: disk_read_bytes_per_second, "
+    "disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these are MISSING, and count as invalid; "
+    "run them as root if these figures are wanted"
+)
 _CONTESTED = (
     "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "
     "machine a name of its own ([host] name)"
@@ -203,15 +208,17 @@ def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> lis
 
 
 def _of_probes(reports: Collection[Status]) -> list[Finding]:
-    """How many probes read /proc the slow way, in one line for all."""
-    slow = [report for report in reports if _step_of(report) == compiled.PYTHON]
-    return [Finding(NOTE, "probes", f"{len(slow)} of {len(reports)} {_SLOW_PROBES}")] if slow else []
+    """How many probes read /proc the slow way, and how many may not read all of it, in one line each for all."""
+    slow = sum(_said(report, "step") == compiled.PYTHON for report in reports)
+    unable = sum(_said(report, "reads_others") is False for report in reports)
+    found = [(slow, "probes", _SLOW_PROBES), (unable, "rights of probes", _UNREADABLE)]
+    return [Finding(NOTE, about, f"{count} of {len(reports)} {text}") for count, about, text in found if count]
 
 
-def _step_of(report: Status) -> object:
-    """How a probe computes, ``native`` or ``python``; None when it does not say."""
+def _said(report: Status, name: str) -> object:
+    """What a probe says of itself, such as its ``step``, ``native`` or ``python``; None when it does not say."""
     said = report.rest.get("probe")
-    return said.get("step") if isinstance(said, dict) else None
+    return said.get(name) if isinstance(said, dict) else None
 
 
 def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Finding]:

@@ -27,6 +27,7 @@ from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table
 from probes import native
+from probes.account import reads_others
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
 from probes.dry_run import row
@@ -163,6 +164,7 @@ def test_a_probe_and_status_say_which_step_runs_and_what_to_do(
     found = eventually(host.status, seconds=PATIENT)
     name = compiled.PYTHON if pure or native.PROCESSES is None else compiled.NATIVE
     assert found["probe"]["step"] == name
+    assert found["probe"]["reads_others"] == reads_others()
     assert f"; {compiled.chosen(name == compiled.NATIVE, compiled.PYTHON).text}; sending to" in host.said()
     assert (f"{compiled.SWITCH} is set" in host.said()) == bool(pure)
     shardpulse(["status", "--json", "--config", str(host.config)])
