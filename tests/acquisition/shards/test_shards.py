@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -363,8 +364,8 @@ def test_ports_from_7600_on_and_those_in_use_are_passed_over_and_named(directory
     assert up.returncode == 0, up.stderr
     port = int(json.loads(up.stdout)["shards"][0]["address"].rpartition(":")[2])
     assert port >= second > first >= machine.FIRST_PORT
-    assert str(first) in up.stderr
-    assert "passed over" in up.stderr
+    (named,) = re.findall(r"passed over ([^:]+): ", up.stderr)
+    assert str(first) in named or named.endswith("…")  # others have taken more ports than are named
 
 
 def test_down_after_kill_9(directory):
