@@ -17,7 +17,7 @@ from acquisition.wire.layout import Layout
 
 #: Seconds for which a host stays in sight of which its shard knows nothing any more. Filters forget hosts that have
 #: been silent for very long: one that vanishes so soon was lost with its shard, and comes back when its probe sends.
-_KEPT = 10.0
+_KEPT = 60.0
 _LOST = TemporaryError("shards have lost what they knew of hosts a moment ago")
 
 

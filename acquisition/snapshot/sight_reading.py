@@ -14,7 +14,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.shard_reading import Member
 from acquisition.snapshot.sight import RECENT, PartitionSight, Sight
-from acquisition.snapshot.states import BLIND, CURRENT, LATE
+from acquisition.snapshot.states import CURRENT, LATE, UNKNOWN
 from acquisition.wire import commit as commit_format
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
@@ -71,7 +71,7 @@ class SightReader:
     def remember(self, blocks: Iterable[Block], now: float) -> None:
         """Note who cannot be seen ``now``, and let go of who can."""
         for block in blocks:
-            if block.cause in BLIND:
+            if block.state == UNKNOWN:
                 self._excused[block.host_id] = now
             elif block.state == CURRENT:
                 self._excused.pop(block.host_id, None)

@@ -185,5 +185,5 @@ def test_hosts_of_a_shard_that_came_back_empty_stay_in_sight(two: Shards) -> Non
         connection.call("FLUSHALL")
         connection.close()
         assert len(states(reader.coherent())) == len(HOSTS)
-        now[0] += 20.0
+        now[0] += 100.0
         assert states(reader.coherent()).keys() == set(HOSTS) - lost, "who never comes back was not there"

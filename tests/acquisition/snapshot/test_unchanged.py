@@ -161,7 +161,7 @@ def test_partitions_that_are_emptied_are_seen(world: World) -> None:
     for key in (keys.commit(tag), keys.applied(tag)):
         world.scene.put(key, "DEL", key)
     assert "shards have lost" in " ".join(world.read()[0].errors)
-    world.clock.now += 20.0
+    world.clock.now += 100.0
     assert set(states(world.read()[0])) == {"b", "c"}
 
 
