@@ -142,6 +142,10 @@ class Members:
         place = self._places[node]
         return {mention.id for mention in others(self.call(node, "CLUSTER", "NODES"), place)}
 
+    def owners_known_to(self, node: str) -> dict[str, frozenset[int]]:
+        """Who owns which slots, as a member sees it: by the owners' ids."""
+        return owners_in(self.call(node, "CLUSTER", "NODES"))
+
     def keys(self, node: str, slot: int) -> list[bytes]:
         """The keys of a slot that a member holds."""
         count = self.call(node, "CLUSTER", "COUNTKEYSINSLOT", slot)
@@ -183,6 +187,18 @@ def own(text: bytes, asked: Address) -> Node:
                 _take_slots(word, slots, migrating, importing)
             return Node(words[0], asked, _id(words[3]), int(words[6]), frozenset(slots), migrating, importing)
     raise ShardError(f"shard {asked} does not say which member it is")
+
+
+def owners_in(text: bytes) -> dict[str, frozenset[int]]:
+    """Who owns which slots, as the node says that was asked."""
+    found = {}
+    for words in _lines(text):
+        slots: set[int] = set()
+        for word in words[8:]:
+            _take_slots(word, slots, {}, {})
+        if slots:
+            found[words[0]] = frozenset(slots)
+    return found
 
 
 def others(text: bytes, asked: Address) -> list[Mention]:
