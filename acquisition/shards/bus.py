@@ -2,8 +2,8 @@
 
 The bus knows no users: whoever reaches its port may call himself a node and take slots. With TLS it talks only to
 holders of a certificate of its own authority; here that is one self-signed certificate with its key, made for these
-shards, in files that nobody else may read. MIGRATE then speaks TLS too, at a port that only such holders may use;
-clients and replicas go on without, for loopback does not leave the machine.
+shards, in files that nobody else may read. MIGRATE and replication then speak TLS too, at a port that only such holders
+may use; clients go on without, for loopback does not leave the machine.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
 from acquisition.shards import machine
 from acquisition.shards.redis_binary import RedisBinary
 
 CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
 _OLDEST = (7, 0)  #: cluster-port, without which the bus of a server without a TLS port has none
+_REQUEST = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 _SUBJECT = "/CN=shardpulse cluster bus"
 _NODES = "nodes.conf"  #: where a server keeps who its members are
 _DAYS = "36500"  #: longer than any shard runs: it is made anew at each start of all of them
@@ -33,21 +35,27 @@ OPEN = (
 
 
 def write(directory: Path, redis: RedisBinary) -> None:
-    """Make certificate and key; neither where the server or this machine cannot: without TLS, or without openssl."""
+    """Make certificate and key; neither where the server or this machine cannot: without TLS, or without openssl.
+
+    Raises CannotCreateError where both are there and it fails all the same: what can be closed is not left open.
+    """
     openssl = shutil.which("openssl")
-    if openssl is None or redis.release < _OLDEST or not _has_tls(redis.path):
-        return
-    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    files = ["-keyout", str(directory / KEY), "-out", str(directory / CERTIFICATE)]
     try:
+        if openssl is None or redis.release < _OLDEST or not _has_tls(redis.path):
+            return
         (directory / KEY).unlink(missing_ok=True)
         os.close(os.open(directory / KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # openssl keeps the mode
-        request = [*command, "-subj", _SUBJECT, "-days", _DAYS, *files]
-        made = subprocess.run(request, capture_output=True, timeout=_SECONDS, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        made = False
-    if not made:
+        files = ["-keyout", str(directory / KEY), "-out", str(directory / CERTIFICATE)]
+        made = subprocess.run(
+            [openssl, *_REQUEST, "-subj", _SUBJECT, "-days", _DAYS, *files],
+            capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
+        )  # fmt: skip
+        failed = made.returncode != 0 and (made.stderr.strip() or f"openssl ended with {made.returncode}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        failed = str(error)
+    if failed:
         remove(directory)
+        raise CannotCreateError(f"no certificate for the cluster bus can be made in {directory}: {failed}")
 
 
 def remove(directory: Path) -> None:
@@ -90,8 +98,5 @@ def tell_client_ports(home: Path) -> None:
 def _has_tls(path: str) -> bool:
     """Whether a server was built with TLS: only then it knows the directive, and stumbles over the one after it."""
     command = [path, "--tls-cluster", "no", "--no-such-directive", "1"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return False
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     return "no-such-directive" in done.stdout + done.stderr

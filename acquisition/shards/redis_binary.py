@@ -70,12 +70,14 @@ def version_of(path: str) -> str | None:
 
 
 def _candidates() -> Iterator[tuple[str, str]]:
-    """System binaries first. The wheel puts a copy beside this Python, which is none of the system's."""
+    """System binaries first. The wheel puts a copy beside the Python of each environment that has it, which is none of
+    the system's."""
     own = {Path(sys.prefix, "bin").resolve(), Path(sys.executable).parent.resolve()}
     places = [*os.environ.get("PATH", "").split(os.pathsep), *_USUAL]
     for place in dict.fromkeys(filter(None, places)):
         file = Path(place, "redis-server")
-        if Path(place).resolve() not in own and os.access(file, os.X_OK):
+        of_environment = Path(place).resolve() in own or Path(place).with_name("pyvenv.cfg").exists()
+        if not of_environment and os.access(file, os.X_OK):
             yield str(file), "system"
     wheel = wheel_binary()
     if wheel is not None:

@@ -19,13 +19,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from acquisition.config import endpoints
 from acquisition.config.loader import load
-from acquisition.errors import DataError, ShardpulseError
+from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
@@ -38,13 +38,13 @@ from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import Judged, judge
 from acquisition.snapshot.found import Found, Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
-from acquisition.snapshot.names import NOW, NamesCache
+from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
-from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_names, read_records
+from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
 from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
@@ -82,11 +82,10 @@ class SnapshotReader:
         self._grace = grace_seconds
         self._down_after = down_after_seconds
         self._clock = clock
-        self._names = NamesCache()
+        self._naming = Naming()
         self._evidence = EvidenceIndex()
         self._partitions: PartitionReader | None = None
         self._last: Found | None = None
-        self._outdated: list[Member] = []  #: whose names the next reading asks for
         self._sets: dict[int, SetReader] = {}
         self._arrivals: dict[int, ArrivalReader] = {}
         self._layout: Layout | None = None
@@ -185,7 +184,7 @@ class SnapshotReader:
         if set_id not in self._arrivals:
             self._arrivals[set_id] = ArrivalReader(self._prepare()[0], set_id)
         begun, now = self._arrivals[set_id].take(self.cluster, due), self._clock()
-        errors = self._take_names(begun, begun, now, whole=False)
+        errors = self._naming.name(self.cluster, begun, begun, now, whole=False)
         return Snapshot(LATEST, now, [block.at(now) for _, block in begun], errors, began=due.now)
 
     def due_tick(self, interval: float, now: float) -> int:
@@ -223,26 +222,25 @@ class SnapshotReader:
         changed = self._partitions.read(self.cluster, question, due)
         if not changed and self._last is not None and self._last.serves(question, due.now):
             return self._last.snapshot(due.now, self._clock(), self._down_after)
-        renewed, self._outdated = self._outdated, []
         table, errors = positions.take([answer.applied for answer in self._partitions.answers], due.now)
-        errors += self._put_names(renewed, read_names(self.cluster, renewed) if renewed else (), due.now)
+        errors += self._naming.renew(self.cluster, due.now)
         records = self._partitions.records()
         if reading == LATEST:
             return self._judge(reading, _begin(table.all_places()), takes, due, errors, records)
         judged, last = judge(table, records, due), self._last
-        names = self._names.all_of(table.members)
+        names = self._naming.all_of(table.members)
         if last is not None and not errors and last.question == question and last.has_rows_of(judged, names):
             return self._next(last, judged, due)
         snapshot = self._judge(reading, _begun(judged), takes, due, errors, records)
         if self._last is not None:
-            self._last = self._last._replace(judged=judged, names=self._names.all_of(table.members))
+            self._last = self._last._replace(judged=judged, names=self._naming.all_of(table.members))
         return snapshot
 
     def _next(self, last: Found, judged: Judged, due: judgement.Due) -> Snapshot:
         """The snapshot of a reading in which everything is current, with the rows of the one before: no names are
         missing, no VM has come or gone."""
         now = self._clock()
-        self._outdated += self._names.outdated(judged.table.members, last.names, now)
+        self._naming.note_outdated(judged.table.members, last.names, now)
         self._last = last.next(judged, due.now)
         return self._last.snapshot(due.now, now, self._down_after)
 
@@ -274,7 +272,7 @@ class SnapshotReader:
         assert self._sights is not None
         seen = self._sights.read(self.cluster, begun, taken, due, self._down_after, heard)
         now = self._clock()
-        messages = [str(error) for error in errors] + self._take_names(begun, taken, now, whole)
+        messages = [str(error) for error in errors] + self._naming.name(self.cluster, begun, taken, now, whole)
         messages += [block.delay for block in blocks if block.unreachable]
         everyone = [block for _, block in begun]
         sight.look(everyone, seen, now, self._down_after)
@@ -282,7 +280,7 @@ class SnapshotReader:
         messages += [blind] if blind else sight.errors(blocks)
         self._sights.remember(everyone, now)
         if whole:
-            self._names.forget({(member.host, member.resource_set) for member, _ in begun})
+            self._naming.forget({(member.host, member.resource_set) for member, _ in begun})
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
         contested = self._contested(begun, taken, due.keep_ticks) if whole else {}
         places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
@@ -290,7 +288,7 @@ class SnapshotReader:
         if whole:
             owners = {vm: tuple(where) for vm, where in contested.items()}
             fresh = partial(_again, everyone)
-            is_named = all(self._is_named(member, block) for member, block in taken)
+            is_named = all(self._naming.suffices(member, block) for member, block in taken)
             until = sight.holds_until(everyone, self._down_after)
             self._last = Found((reading, takes), due.now, errors_told, fresh, owners, seen, until, is_named=is_named)
         placements = Placements(blocks, places) if whole else None
@@ -325,34 +323,6 @@ class SnapshotReader:
             if head is not None and head[0].tick == block.tick:
                 block.take_rows(*head)
                 judgement.explain_delay(block)
-
-    def _take_names(self, begun: list[Begun], taken: list[Begun], now: float, whole: bool) -> list[str]:
-        """Name all blocks; what has no names yet, or old ones, is asked for if it is taken: at once, or where the
-        reading is ``whole`` and the next one will do, with that."""
-        wanted: list[Member] = []
-        for member, block in taken:
-            schema = block.schema if block.has_values or block.head else None
-            when = self._names.wanted(member.host, member.resource_set, block.raw_ids, schema, now)
-            if when:
-                (wanted if when == NOW or not whole else self._outdated).append(member)
-        errors = self._put_names(wanted, read_names(self.cluster, wanted) if wanted else (), now)
-        for _, block in begun:
-            names = self._names.get(block.host_id, block.set_id)
-            block.use_names(names, None if names is not None else self._names.set_name(block.set_id))
-        return [str(error) for error in errors]
-
-    def _is_named(self, member: Member, block: Block) -> bool:
-        names = self._names.get(member.host, member.resource_set)
-        return names is not None and (not block.has_values or names.knows(block.raw_ids, block.schema))
-
-    def _put_names(self, members: Sequence[Member], values: Sequence[Any], now: float) -> list[ShardpulseError]:
-        """Take the tables of members; those that are damaged are told, and change nothing."""
-        errors: list[ShardpulseError] = []
-        for member, value in zip(members, values, strict=True):
-            if value is None or isinstance(value, bytes):
-                error = self._names.put(member.host, member.resource_set, value, now)
-                errors += [DataError(f"names of host {member.host:016x}: {error}")] if error else []
-        return errors
 
     def _contested(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> dict[str, dict[Owner, Block]]:
         """VMs that several hosts report, with their blocks, each of which has its newest record; the others are where

@@ -38,6 +38,15 @@ def test_the_system_comes_before_the_wheel(tmp_path, monkeypatch):
     assert redis_binary.find() == redis_binary.RedisBinary(path, "7.4.1", "system")
 
 
+def test_the_copy_of_the_wheel_in_another_environment_is_none_of_the_system(tmp_path, monkeypatch):
+    (tmp_path / "environment").mkdir()
+    fake(tmp_path / "environment" / "bin", "6.2.14")
+    (tmp_path / "environment" / "pyvenv.cfg").touch()
+    path = fake(tmp_path / "bin", "7.0.15")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'environment' / 'bin'}:{tmp_path / 'bin'}")
+    assert redis_binary.find() == redis_binary.RedisBinary(path, "7.0.15", "system")
+
+
 def test_an_old_system_makes_way_for_the_wheel(tmp_path, monkeypatch):
     fake(tmp_path / "bin", "6.0.16")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.errors import PermissionRefused, ShardError
+from acquisition.errors import CannotCreateError, PermissionRefused, ShardError
 from acquisition.link import listener
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, Credentials, local, ours
@@ -288,6 +288,22 @@ def test_strangers_do_not_get_into_the_cluster(start_cluster: StartCluster, tmp_
             assert len(connection.call("CLUSTER", "NODES").splitlines()) == 1
         with contextlib.closing(Connection(shards.addresses[0], shards.credentials)) as connection:
             assert len(connection.call("CLUSTER", "NODES").splitlines()) == 1
+
+
+def test_a_certificate_that_cannot_be_made_is_an_error_and_no_open_bus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_cluster: StartCluster
+) -> None:
+    require("openssl")
+    if not start_cluster(1, secured=True).bus_secured:
+        pytest.skip("this redis-server has no TLS")
+    broken = tmp_path / "bin" / "openssl"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho no randomness >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    with pytest.raises(CannotCreateError, match=r"no certificate for the cluster bus .* no randomness"):
+        start_shards(1, tmp_path / "state", secured=True)
+    assert not (tmp_path / "state").exists()
 
 
 def test_shards_without_tls_on_the_bus_say_so(
