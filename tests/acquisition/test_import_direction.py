@@ -49,6 +49,7 @@ ROOMS = {
         "acquisition.model", "acquisition.config", "acquisition.snapshot.column", "acquisition.snapshot.states",
     },
     # What reads: no reader knows the worker.
+    "filters.archive": {*_VALUES, "acquisition.link", "filters.runtime"},
     "filters.text": {"acquisition.snapshot"},
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},
     "filters.documents": {*_VALUES, "filters.decisions", "filters.judging", "filters.text"},
