@@ -174,6 +174,12 @@ class Filter(Table, frozen=True):
     retention_bytes: Annotated[
         int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
     ] = 16777216
+    reader_retention_seconds: Annotated[
+        float, Meta(ge=0, description="what a living reader (the archive) has not read yet is kept so long")
+    ] = 900.0
+    reader_retention_bytes: Annotated[
+        int, Meta(ge=0, description="the same of a partition at most; wins over the seconds")
+    ] = 33554432
     expire_seconds: Annotated[float, Meta(gt=0, description="hosts silent for so long are forgotten")] = 600.0
     lease_seconds: Annotated[
         float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")

@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from acquisition.errors import FrameError, ShardError, ShardpulseError, TemporaryError, UnavailableError
+from acquisition.errors import ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.resp import ReplyError, raise_for
 from acquisition.shards import interrupts
 from acquisition.shards.nodes import Members, Node
 from acquisition.shards.reshard import Move
-from acquisition.wire import commit, keys
+from acquisition.shards.trimming import trim_smoothed
+from acquisition.wire import keys
 
 _MIGRATE_BYTES = 64 << 20  #: that one MIGRATE carries: bounds how long two shards stand still
 _TRIM_BYTES = 32 << 20  #: of a partition, above which frames that are smoothed already are left behind
@@ -205,7 +206,7 @@ class Mover:
         if waited > (_GONE_SECONDS if text.startswith("IOERR") else _RETRY_SECONDS):
             raise TemporaryError(f"{where} is half moved: {text}; nothing is lost, `shardpulse shards balance` goes on")
         if "OOM" in text:
-            self._trim_smoothed(target, slot, asking=True)
+            trim_smoothed(self._members, target, slot, patient=False, asking=True)
         time.sleep(0.2)
 
     def _port(self, target: str) -> int:
@@ -229,31 +230,23 @@ class Mover:
     # ---------------------------------------------------------------- room and readers
 
     def _make_room(self, source: str, target: str, slot: int) -> None:
-        """Trim a heavy partition behind its filter, and refuse to move what the target cannot hold.
+        """Trim a heavy partition behind its filter and its other readers, behind its filter alone where it has to be,
+        and refuse to move what the target cannot hold.
 
         A value lies in the target's receive buffer beside its final form while it arrives: twice its size.
         """
         size = self._members.weigh(source, [slot])
-        if size > _TRIM_BYTES:
-            self._trim_smoothed(source, slot)
-            size = self._members.weigh(source, [slot])
         used, limit = memory(self._members, target)
+        for patient in (True, False):
+            too_much = limit and used + 2 * size > _FULL * limit
+            if size > _TRIM_BYTES if patient else too_much:
+                trim_smoothed(self._members, source, slot, patient)
+                size = self._members.weigh(source, [slot])
         if limit and used + 2 * size > _FULL * limit:
             raise TemporaryError(
                 f"shard {self._members.place(target)} has no room for slot {slot}: {used / 2**20:.0f} of "
                 f"{limit / 2**20:.0f} MiB used, {2 * size / 2**20:.0f} needed; it stays where it is"
             )
-
-    def _trim_smoothed(self, node: str, slot: int, asking: bool = False) -> None:
-        """Drop the frames of a slot's raw stream that its filter has committed: they are in the smoothed state."""
-        first: list[tuple[str, ...]] = [("ASKING",)] if asking else []
-        for name in self._members.keys(node, slot):
-            if name.startswith(b"commit:{"):
-                tag = name.decode()[len("commit:{") : -1]
-                value = self._members.pipeline(node, [*first, ("GET", keys.commit(tag))])[-1]
-                with contextlib.suppress(FrameError):  # a damaged one says nothing of what is smoothed
-                    cursor = commit.decode(value if isinstance(value, bytes) else b"").cursor
-                    self._members.pipeline(node, [*first, ("XTRIM", keys.raw(tag), "MINID", cursor)])
 
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
         """Commands that end the wait of every XREAD at the source.

@@ -22,7 +22,7 @@ COMMANDS = {
     "get mget getrange set setrange strlen del "
     "expire pexpire pttl scan hget hmget hgetall hkeys hlen hset hdel xadd xlen xrange xread xtrim "
     "zadd zrange zrem watch unwatch multi exec discard eval evalsha script|load",
-    ADMINISTRATOR: f"{_CONNECTION} cluster info time get set xlen xtrim config|get config|set client|list "
+    ADMINISTRATOR: f"{_CONNECTION} cluster info time get set hgetall xlen xtrim config|get config|set client|list "
     "client|unblock memory|usage migrate restore restore-asking select",
     REPLICA: "ping psync replconf",
 }

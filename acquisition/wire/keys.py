@@ -18,6 +18,8 @@ key                                             type    written by; holds
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
+``readers:{tag}``                               hash    other readers of ``raw``; name -> ``acquisition.wire.readers``
+``cut:{tag}``                                   string  who trims; what a living reader was not left
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
 ==============================================  ======  =====================================
@@ -136,3 +138,13 @@ def lease(tag: str) -> str:
 def workers(tag: str) -> str:
     """The live filter workers that reach a partition."""
     return f"workers:{{{tag}}}"
+
+
+def readers(tag: str) -> str:
+    """The claims of those that read the raw stream beside the filter."""
+    return f"readers:{{{tag}}}"
+
+
+def cut(tag: str) -> str:
+    """The mark of the newest trim that did not wait for a living reader."""
+    return f"cut:{{{tag}}}"

@@ -124,6 +124,8 @@ class Channel:
             kind, count = self._expected.popleft()
             replies, self._replies = self._replies[:count], self._replies[count:]
             self._check(kind, replies)
+            if kind is _TRIM:
+                self.partition.hear_readers(replies[-2], replies[-1])
             if kind is _READ:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
         return entries
@@ -136,10 +138,10 @@ class Channel:
         now = time.monotonic()
         pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
-        trim = self.partition.trim_command(time.time())
-        if trim is not None:
-            pieces.append(trim)
-            self._expected.append((_TRIM, 1))
+        trim = self.partition.trim_commands(time.time())
+        if trim:
+            pieces += trim
+            self._expected.append((_TRIM, len(trim) + 1))
         if linger:
             self.due = together(now, linger, self.partition.number)
         else:

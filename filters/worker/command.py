@@ -91,6 +91,8 @@ def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
         linger_seconds=chosen.linger_seconds,
         retention_seconds=chosen.retention_seconds,
         retention_bytes=chosen.retention_bytes,
+        reader_retention_seconds=chosen.reader_retention_seconds,
+        reader_retention_bytes=chosen.reader_retention_bytes,
         expire_seconds=chosen.expire_seconds,
         inputs=_inputs_settings(chosen.inputs),
     )

@@ -11,18 +11,19 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections import deque
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Word, pack
-from acquisition.wire import commit, keys, rejected
+from acquisition.wire import commit, keys, readers, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
+from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
+from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
@@ -82,6 +83,7 @@ class Partition:
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
         self.dormant = DormantPositions(tag)
+        self._look = pack(("HGETALL", keys.readers(tag))) + pack(("TIME",))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
@@ -94,8 +96,7 @@ class Partition:
         self._dirty: dict[bytes, State] = {}
         self._records: dict[bytes, bytes] = {}
         self._extra: list[bytes] = []
-        self._kept: deque[tuple[bytes, int]] = deque()
-        self._kept_bytes = 0
+        self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
 
@@ -135,8 +136,7 @@ class Partition:
                 self._reject(entry_id, unforeseen(error), fields)
         self._taken = entries
         self.cursor = entries[-1][0]
-        self._kept.append((self.cursor, size))
-        self._kept_bytes += size
+        self._kept.add(self.cursor, size)
         self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))
         return accepted
 
@@ -248,12 +248,10 @@ class Partition:
         self._extra.append(pack(("DEL", self.raw_key)))
         self.cursor = START
         self._kept.clear()
-        self._kept_bytes = 0
 
     def _commit_script(self, held: bytes, commands: bytes) -> bytes:
         self._kept.clear()
-        self._kept_bytes = 0
-        return oom_commit.script(self.commit_key, self.raw_key, self.applied_key, held, _after(self.cursor), commands)
+        return oom_commit.script(self.tag, held, _after(self.cursor), commands)
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
@@ -270,22 +268,24 @@ class Partition:
             )
         )
 
-    def trim_command(self, now: float) -> bytes | None:
-        """XTRIM behind the cursor and both retentions, bytes before seconds; None when nothing goes."""
-        last: bytes | None = None
-        settings = self.settings
-        if now < self._trim_at and self._kept_bytes <= settings.retention_bytes:
-            return None
-        self._trim_at = now + min(_TRIM_EVERY, settings.retention_seconds / 4.0)
-        while len(self._kept) > 1:
-            entry, size = self._kept[0]
-            age = now - int(entry.partition(b"-")[0]) / 1000.0
-            if age <= settings.retention_seconds and self._kept_bytes <= settings.retention_bytes:
-                break
-            last = entry
-            self._kept.popleft()
-            self._kept_bytes -= size
-        return None if last is None else pack(("XTRIM", self.raw_key, "MINID", _after(last)))
+    def trim_commands(self, now: float) -> list[bytes]:
+        """XTRIM of what may go, as far as it is known by now, then HGETALL and TIME, whose replies are for
+        ``hear_readers``; [] while nothing is due."""
+        if now < self._trim_at and not self._kept.overflowing:
+            return []
+        self._trim_at = now + min(_TRIM_EVERY, self.settings.retention_seconds / 4.0)
+        trim = self._kept.trim(now)
+        commands = [self._look]
+        if trim is not None:
+            first = _after(trim.last)
+            commands.insert(0, pack(("XTRIM", self.raw_key, "MINID", first)))
+            if trim.cut:
+                commands.insert(0, pack(("SET", keys.cut(self.tag), readers.encode_cut(Cut(first, 0)))))
+        return commands
+
+    def hear_readers(self, fields: list[Any], clock: list[bytes]) -> None:
+        """Who else reads the stream, as its shard says."""
+        self._kept.claim(readers.oldest_claim(fields, clock))
 
     def expire(self, now: float) -> bool:
         """Forget hosts that this worker has not heard of for ``expire_seconds``; true when the next

@@ -53,6 +53,7 @@ def _own_keys(
         ("HGETALL", partition.dormant.key),
         ("XLEN", partition.raw_key),
         ("XLEN", keys.rejected(partition.tag)),
+        ("HLEN", keys.readers(partition.tag)),
     ]
     replies = connection.pipeline(commands)
     for index, (reply, command) in enumerate(zip(replies, commands, strict=True)):

@@ -26,12 +26,24 @@ class FilterSettings:
     linger_seconds: float = 0.1
     retention_seconds: float = 30.0
     retention_bytes: int = 16 << 20
+    reader_retention_seconds: float = 900.0  #: what living readers have not read yet is kept so long
+    reader_retention_bytes: int = 32 << 20
     expire_seconds: float = 600.0
     inputs: InputsSettings | None = None  #: None: no decision inputs
     versions: Versions = record_format.FORMATS[record_format.NEWEST]  #: of the records that are written
     _plans: dict[tuple[int, tuple[str, ...], Lengths], Plan | None] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    @property
+    def most_reader_seconds(self) -> float:
+        """The longest that anything is kept."""
+        return max(self.retention_seconds, self.reader_retention_seconds)
+
+    @property
+    def most_reader_bytes(self) -> int:
+        """The most that is kept of a partition."""
+        return max(self.retention_bytes, self.reader_retention_bytes)
 
     def written_as(self, number: int) -> FilterSettings:
         """What can be kept in records of this format. Raises ConfigError for one that is not known."""

@@ -114,9 +114,7 @@ def test_positions_of_thousands_of_hosts_fit_into_a_script(cluster: Cluster) -> 
     applied = keys.applied(tag)
     fields = [text for n in range(total) for text in (f"field {n}", f"value {n}")]
     connection = cluster.connect(cluster.owner(applied))
-    connection.send(
-        oom_commit.script(keys.commit(tag), keys.raw(tag), applied, b"", b"0-1", pack(("HSET", applied, *fields)))
-    )
+    connection.send(oom_commit.script(tag, b"", b"0-1", pack(("HSET", applied, *fields))))
     assert [connection.receive(), connection.receive()] == [b"OK", 1]
     assert connection.call("HLEN", applied) == total
     assert connection.call("HGET", applied, "field 2345") == b"value 2345"

@@ -1,0 +1,82 @@
+"""Registered readers of a raw stream: who else needs entries that the filter has applied, and how far each has come.
+
+``readers:{tag}`` is a hash: name -> ``<cursor> <expires>``. ``cursor`` is the newest entry that the reader needs no
+more; it is written after what the reader made of everything before is durable. ``expires`` is the end of its claim, in
+milliseconds since 1970 by the shard's clock. ``cut:{tag}`` is the mark of a trim that did not wait for a living reader,
+``<first> <entries>``: entries before ``first`` are gone, and so many of them went with the newest such trim.
+``tests/acquisition/wire/test_readers.py`` holds golden bytes and round trips.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from acquisition.errors import FrameError
+from acquisition.wire.stream_id import is_possible, parse
+
+_ENTRY_AND_NUMBER = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16})(?: .*)?", re.DOTALL)
+
+
+class Reader(NamedTuple):
+    """The claim of a reader; ``expires`` in milliseconds."""
+
+    cursor: bytes
+    expires: int
+
+
+class Cut(NamedTuple):
+    """What a trim took from a living reader: entries before ``first``; ``entries`` of them with the newest trim."""
+
+    first: bytes
+    entries: int
+
+
+def encode(reader: Reader) -> bytes:
+    """The value of a reader's field."""
+    return b"%b %d" % reader
+
+
+def decode(data: bytes) -> Reader:
+    """The claim in ``data``. Raises FrameError when it is none."""
+    return Reader(*_parse(data, "claim of a reader"))
+
+
+def encode_cut(cut: Cut) -> bytes:
+    """The bytes of a mark."""
+    return b"%b %d" % cut
+
+
+def decode_cut(data: bytes) -> Cut:
+    """The mark in ``data``. Raises FrameError when it is none."""
+    return Cut(*_parse(data, "mark of a cut"))
+
+
+def _parse(data: bytes, what: str) -> tuple[bytes, int]:
+    found = _ENTRY_AND_NUMBER.fullmatch(data)
+    if found is None or not is_possible(found[1]):
+        raise FrameError("payload", f"{data[:80]!r} is no {what}")
+    return found[1], int(found[2])
+
+
+def milliseconds(clock: Sequence[bytes]) -> int:
+    """The shard's clock in the reply to TIME."""
+    return int(clock[0]) * 1000 + int(clock[1]) // 1000
+
+
+def oldest_claim(fields: Sequence[Any], clock: Sequence[bytes]) -> bytes | None:
+    """The oldest cursor of the living readers, from the replies to HGETALL and TIME; None: nobody waits for anything.
+
+    A field that is no claim holds nothing back.
+    """
+    now = milliseconds(clock)
+    cursors = []
+    for value in fields[1::2]:
+        try:
+            reader = decode(value)
+        except FrameError:
+            continue
+        if reader.expires > now:
+            cursors.append(reader.cursor)
+    return min(cursors, key=parse, default=None)
