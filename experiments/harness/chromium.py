@@ -27,13 +27,18 @@ _FLAGS = (
     "--no-proxy-server", "--remote-debugging-pipe", "about:blank",
 )  # fmt: skip
 _PATIENCE = 30.0
+_NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
 _KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
          "Home": 36, "End": 35}  # fmt: skip
 
 
 class Page:
     """One page. ``problems`` are console errors, exceptions and reports of the browser (as of the security policy);
-    ``requests`` are the addresses that it asked for."""
+    ``requests`` are the addresses that it asked for.
+
+    Chromium drops every request under way when a network interface of the machine comes or goes. That is no problem
+    of the page: ``open`` loads it again.
+    """
 
     def __init__(self, reader: int, writer: int) -> None:
         self.problems: list[str] = []
@@ -41,6 +46,7 @@ class Page:
         self._reader, self._writer = reader, writer
         self._buffer = b""
         self._number = 0
+        self._interruptions = 0
         self._session = ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -83,9 +89,16 @@ class Page:
         return value
 
     def open(self, url: str) -> None:
-        """Go to an address."""
-        self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete'")
+        """Go to an address, and again while the machine's network changed meanwhile."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            before = self._interruptions
+            self.call("Page.navigate", url=url)
+            self.until("document.readyState === 'complete'")
+            if self._interruptions == before:
+                return
+            time.sleep(0.2)
+        raise UnavailableError(f"{url}: the machine's network changed each time that it was loaded")
 
     def press(self, *keys: str) -> None:
         """Press keys one after another."""
@@ -129,11 +142,17 @@ class Page:
             details = parameters["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Log.entryAdded" and parameters["entry"]["level"] == "error":
-            self.problems.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
+            self._note_report(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
             self.problems.append(str([each.get("value") for each in parameters["args"]]))
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+
+    def _note_report(self, text: str) -> None:
+        if _NETWORK_CHANGED in text:
+            self._interruptions += 1
+        else:
+            self.problems.append(text)
 
 
 @contextlib.contextmanager
