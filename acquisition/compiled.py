@@ -17,7 +17,7 @@ _ADVICE = (
 )
 
 
-class Chosen(NamedTuple):
+class ChosenStep(NamedTuple):
     """Which step runs: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why not the native one."""
 
     name: str
@@ -34,8 +34,8 @@ def switched_off() -> bool:
     return bool(os.environ.get(SWITCH))
 
 
-def chosen(loaded: bool, definition: str) -> Chosen:
+def chosen(loaded: bool, definition: str) -> ChosenStep:
     """Which step runs: the native one when it could be loaded, else its ``definition``, and what to do about that."""
     if loaded:
-        return Chosen(NATIVE)
-    return Chosen(definition, f"{SWITCH} is set" if switched_off() else _ADVICE)
+        return ChosenStep(NATIVE)
+    return ChosenStep(definition, f"{SWITCH} is set" if switched_off() else _ADVICE)

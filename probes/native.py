@@ -13,7 +13,7 @@ from types import ModuleType
 from acquisition import compiled
 
 
-def chosen() -> compiled.Chosen:
+def chosen() -> compiled.ChosenStep:
     """Which step the probe runs, and what to do for the native one."""
     return compiled.chosen(PROCESSES is not None, compiled.PYTHON)
 

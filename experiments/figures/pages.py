@@ -20,14 +20,14 @@ _NOT_AGAIN = "**not measured again since** "
 Stale = Callable[[dict[str, Any], Row], bool]
 
 
-class Chosen(NamedTuple):
+class ShownRow(NamedTuple):
     """A row with the entry that the documents quote."""
 
     row: Row
     entry: dict[str, Any]
 
 
-def chosen(entries: Entries, rows: Sequence[Row] = (*ROWS, *LONG)) -> list[Chosen]:
+def chosen(entries: Entries, rows: Sequence[Row] = (*ROWS, *LONG)) -> list[ShownRow]:
     """The rows that have been measured, each with its newest entry; of one commit's the full form."""
     found = []
     for row in rows:
@@ -35,17 +35,17 @@ def chosen(entries: Entries, rows: Sequence[Row] = (*ROWS, *LONG)) -> list[Chose
         newest = sorted(forms.values(), key=lambda entry: str(entry["date"]))[-1:]
         for entry in newest:
             full = forms.get(FULL, entry)
-            found.append(Chosen(row, full if full["commit"] == entry["commit"] else entry))
+            found.append(ShownRow(row, full if full["commit"] == entry["commit"] else entry))
     return found
 
 
-def table(found: Sequence[Chosen], stale: Stale) -> str:
+def table(found: Sequence[ShownRow], stale: Stale) -> str:
     """One line per row."""
     lines = ["| what | measured | to its reference, in the same run | commit | command |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(_line(each, stale) for each in found)])
 
 
-def _line(found: Chosen, stale: Stale) -> str:
+def _line(found: ShownRow, stale: Stale) -> str:
     row, entry = found
     pairs = list(zip(row.figures, numbers(entry, row), strict=True))
     plain = [pair for pair in pairs if not (pair[0].is_ratio and len(pairs) > 1)]
@@ -63,7 +63,7 @@ def _digits(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 100.0 else f"{ratio:.3g}"
 
 
-def machines(found: Sequence[Chosen]) -> str:
+def machines(found: Sequence[ShownRow]) -> str:
     """On what the rows were measured."""
     by_machine: dict[str, list[str]] = {}
     for row, entry in found:

@@ -17,7 +17,7 @@ from filters.decisions.heat import Heat, judge_all
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Picture
-from filters.decisions.plan import Move, Plan, propose
+from filters.decisions.plan import Move, Proposals, propose
 from filters.decisions.verdict import ABSTAINED, Verdict
 
 _NOTHING: Mapping[str, Verdict] = {}
@@ -31,7 +31,7 @@ class Decided(NamedTuple):
     picture: Picture
     method: Method
     heat: Heat
-    plan: Plan | None
+    plan: Proposals | None
     blind: str = ""
     unplanned: str = ""
 

@@ -39,7 +39,7 @@ class Move(NamedTuple):
     destination_figures: tuple[Figure, ...]
 
 
-class Plan(NamedTuple):
+class Proposals(NamedTuple):
     """Proposals in the order in which they should be carried out."""
 
     moves: tuple[Move, ...]
@@ -53,14 +53,14 @@ def propose(
     migrations: Migrations,
     now: float | None = None,
     before: Sequence[Move] = (),
-) -> Plan:
+) -> Proposals:
     """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's), ``before``
     what was proposed last: as long as it is right it is proposed again."""
     state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
     planner = _Planner(state, heat.having(Outcome.HOT), method)
     planner.keep(before)
     planner.go_on()
-    return Plan(tuple(planner.moves), tuple(planner.refusals.values()))
+    return Proposals(tuple(planner.moves), tuple(planner.refusals.values()))
 
 
 class _Planner:

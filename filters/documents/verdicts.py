@@ -14,7 +14,7 @@ from acquisition.config.decisions import Policy
 from acquisition.snapshot.selection import Selection
 from filters.decisions.deciding import Decided
 from filters.decisions.picture import Host, Vm
-from filters.decisions.plan import Move, Plan
+from filters.decisions.plan import Move, Proposals
 from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.documents.sets import CAUSE
@@ -212,10 +212,10 @@ def moves_document(
     )
 
 
-def narrowed(plan: Plan, sources: Hosts, vms: LabelSelection) -> Plan:
+def narrowed(plan: Proposals, sources: Hosts, vms: LabelSelection) -> Proposals:
     """The proposals and refusals that concern a host of ``sources`` and a VM with such labels. A refusal of a host as a
     whole concerns any of its VMs."""
-    return Plan(
+    return Proposals(
         tuple(move for move in plan.moves if sources.takes(move.source) and vms.takes(move.vm.labels)),
         tuple(
             each

@@ -23,7 +23,7 @@ from filters.service.desk import Desk
 from filters.service.parameters import LATEST, READING
 from filters.service.problem import CONTENT_TYPE, Problem
 from filters.service.resource import Request, Resource
-from filters.service.tick_cache import Newest
+from filters.service.tick_cache import NewestCache
 
 #: Paths that show data; the others are the page's files, which show none until they are given the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
@@ -73,7 +73,7 @@ class _Methods:
 class Front:
     """What every request passes: access, the prepared answers, then the routes."""
 
-    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: Newest, token: Callable[[], bytes]) -> None:
+    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, token: Callable[[], bytes]) -> None:
         self._routes = routes
         self._page = page
         self._newest = newest
@@ -105,7 +105,7 @@ class Front:
 def application(
     routes: list[BaseRoute],
     page: list[BaseRoute],
-    newest: Newest,
+    newest: NewestCache,
     token: Callable[[], bytes],
     start: Callable[[], None],
     stop: Callable[[], None],

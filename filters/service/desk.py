@@ -10,7 +10,7 @@ from functools import partial
 from acquisition.config.serve import ServeLimits
 from filters.service.answer import Answer
 from filters.service.problem import Problem
-from filters.service.tick_cache import Build, Newest, TickCache
+from filters.service.tick_cache import Build, NewestCache, TickCache
 
 _BUILDERS = 2
 _MOST_WAITING = 64  #: answers that are being built or wait for it
@@ -19,7 +19,7 @@ _MOST_WAITING = 64  #: answers that are being built or wait for it
 class Desk:
     """Makes answers; ``newest`` is the newest tick, ``latest`` reads the newest of every row."""
 
-    def __init__(self, newest: Newest, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
+    def __init__(self, newest: NewestCache, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
         self.newest = newest
         self.latest = latest
         self.limits = limits

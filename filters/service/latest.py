@@ -18,7 +18,7 @@ from acquisition.model import ticks
 from acquisition.snapshot import Snapshot, SnapshotReader
 from filters.service.problem import unavailable
 from filters.service.reading_thread import takes_sets
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 
 _SHARED_SECONDS = 0.1  #: who asks so soon after another is answered with the same picture
 _REST = 2.0  #: the reader rests for so many times as long as a reading takes: a million VMs are no load on the shards
@@ -27,7 +27,7 @@ _REST = 2.0  #: the reader rests for so many times as long as a reading takes: a
 class LatestReading:
     """One thread with a reader of its own. Use from one event loop."""
 
-    def __init__(self, settings: Settings, newest: Newest) -> None:
+    def __init__(self, settings: Settings, newest: NewestCache) -> None:
         self._settings = settings
         self._newest = newest
         self._takes = takes_sets(settings.serve.resource_sets)

@@ -21,7 +21,7 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.found import Takes
 from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
@@ -50,7 +50,7 @@ class ReadingThread:
     def __init__(
         self,
         settings: Settings,
-        newest: Newest,
+        newest: NewestCache,
         publish: Publish,
         renew: Renew,
         fail: Callable[[], None],

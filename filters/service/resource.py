@@ -21,7 +21,7 @@ from filters.service.desk import Desk
 from filters.service.parameters import AFTER, ENTITY_LABEL, HOSTS, LABEL, Parameter, Values, number, selection
 from filters.service.recents import Recents
 from filters.service.stream import Hub
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 
 #: Answers a request by itself; parameters have been checked. Raises Problem.
 Handle = Callable[[Values, Scope, Receive, Send], Awaitable[None]]
@@ -103,7 +103,7 @@ class Parts(NamedTuple):
     settings: Settings
     method: Method
     labels: Labels
-    newest: Newest
+    newest: NewestCache
     desk: Desk
     condition: Condition
     recents: Recents

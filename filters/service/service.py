@@ -34,7 +34,7 @@ from filters.service.recents import Recents
 from filters.service.resource import Parts, Request, Resource
 from filters.service.resources import declared
 from filters.service.stream import Hub, event
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
@@ -49,7 +49,7 @@ class Service:
 
     def __init__(self, settings: Settings, access: Access, page: Path | None = None) -> None:
         serve, limits = settings.serve, settings.serve.limits
-        self.newest = Newest(serve.stale_seconds)
+        self.newest = NewestCache(serve.stale_seconds)
         self.hub = Hub(limits.streams, limits.stream_queue)
         self.latest = LatestReading(settings, self.newest)
         self.desk = Desk(self.newest, limits, self.latest.current)

@@ -110,7 +110,7 @@ class Outage:
         self.since = time.monotonic()
 
 
-class Newest:
+class NewestCache:
     """What is to be answered with now: the newest cache, or the problem that there is none.
 
     Written by one thread, read by any: each field is replaced as a whole.

@@ -14,7 +14,7 @@ from filters.service.problem import Problem, bad_request
 from filters.service.protocol import ABORT
 from filters.service.resource import Parts, Resource
 from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Hub, Listener, event
-from filters.service.tick_cache import Newest
+from filters.service.tick_cache import NewestCache
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -52,7 +52,7 @@ def of(others: Sequence[Resource], parts: Parts) -> Resource:
 class StreamEndpoint:
     """Sends events until the client leaves, does not read, or the service ends."""
 
-    def __init__(self, hub: Hub, newest: Newest) -> None:
+    def __init__(self, hub: Hub, newest: NewestCache) -> None:
         self._hub = hub
         self._newest = newest
 

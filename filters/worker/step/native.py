@@ -55,12 +55,12 @@ class Step(NamedTuple):
 NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
 
 
-def chosen(kernels: Iterable[Kernel]) -> compiled.Chosen:
+def chosen(kernels: Iterable[Kernel]) -> compiled.ChosenStep:
     """Which step computes these kernels, and what to do for the native one."""
     others = [kernel.name for kernel in kernels if not kernel.raw and kernel not in NATIVE_KERNELS]
     if others:
         reason = f"only numpy computes the kernel{'s' * (len(others) > 1)} {', '.join(others)}"
-        return compiled.Chosen(compiled.NUMPY, reason)
+        return compiled.ChosenStep(compiled.NUMPY, reason)
     return compiled.chosen(STEP is not None, compiled.NUMPY)
 
 

@@ -22,7 +22,7 @@ from filters.decisions.heat import judge_all
 from filters.decisions.method import Method, method_of
 from filters.decisions.migrations import FINISHED, STARTED, Log, Migration, Migrations
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Picture, Transit, Vm
-from filters.decisions.plan import Move, Plan, propose
+from filters.decisions.plan import Move, Proposals, propose
 from filters.decisions.verdict import Outcome
 from filters.decisions.vm_selection import minimum_migration_time, most_cpu, volume
 from tests.support.pictures import GIB, constant, host, inputs, picture, reading, vm
@@ -38,16 +38,16 @@ def method(policy: Policy | None = None, **changes: Any) -> Method:
     return method_of(Decisions(**{"policy": policy, "parameters": parameters, **chosen, **changes}))
 
 
-def plan(seen: Picture, how: Method | None = None, log: Migrations | None = None) -> Plan:
+def plan(seen: Picture, how: Method | None = None, log: Migrations | None = None) -> Proposals:
     how = how or method()
     return propose(seen, judge_all(seen, how.rule, how.parameters), how, log or Migrations())
 
 
-def moves(found: Plan) -> list[tuple[str, str, str]]:
+def moves(found: Proposals) -> list[tuple[str, str, str]]:
     return [(move.vm.name, move.source.name, move.destination.name) for move in found.moves]
 
 
-def reasons(found: Plan) -> dict[str, str]:
+def reasons(found: Proposals) -> dict[str, str]:
     return {(each.vm or each.host).name: each.reason for each in found.refusals}
 
 
@@ -391,7 +391,7 @@ def test_proposals_are_limited_in_all() -> None:
 
 
 def test_nobody_hot_nothing_moves() -> None:
-    assert plan(picture(host("a", cpu=0.5), host("b", cpu=0.1))) == Plan((), ())
+    assert plan(picture(host("a", cpu=0.5), host("b", cpu=0.1))) == Proposals((), ())
 
 
 def test_an_unknown_rule_or_parameter_is_told_with_its_key() -> None:

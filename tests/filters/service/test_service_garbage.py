@@ -18,7 +18,7 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.runtime.memory import TickSweeper
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 from tests.support import ROOT
 from tests.support.serving import Events, Feeding, Serving
 from tests.support.waiting import eventually
@@ -90,7 +90,7 @@ def test_a_whole_sweep_takes_what_was_set_aside(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_edition_goes_when_the_next_one_comes() -> None:
-    newest = Newest(5.0)
+    newest = NewestCache(5.0)
     first = TickCache(1, "test", Snapshot("coherent", 1.0, [], ()))
     newest.publish(first)
     gone = weakref.ref(first)

@@ -26,7 +26,7 @@ from filters.judging.labels import LabelSelection
 from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.problem import Problem
-from filters.service.tick_cache import Newest, TickCache
+from filters.service.tick_cache import NewestCache, TickCache
 from tests.support.scene import METRICS, Scene, record
 from tests.support.serving import Serving
 
@@ -221,10 +221,10 @@ def test_latest_readings_are_shared(service: Serving, shards: Shards, tmp_path: 
     assert len({id(cache) for cache in caches}) == 1
 
 
-def _answering() -> Newest:
+def _answering() -> NewestCache:
     from acquisition.snapshot import Snapshot
 
-    newest = Newest(60.0)
+    newest = NewestCache(60.0)
     newest.publish(TickCache(1, "test", Snapshot("coherent", time.time(), [], ())))
     return newest
 

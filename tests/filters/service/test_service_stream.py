@@ -9,7 +9,7 @@ import pytest
 from filters.service.protocol import ABORT
 from filters.service.resources.stream import StreamEndpoint, last_event_id
 from filters.service.stream import RETRY, Events, Hub, event
-from filters.service.tick_cache import Newest
+from filters.service.tick_cache import NewestCache
 
 
 def events(number: int, size: int = 0) -> Events:
@@ -98,7 +98,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             "headers": [],
             "extensions": {ABORT: {"abort": abort}},
         }
-        client = asyncio.create_task(StreamEndpoint(hub, Newest(5))({}, scope, receive, send))
+        client = asyncio.create_task(StreamEndpoint(hub, NewestCache(5))({}, scope, receive, send))
         for number in range(20):
             await asyncio.sleep(0)
             hub.tell(events(number))
@@ -123,7 +123,7 @@ def test_closing_sends_what_is_queued_and_ends() -> None:
             return {}
 
         scope = {"type": "http", "method": "GET", "headers": []}
-        client = asyncio.create_task(StreamEndpoint(hub, Newest(5))({"topic": ("hot",)}, scope, receive, send))
+        client = asyncio.create_task(StreamEndpoint(hub, NewestCache(5))({"topic": ("hot",)}, scope, receive, send))
         await asyncio.sleep(0.01)
         hub.tell(events(1))
         hub.close()
