@@ -38,8 +38,8 @@ class _Route(NamedTuple):
 
 
 class Batch:
-    """Commands for ``Cluster.ask``. Whoever asks the same again and again keeps it: the commands are packed and sorted
-    by shard once for each map of slots."""
+    """Commands for ``Cluster.ask`` and ``gather``. Whoever asks the same again and again keeps it: the commands are
+    packed and sorted by shard once for each map of slots."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = commands
@@ -172,7 +172,7 @@ class Cluster:
         """One command on the shard that owns ``key``; an error reply is raised."""
         return raise_for(self.gather([(key, command)])[0])
 
-    def gather(self, commands: Sequence[Command]) -> list[Any]:
+    def gather(self, asked: Sequence[Command] | Batch) -> list[Any]:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
@@ -180,10 +180,11 @@ class Cluster:
         TemporaryError; both make the next call read the map again: another shard may have taken over.
         Raises ShardError only when no shard answers at all.
         """
-        replies: list[Any] = [None] * len(commands)
-        waiting: Sequence[int] = range(len(commands))
+        whole = asked if isinstance(asked, Batch) else Batch(asked)
+        replies: list[Any] = [None] * len(whole.commands)
+        waiting: Sequence[int] = range(len(whole.commands))
         for attempt in range(_ROUNDS):
-            batch = Batch([commands[index] for index in waiting] if attempt else commands)
+            batch = Batch([whole.commands[index] for index in waiting]) if attempt else whole
             answers = self._follow(batch, self.ask(batch))
             for index, answer in zip(waiting, answers, strict=True):
                 replies[index] = answer

@@ -59,6 +59,10 @@ class Judged(NamedTuple):
         rows = zip(self.good.tolist(), self.table.members, self.table.data, self.values, *columns, strict=True)
         return [Block.current(*row) if is_good else None for is_good, *row in rows]
 
+    def current(self) -> dict[int, Block]:
+        """The blocks that are current, by row."""
+        return {row: block for row, block in enumerate(self.blocks()) if block is not None}
+
     def has_rows_of(self, other: Judged) -> bool:
         """Whether all are current in both, and have the same members, rows and columns."""
         return (

@@ -31,6 +31,7 @@ from acquisition.wire import smoothed
 
 Figures = npt.NDArray[np.float32] | npt.NDArray[np.uint8]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_NO_PLATEAU, _NO_ORDER = (None,) * 2, (None,) * 4
 
 
 class DerivedReading(NamedTuple):
@@ -54,7 +55,7 @@ class InputsTable:
     decoded when more than single rows of it are looked at.
     """
 
-    __slots__ = ("_at", "_data", "_ids", "_record", "_section", "_whole", "head")
+    __slots__ = ("_at", "_data", "_ids", "_record", "_section", "_whole", "columns", "head", "metrics", "rows")
 
     def __init__(self, head: wire.Head, whole: smoothed.Head, record: bytes) -> None:
         self.head = head
@@ -64,6 +65,11 @@ class InputsTable:
         self._at = head.places(whole.entities)
         self._section: wire.Section | None = None
         self._ids: dict[int, int] | None = None
+        self.rows = whole.entities
+        #: The metrics that have decision inputs; the last ones may be derived.
+        self.metrics: tuple[str, ...] = wire.names_of(head, whole.entities, self._data)
+        #: The place of each metric in the section's planes.
+        self.columns = _places(self.metrics)
 
     @property
     def section(self) -> wire.Section:
@@ -71,21 +77,6 @@ class InputsTable:
         if self._section is None:
             self._section = wire.decode(self._data, self.rows, self.head)
         return self._section
-
-    @property
-    def columns(self) -> dict[str, int]:
-        """The place of each metric in the section's planes."""
-        return _places(self.metrics)
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return self._whole.entities
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics that have decision inputs; the last ones may be derived."""
-        return wire.names_of(self.head, self.rows, self._data)
 
     @property
     def ids(self) -> npt.NDArray[np.uint64]:
@@ -120,21 +111,17 @@ class InputsTable:
             return None
         cell, cells = column * self.rows + row, head.columns * self.rows
         names = wire.figure_names(head.figures)
-        figures = dict(zip(names, self._strided(at.figures + 4 * cell, cells, len(names)), strict=True))
-        valid, counted, above = data[at.counts + cell : at.counts + 2 * cells + cell + 1 : cells].tolist()
-        known = {name: _number(value) for name, value in figures.items()}
+        cusum, time_above, *others = _strided(cells, len(names)).unpack_from(data, at.figures + 4 * cell)
+        known = [value if math.isfinite(value) else None for value in others]
+        lowest, highest = known[:2] if head.figures & wire.PLATEAU else _NO_PLATEAU
+        median, mad, q1, q3 = known[-4:] if head.figures & wire.ORDER_STATISTICS else _NO_ORDER
+        valid, counted, above = (data[at.counts + place * cells + cell] for place in range(3))
         return DecisionInputs(
-            head.window, valid, above, _FLOAT.unpack_from(data, at.thresholds + 4 * column)[0], figures["time_above"],
-            figures["cusum"], known.get("median"), known.get("mad"), known.get("q1"), known.get("q3"),
-            _DOUBLE.unpack_from(data, at.since + 8 * row)[0], data[at.seen + row] < head.window, head.counted, counted,
-            head.plateau, known.get("lowest"), known.get("highest"), bool(head.figures & wire.ORDER_STATISTICS),
+            head.window, valid, above, _FLOAT.unpack_from(data, at.thresholds + 4 * column)[0], time_above, cusum,
+            median, mad, q1, q3, _DOUBLE.unpack_from(data, at.since + 8 * row)[0], data[at.seen + row] < head.window,
+            head.counted, counted, head.plateau, lowest, highest, bool(head.figures & wire.ORDER_STATISTICS),
             head.window_seconds, head.counted_seconds, head.plateau_seconds,
         )  # fmt: skip
-
-    def _strided(self, offset: int, stride: int, count: int) -> list[float]:
-        """One element of each of ``count`` planes."""
-        found: list[float] = np.frombuffer(self._data, "<f4", stride * (count - 1) + 1, offset)[::stride].tolist()
-        return found
 
     def derived(self, row: int, metric: str) -> DerivedReading | None:
         """The whole reading of a derived metric; None for others."""
@@ -143,7 +130,7 @@ class InputsTable:
         head, at = self.head, self._at
         cell = (self.columns[metric] - (head.columns - head.derived)) * self.rows + row
         offset, stride = at.derived + 4 * cell, head.derived * self.rows
-        last, mean, variance, trend, age = self._strided(offset, stride, len(wire.DERIVED_PLANES))
+        last, mean, variance, trend, age = _strided(stride, len(wire.DERIVED_PLANES)).unpack_from(self._data, offset)
         known = math.isfinite(mean)
         return DerivedReading(
             _number(mean),
@@ -174,6 +161,12 @@ def table_of(block: Block) -> InputsTable | None:
     except FrameError:
         return None
     return InputsTable(head, whole, block.data)
+
+
+@lru_cache(4096)
+def _strided(stride: int, count: int) -> struct.Struct:
+    """What unpacks one element of each of ``count`` planes of ``stride`` elements."""
+    return struct.Struct("<" + f"{4 * (stride - 1)}x".join("f" * count))
 
 
 @lru_cache(1024)

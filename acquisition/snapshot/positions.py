@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster
 from acquisition.snapshot.record_arrays import positions_of
-from acquisition.snapshot.shard_reading import Command, Member, Place, value_of
+from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
@@ -98,19 +98,19 @@ class PositionReader:
 
     def __init__(self, layout: Layout) -> None:
         self._tags = layout.tags
-        self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
+        self.batch = Batch([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
     def table(
-        self, cluster: Cluster, now: float, behind: Sequence[Command] = ()
+        self, cluster: Cluster, now: float, asked: Batch | None = None
     ) -> tuple[PositionTable, list[ShardpulseError], list[Any]]:
-        """All positions, the errors that are no member's own, and the replies to what is asked ``behind``, at
-        ``now`` by the reader's clock.
+        """All positions, the errors that are no member's own, and the replies to what is ``asked`` behind the commands
+        of ``batch``, at ``now`` by the reader's clock.
 
         Raises as ``take``.
         """
-        replies = cluster.gather([*self._commands, *behind])
+        replies = cluster.gather(self.batch if asked is None else asked)
         return *self.take(replies[: len(self._tags)], now), replies[len(self._tags) :]
 
     def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:

@@ -42,7 +42,7 @@ from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import Placements, settle
-from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.positions import PositionReader, PositionTable
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
 from acquisition.snapshot.sight_reading import Begun, SightReader
@@ -166,7 +166,7 @@ class SnapshotReader:
         due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
         set_id = resource_set_id(resource_set)
         if set_id not in self._sets:
-            self._sets[set_id] = SetReader(layout, set_id)
+            self._sets[set_id] = SetReader(layout, set_id, positions.batch)
         asked = self._sets[set_id]
         table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
         return Survey(asked.take(self.cluster, table, due, replies), errors)
@@ -198,10 +198,13 @@ class SnapshotReader:
         Hosts of which the shards know other resource sets only are added, as ``unread``.
         """
         taken, layout = survey.taken, self._prepare()[0]
-        chosen = np.concatenate([survey.hosts[wanted], taken.without])
-        begun = _begin(taken.table.places(taken.table.rows_of(chosen)))
+        current = survey.current(wanted)
+        rows = taken.table.rows_of(np.concatenate([survey.hosts[wanted], taken.without]))
+        begun = _begun(taken.table, rows, current)
         found = [
-            (taken.table.members[int(taken.rows[at])], at) for at in np.flatnonzero(wanted & taken.answered).tolist()
+            (taken.table.members[row], at)
+            for at in np.flatnonzero(wanted & taken.answered).tolist()
+            if (row := int(taken.rows[at])) not in current
         ]
         records = {
             member.prefix: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at])
@@ -231,7 +234,9 @@ class SnapshotReader:
         names = self._naming.all_of(table.members)
         if last is not None and not errors and last.question == question and last.has_rows_of(judged, names):
             return self._next(last, judged, due)
-        snapshot = self._judge(reading, _begun(judged), takes, due, errors, records)
+        snapshot = self._judge(
+            reading, _begun(table, range(len(table.members)), judged.current()), takes, due, errors, records
+        )
         if self._last is not None:
             self._last = self._last._replace(judged=judged, names=self._naming.all_of(table.members))
         return snapshot
@@ -345,15 +350,12 @@ def _again(blocks: Sequence[Block]) -> list[Block]:
     return [block.again() for block in blocks]
 
 
-def _begun(judged: Judged) -> list[Begun]:
-    """All members with their blocks: those that are current are finished, the others are to be judged."""
-    found = judged.blocks()
-    others = [row for row, block in enumerate(found) if block is None]
-    places = iter(judged.table.places(others) if others else ())
-    return [
-        (member, judgement.begin(*next(places)) if block is None else block)
-        for member, block in zip(judged.table.members, found, strict=True)
-    ]
+def _begun(table: PositionTable, rows: Sequence[int], current: Mapping[int, Block]) -> list[Begun]:
+    """The members of these rows with their blocks: those that are ``current``, by row, are finished, the others are to
+    be judged."""
+    others = [row for row in rows if row not in current]
+    places = iter(table.places(others) if others else ())
+    return [(table.members[row], current.get(row) or judgement.begin(*next(places))) for row in rows]
 
 
 def _begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:

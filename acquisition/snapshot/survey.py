@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import codes
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools, Column, Doubles
 from acquisition.snapshot.record_arrays import Group, dtype_of, groups_of, offset_of
 from acquisition.snapshot.survey_reading import Taken
@@ -56,6 +57,7 @@ class Survey:
         self.hosts: npt.NDArray[np.uint64] = taken.table.hosts[taken.rows]
         self.tick = int(taken.ticks.max(initial=0))
         self._parts = list(_parts(taken))
+        self._heads = np.zeros(len(self.hosts), _HEAD)
         self._sound, self._flawless = self._judge()
 
     def column(self, metric: str) -> Column:
@@ -83,11 +85,27 @@ class Survey:
             each[~known] = np.nan
         return Column(known, figures["mean"], figures["last"], figures["stale_seconds"], figures, warming & known)
 
+    def current(self, wanted: Bools) -> dict[int, Block]:
+        """The blocks of those hosts that are ``wanted`` (N,) and as they should be, without names, by the rows of the
+        table of positions."""
+        table, at = self.taken.table, np.flatnonzero(wanted & self._sound)
+        heads, rows = self._heads[at], self.taken.rows[at].tolist()
+        ids_at = smoothed.HEADER_SIZE + heads["inputs_size"].astype(np.int64)
+        columns = [heads[name].tolist() for name in ("schema", "tick", "wall", "filtered")]
+        whose = zip(rows, at.tolist(), ids_at.tolist(), self.taken.intervals[at].tolist(), *columns, strict=True)
+        found = {}
+        for row, index, ids, interval, schema, *times in whose:
+            data = self.taken.records[index] or b""
+            found[row] = Block.current(
+                table.members[row], table.data[row], data, data[ids : ids + 8], schema, interval, *times
+            )
+        return found
+
     def _judge(self) -> tuple[Bools, Bools]:
         """Who is as it should be (N,), just as ``judgement.judge_coherent`` and ``inputs.table_of`` see it, with
         one row; and who of these has no invalid sample."""
         taken, count = self.taken, len(self.hosts)
-        heads, good = np.zeros(count, _HEAD), np.zeros(count, np.bool_)
+        heads, good = self._heads, np.zeros(count, np.bool_)
         for part in self._parts:
             heads[part.group.rows] = part.group.heads(_HEAD)
             good[part.group.rows] = _exceptions_fit(part)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
@@ -18,7 +18,7 @@ from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.shard_reading import Command, Member
 from acquisition.wire.layout import Layout
 
-_MOST_COMMANDS = 8  #: lists of commands that are kept: one for each slot, and some for mixtures
+_MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
 
 
 class Taken(NamedTuple):
@@ -41,22 +41,24 @@ class Taken(NamedTuple):
 
 
 class SetReader:
-    """Reads one resource set, again and again; it keeps the commands while nobody comes or goes."""
+    """Reads one resource set, again and again, behind all ``positions``; it keeps the commands while nobody comes or
+    goes."""
 
-    def __init__(self, layout: Layout, set_id: int) -> None:
+    def __init__(self, layout: Layout, set_id: int, positions: Batch) -> None:
         self._keep_ticks = layout.keep_ticks
+        self._positions = positions
         self._set_id = set_id
         self._members: Sequence[Member] = ()
         self._intervals: npt.NDArray[np.float64] = np.empty(0)
         self._without: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
         self._early = b""  #: the slots that were asked for early
-        self._commands: dict[bytes, list[Command]] = {}
+        self._asked: dict[bytes, Batch] = {}  #: by slots: all positions, then the records
 
-    def prefetch(self, due: Due) -> list[Command]:
-        """What ``take`` will ask for unless hosts have come or gone since: to be asked together with the positions
-        (as acquisition.snapshot.partition_reading does)."""
+    def prefetch(self, due: Due) -> Batch:
+        """All positions, and what ``take`` will ask for behind them unless hosts have come or gone since (as
+        acquisition.snapshot.partition_reading does)."""
         self._early = (due_ticks(self._intervals, due)[1] % self._keep_ticks).tobytes()
-        return self._commands.get(self._early, [])
+        return self._asked.get(self._early, self._positions)
 
     def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
         """Read it, as far as the ``replies`` to what was asked early are not what is wanted. Raises ShardError when no
@@ -73,19 +75,20 @@ class SetReader:
         records, answered = _flat(replies, sizes)
         return Taken(due, table, self._set_id, rows, wanted, intervals, records, answered, self._without)
 
-    def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> list[Command]:
+    def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> Sequence[Command]:
         """One command for each partition."""
         if self._members is not table.members:
             self._members = table.members
-            self._commands.clear()
+            self._asked.clear()
             self._without = np.setdiff1d(table.hosts, table.hosts[rows])
-        found = self._commands.get(slots.tobytes())
+        found = self._asked.get(slots.tobytes())
         if found is None:
-            if len(self._commands) >= _MOST_COMMANDS:
-                self._commands.clear()
+            if len(self._asked) >= _MOST_BATCHES:
+                self._asked.clear()
             members = [table.members[row] for row in rows.tolist()]
-            found = self._commands[slots.tobytes()] = _commands(members, slots.tolist())
-        return found
+            commands = _commands(members, slots.tolist())
+            found = self._asked[slots.tobytes()] = Batch([*self._positions.commands, *commands])
+        return found.commands[len(self._positions.commands) :]
 
 
 def _commands(members: Sequence[Member], slots: Sequence[int]) -> list[Command]:

@@ -72,7 +72,7 @@ class _Observer:
         host_id = f"{named.host_id:016x}"
         readings: Mapping[str, Reading] = {}
         sent: Mapping[str, str] = {}
-        if block is not None and len(block.ids):
+        if block is not None and block.raw_ids:
             readings = RowReadings(BlockReadings(block, self.inputs, self._columns), 0, ratios.HOST)
             sent = block.entities[0].labels
         return Host(

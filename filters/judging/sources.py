@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from acquisition.model import codes
+from acquisition.model.inputs import DecisionInputs
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
@@ -34,12 +35,14 @@ class TickInputs:
         table = self._tables.get(owner)
         if table is None or row >= table.rows:
             return reading
+        inputs = table.inputs(row, metric)
         if reading is None:
             derived = table.derived(row, metric)
             if derived is None:
                 return None
-            reading = _of_derived(metric, block, derived)
-        reading = reading._replace(inputs=table.inputs(row, metric))
+            reading = _of_derived(metric, block, derived, inputs)
+        else:
+            reading = reading._replace(inputs=inputs)
         recent = self._recent.get(owner)
         if recent is None or reading.inputs is None:
             return reading
@@ -70,9 +73,9 @@ def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:
     return [owner for owner in owners if owner in tables]
 
 
-def _of_derived(metric: str, block: Block, derived: DerivedReading) -> Reading:
+def _of_derived(metric: str, block: Block, derived: DerivedReading, inputs: DecisionInputs | None) -> Reading:
     deviation = None if derived.variance is None else math.sqrt(max(0.0, derived.variance))
     return Reading(
         metric, derived.mean, deviation, derived.trend, derived.last, codes.name_of(derived.code),
-        finite(block.age_seconds), derived.stale_seconds, unit=_RATIO, interval=block.interval or 1.0,
+        finite(block.age_seconds), derived.stale_seconds, inputs, unit=_RATIO, interval=block.interval or 1.0,
     )  # fmt: skip
