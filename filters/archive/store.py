@@ -11,10 +11,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
-from filters.archive.values import Batch, Cursor
+from sqlalchemy import URL, Connection, Engine, delete, select, text
+
+from acquisition.model.identity import identity
+from filters.archive import compaction, records, retention, schema, writing
+from filters.archive.engine import make_engine, parse_url, told
+from filters.archive.escape import escape, signed
+from filters.archive.merging import merge
+from filters.archive.migrating import check_version
+from filters.archive.retention import Retention
+from filters.archive.schema import PARTITIONED
+from filters.archive.types import dumps
+from filters.archive.values import HOUR, Advance, Batch, Cursor, MinuteMatrix, Position
+
+_INSERT = text(
+    "INSERT INTO partitions (cluster, partition, commit_id, entry, state, committed)"
+    " VALUES (:cluster, :partition, :commit_id, :entry, :state, :now) ON CONFLICT DO NOTHING"
+)
+_UPDATE = text(
+    "UPDATE partitions SET commit_id = :commit_id, entry = :entry, state = :state, committed = :now"
+    " WHERE cluster = :cluster AND partition = :partition AND commit_id = :previous"
+)
+_FIRST = text("INSERT INTO clusters (cluster, name) VALUES (:cluster, :name) ON CONFLICT DO NOTHING")
+_MAKE_PART = text("SELECT archive_make_part(:parent, :column, :width, :moment)")
+_KEYS_AT_ONCE = 500
 
 
 def open_store(url: str, cluster: str = "shardpulse") -> Store:
@@ -24,13 +49,20 @@ def open_store(url: str, cluster: str = "shardpulse") -> Store:
     ``?sslmode=verify-full``; a password from ``~/.pgpass`` or PGPASSFILE). Nothing is connected yet and nothing made.
     Raises UsageError where ``url`` is none of these.
     """
-    raise NotImplementedError
+    return Store(parse_url(url), cluster)
 
 
 class Store:
     """One connection, used by one thread at a time; made again after every error. All methods raise ArchiveError:
     where ``error.passing`` holds, the same call may succeed later, and nothing was written (but see
     ArchiveUnavailable)."""
+
+    def __init__(self, url: URL, cluster: str) -> None:
+        self._url = url
+        self._engine: Engine = make_engine(url)
+        self._name = cluster
+        self._cluster = signed(identity("cluster", escape(cluster)))
+        self._parts: set[tuple[str, int]] = set()  #: of tables, which are there
 
     def __enter__(self) -> Self:
         return self
@@ -40,11 +72,27 @@ class Store:
 
     def close(self) -> None:
         """Give the connection back; the store may be used again."""
-        raise NotImplementedError
+        self._engine.dispose()
 
     def cursors(self, partitions: Iterable[int]) -> dict[int, Cursor]:
         """How far each of the partitions is, one value for each, those without a row included."""
-        raise NotImplementedError
+        wanted = sorted(partitions)
+        table, held = schema.partitions, schema.positions
+        positions: dict[int, list[Position]] = {partition: [] for partition in wanted}
+        with self._transaction() as connection:
+            rows = connection.execute(
+                select(table).where(table.c.cluster == self._unsigned, table.c.partition.in_(wanted))
+            )
+            known = {row.partition: row for row in rows}
+            for row in connection.execute(
+                select(held).where(held.c.cluster == self._unsigned, held.c.partition.in_(wanted))
+            ):
+                positions[row.partition].append(Position(row.host, row.resource_set, row.epoch, row.sequence))
+        return {
+            number: Cursor(number, known[number].commit_id, known[number].entry, known[number].state,
+                           tuple(positions[number])) if number in known else Cursor(number)
+            for number in wanted
+        }  # fmt: skip
 
     def commit(self, batch: Batch) -> bool:
         """Write everything in one transaction; True means durable.
@@ -52,14 +100,114 @@ class Store:
         False: a partition has gone on from another commit than ``previous``, so nothing was written. Partitions are
         updated in ascending order, so that two archivers never wait for each other in a circle.
         """
-        raise NotImplementedError
+        self._make_parts(batch)
+        with self._transaction() as connection:
+            connection.execute(_FIRST, {"cluster": self._cluster, "name": escape(self._name)})
+            for advance in sorted(batch.advances):
+                if not self._advance(connection, advance):
+                    connection.rollback()
+                    return False
+            for name, rows in records.tables(batch, self._cluster):
+                writing.upsert(connection, name, rows)
+            self._write_minutes(connection, batch.minutes)
+        return True
 
     def compact(self, now: float) -> int:
         """Take minute matrices whose hour ended two hours ago into entity x hour; how many matrices. One transaction
-        per some hundred series, so that it may be stopped at any time."""
-        raise NotImplementedError
+        per some series, so that it may be stopped at any time."""
+        done = 0
+        before = (int(now) - 2 * HOUR) // HOUR * HOUR
+        with self._transaction() as connection:
+            hours = compaction.hours(connection, self._cluster, before)
+        for hour in hours:
+            self._make((table.name, hour) for table in schema.rollups.values())
+            taken = -1
+            while taken:
+                with self._transaction() as connection:
+                    taken = compaction.compact(connection, self._cluster, hour)
+                done += taken
+        return done
 
-    def retain(self, now: float) -> int:
+    def retain(self, now: float, keep: Retention = Retention()) -> int:  # noqa: B008 - frozen
         """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns
-        soon: on SQLite it removes a slice, and is to be called again while it is not 0."""
-        raise NotImplementedError
+        soon: a slice is removed, and it is to be called again while it is not 0."""
+        with self._transaction() as connection:
+            removed = retention.apply(connection, now, keep)
+        self._parts.clear()
+        return removed
+
+    @property
+    def _unsigned(self) -> int:
+        return self._cluster % (1 << 64)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            with told(self._url), self._engine.begin() as connection:
+                check_version(connection)
+                yield connection
+        except Exception:
+            self._parts.clear()
+            raise
+
+    def _advance(self, connection: Connection, advance: Advance) -> bool:
+        """Whether the partition went on; its positions that are over are forgotten."""
+        values = {
+            "cluster": self._cluster, "partition": advance.partition, "commit_id": signed(advance.commit_id),
+            "entry": escape(advance.entry), "state": dumps(dict(advance.state)), "now": time.time(),
+        }  # fmt: skip
+        if advance.previous:
+            done = connection.execute(_UPDATE, {**values, "previous": signed(advance.previous)})
+        else:
+            done = connection.execute(_INSERT, values)
+        held = schema.positions.c
+        for over in advance.forgotten if done.rowcount == 1 else ():
+            connection.execute(
+                delete(schema.positions).where(
+                    held.cluster == self._unsigned, held.host == over.host,
+                    held.resource_set == over.resource_set, held.epoch == over.epoch,
+                )
+            )  # fmt: skip
+        return done.rowcount == 1
+
+    def _write_minutes(self, connection: Connection, minutes: Iterable[MinuteMatrix]) -> None:
+        made: dict[tuple[int, ...], MinuteMatrix] = {}
+        for one in minutes:
+            if len(one.ids):
+                key = records.key_of(one)
+                made[key] = merge(made[key], one) if key in made else one
+        keys = list(made)
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            for row in writing.take(connection, "minutes", self._are(keys[start : start + _KEYS_AT_ONCE])):
+                known = records.minute_of(row)
+                key = records.key_of(known)
+                made[key] = merge(known, made[key])
+        writing.insert(connection, "minutes", (records.minute_row(one, self._cluster) for one in made.values()))
+
+    def _are(self, keys: list[tuple[int, ...]]) -> str:
+        minutes = ", ".join(str(minute) for minute in {key[0] for key in keys})
+        rows = ", ".join(map(str, keys))
+        return (
+            f"cluster = {self._cluster} AND minute IN ({minutes})"
+            f" AND (minute, host, resource_set, epoch, schema) IN (VALUES {rows})"
+        )
+
+    def _make_parts(self, batch: Batch) -> None:
+        self._make(
+            {("minutes", one.minute) for one in batch.minutes}
+            | {("episodes", records.day_of(one.start)) for one in batch.episodes}
+            | {("events", records.day_of(one.time)) for one in batch.events}
+        )
+
+    def _make(self, moments: Iterable[tuple[str, int]]) -> None:
+        """Make the parts of tables that these moments lie in, in a transaction of their own, so that no lock is held
+        while rows are written."""
+        if self._engine.dialect.name != "postgresql":
+            return
+        parts = {(name, moment - moment % PARTITIONED[name].width) for name, moment in moments} - self._parts
+        if parts:
+            with self._transaction() as connection:
+                for name, low in sorted(parts):
+                    column, width = PARTITIONED[name]
+                    connection.execute(_MAKE_PART, {"parent": name, "column": column, "width": width, "moment": low})
+            self._parts |= parts

@@ -30,7 +30,7 @@ class Statistic(enum.IntEnum):
     LOW = 4
     HIGH = 5
     LAST = 6  #: the newest valid value, by tick
-    P95 = 7  #: nearest rank over the minute, NaN where it is not configured and once late frames were merged
+    P95 = 7  #: nearest rank over the minute, late frames not included; NaN where it is not configured
 
 
 class Series(NamedTuple):

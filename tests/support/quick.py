@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+_SERVERS = {"shards", "start_cluster", "postgresql"}
 _ROOMS = {"experiments", "deploy", "extending", "shards", "service"}
 
 
@@ -15,6 +16,6 @@ _ROOMS = {"experiments", "deploy", "extending", "shards", "service"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow before ``-m`` chooses."""
     for item in items:
-        starts = "shards" in getattr(item, "fixturenames", ()) or "start_cluster" in getattr(item, "fixturenames", ())
+        starts = _SERVERS & set(getattr(item, "fixturenames", ()))
         if (starts or _ROOMS & set(item.path.parts)) and item.get_closest_marker("quick") is None:
             item.add_marker(pytest.mark.slow)

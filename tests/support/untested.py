@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NoReturn
 
 import pytest
-from environment import SYSTEM_TOOLS  # deploy/environment.py, which installs them
+from environment import SYSTEM_TOOLS, find_tool  # deploy/environment.py, which installs them
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -24,7 +24,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def require(*tools: str) -> None:
     """For fixtures: go on where these programs are, else skip or fail the test with what to install."""
-    missing = {tool: SYSTEM_TOOLS[tool] for tool in tools if shutil.which(tool) is None}
+    missing = {tool: SYSTEM_TOOLS[tool] for tool in tools if find_tool(tool) is None}
     if missing:
         said = f"{', '.join(missing)} not found: apt install {' '.join(dict.fromkeys(missing.values()))}"
         _give_up(f"{said} (tests/run does that)" if _may_install() else said)

