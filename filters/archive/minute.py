@@ -1,0 +1,78 @@
+"""One minute of one series while it is open: its rollup, its invalid samples, and which frames it holds (pure)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model.codes import CODE_MASK, MISSING, VALID
+from acquisition.wire.frame import Frame
+from filters.archive import numbers
+from filters.archive.episodes import Invalid
+from filters.archive.numbers import Span
+from filters.archive.rollup import Rollup
+from filters.archive.values import MinuteMatrix, Series
+
+_Cells = npt.NDArray[np.intp]
+
+
+class _Marked(NamedTuple):
+    """The invalid samples of a frame: entities, columns, codes and raw values, one of each per sample."""
+
+    time: float
+    ids: npt.NDArray[np.uint64]
+    columns: _Cells
+    codes: npt.NDArray[np.integer[Any]]
+    values: npt.NDArray[np.float32]
+
+
+class Minute:
+    """``first`` is the oldest stream entry that it holds a frame of; ``late``: it was closed before."""
+
+    def __init__(self, series: Series, minute: int, metrics: int, first: bytes, late: bool) -> None:
+        self.series, self.minute, self.first, self.late = series, minute, first, late
+        self.spans: list[Span] = []
+        self.rollup = Rollup(metrics)
+        self._marked: list[_Marked] = []
+
+    def add(self, frame: Frame, time: float, now: int) -> None:
+        """Add a frame of samples whose tick began at ``time``; ``now`` is of its entry, in milliseconds."""
+        shape = frame.entities, frame.metrics
+        values = np.frombuffer(frame.values, "<f4").reshape(shape)
+        codes = np.frombuffer(frame.codes, np.uint8).reshape(shape) & CODE_MASK if frame.codes else None
+        if codes is not None:
+            bad = codes != VALID
+            rows, columns = np.nonzero(bad)
+            ids = np.frombuffer(frame.ids, "<u8")[rows]
+            self._marked.append(_Marked(time, ids, columns, codes[rows, columns], values[rows, columns]))
+            values = np.where(bad, np.float32("nan"), values)
+        self.rollup.add(frame.tick, frame.ids, values)
+        numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
+
+    def matrix(self) -> MinuteMatrix:
+        """What is written of it."""
+        rollup = self.rollup
+        late = rollup.samples if self.late else 0
+        return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late)
+
+    def invalid(self, provided: npt.NDArray[np.bool_], names: tuple[str, ...]) -> list[Invalid]:
+        """The invalid samples in the order of their ticks, but those MISSING that the source does not provide."""
+        order = {key: row for row, key in enumerate(self.rollup.ids.tolist())}
+        found: list[Invalid] = []
+        for time, ids, columns, codes, values in sorted(self._marked, key=lambda marked: marked[0]):
+            rows = np.array([order[key] for key in ids.tolist()], np.intp)
+            wanted = (codes != MISSING) | provided[rows, columns]
+            found += [
+                Invalid(time, entity, names[column], code, value)
+                for entity, column, code, value in zip(
+                    ids[wanted].tolist(), columns[wanted].tolist(), codes[wanted].tolist(), values[wanted].tolist(),
+                    strict=True,
+                )
+            ]  # fmt: skip
+        return found
+
+    def missing(self) -> set[int]:
+        """Columns in which a sample was MISSING."""
+        return {column for one in self._marked for column in np.unique(one.columns[one.codes == MISSING]).tolist()}

@@ -1,0 +1,111 @@
+"""Which frames of one numbering are in the archive: each once, in whatever order they come (pure).
+
+A failover brings frames again under new ids, a trim takes some away for good, and frames of a minute that is not closed
+are in memory alone. So what counts is the frame's own number, by the rule of the outbox (docs/decisions/0010) with one
+difference: the filter refuses a frame that comes too early and gets it again, while a reader of the log cannot ask for
+it. It is taken, and what is missing before it is a *hole*, which is filled or, when nothing can fill it, a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+MOST_HOLES = 64
+
+
+class Span(NamedTuple):
+    """Frames ``low`` to ``high``; ``before`` and ``after`` are the samples made in the epoch before and with them.
+
+    ``since`` is when it was noticed, milliseconds of the stream's ids.
+    """
+
+    low: int
+    high: int
+    before: int
+    after: int
+    since: int = 0
+
+    @property
+    def samples(self) -> int:
+        """How many samples its frames hold; none where a sender's count went back."""
+        return max(0, self.after - self.before)
+
+
+class Numbers:
+    """The frames of one (host, resource set, epoch) from the first that was seen on."""
+
+    def __init__(self, newest: int, made: int, gap: int = 0, holes: Iterable[Span] = ()) -> None:
+        self.newest = newest  #: the highest number that was taken; below it everything but the holes was
+        self.made = made  #: samples made with it
+        self.gap = gap  #: samples that can come no more
+        self.holes: list[Span] = list(holes)
+
+    @classmethod
+    def before(cls, sequence: int, made: int) -> Numbers:
+        """Nothing is known yet, and this frame, with so many samples made before it, will be the first."""
+        return cls(sequence - 1, made)
+
+    def take(self, sequence: int, before: int, samples: int, now: int) -> bool:
+        """Whether a frame is new; it is known from now on. ``before`` is its ``made``."""
+        if sequence == self.newest + 1:
+            self.gap += max(0, before - self.made)  # a tombstone stands for samples that are lost
+            self.newest, self.made = sequence, before + samples
+            return True
+        if sequence > self.newest:
+            self.holes.append(Span(self.newest + 1, sequence - 1, self.made, before, now))
+            self.newest, self.made = sequence, before + samples
+            return True
+        for place, hole in enumerate(self.holes):
+            if hole.low <= sequence <= hole.high:
+                parts = (
+                    hole._replace(high=sequence - 1, after=before),
+                    hole._replace(low=sequence + 1, before=before + samples),
+                )
+                self.holes[place : place + 1] = [part for part in parts if part.low <= part.high]
+                return True
+        return False
+
+    def give_up(self, floor: int, noticed_before: int) -> list[Span]:
+        """Take out the holes that nothing will fill: what their sender holds no more, what was noticed before a time,
+        and the oldest of too many. They are counted as gaps."""
+        gone = [hole for hole in self.holes if hole.high < floor or hole.since < noticed_before]
+        gone += [hole for hole in self.holes if hole not in gone][:-MOST_HOLES]
+        if gone:
+            self.holes = [hole for hole in self.holes if hole not in gone]
+            self.gap += sum([hole.samples for hole in gone])
+        return gone
+
+    def without(self, spans: Iterable[Span]) -> Numbers:
+        """The same where these frames were not taken: what is durable while they are in memory alone."""
+        merged: list[Span] = []
+        for span in sorted([*self.holes, *spans]):
+            if merged and merged[-1].high + 1 == span.low:
+                last = merged[-1]
+                merged[-1] = Span(last.low, span.high, last.before, span.after, max(last.since, span.since))
+            else:
+                merged.append(span)
+        newest, made = self.newest, self.made
+        if merged and merged[-1].high == newest:
+            newest, made = merged[-1].low - 1, merged[-1].before
+            merged.pop()
+        return Numbers(newest, made, self.gap, merged)
+
+    def document(self) -> list[Any]:
+        """As JSON can hold it, for ``restore``."""
+        return [self.newest, self.made, self.gap, [list(hole) for hole in self.holes]]
+
+    @classmethod
+    def restore(cls, document: list[Any]) -> Numbers:
+        """From a ``document``."""
+        newest, made, gap, holes = document
+        return cls(newest, made, gap, [Span(*hole) for hole in holes])
+
+
+def extend(spans: list[Span], sequence: int, before: int, samples: int, now: int) -> None:
+    """Add a frame to the spans that a minute holds."""
+    last = spans[-1] if spans else None
+    if last is not None and last.high + 1 == sequence:
+        spans[-1] = last._replace(high=sequence, after=before + samples)
+    else:
+        spans.append(Span(sequence, sequence, before, before + samples, now))

@@ -1,0 +1,330 @@
+"""One partition of the archive: from stream entries to what a transaction writes (pure).
+
+``take`` gets entries in the order of the stream, again and again if need be; ``close`` answers what the minutes that
+are over make durable, with the cursor and the state from which ``resume`` goes on. Between the two lies the store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from acquisition.errors import FrameError
+from acquisition.model.ticks import exact_interval
+from acquisition.wire import frame as wire
+from acquisition.wire import keys, table
+from acquisition.wire.frame import Frame
+from acquisition.wire.stream_id import parse
+from filters.archive.episodes import MOST_OPENED
+from filters.archive.minute import Minute
+from filters.archive.numbers import Numbers
+from filters.archive.resource_set import ResourceSet
+from filters.archive.values import MINUTE, Advance, Batch, Cursor, Event, HostRow, Position, Series
+
+START = b"0-0"
+AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
+_HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
+_FORGET_MS = 3_600_000  #: longer than any stream reaches back
+
+
+class Rules(NamedTuple):
+    """Seconds: how long after its end a minute closes, and how old a tick may be."""
+
+    grace: float = 5.0
+    retention: float = 2 * 86400.0
+
+
+class Counts(NamedTuple):
+    """Samples: in the archive, never to be in it, and in memory alone."""
+
+    archived: int
+    gap: int
+    open: int
+
+
+class Partition:
+    """``read`` is the newest entry that was taken; ``host_of`` is where each VM was seen last, shared by partitions."""
+
+    def __init__(self, number: int, partitions: int, rules: Rules, host_of: dict[str, int] | None = None) -> None:
+        self.number = number
+        self.tag = keys.tags(partitions)[number]
+        self.read = START
+        self.commit_id = 0
+        self.entry = START  #: the oldest that is still needed, as of the last commit
+        self._partitions = partitions
+        self._rules = rules
+        self._host_of = {} if host_of is None else host_of
+        self._sets: dict[tuple[int, int], ResourceSet] = {}
+        self._closed = 0  #: minutes that begin before it are closed
+        self._events: list[Event] = []
+        self._news = False
+        self._positions: dict[tuple[int, int, int], int] = {}
+        self._forgotten: list[Position] = []
+        self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
+
+    # ---------------------------------------------------------------- going on
+
+    def resume(self, cursor: Cursor) -> None:
+        """Go on behind a commit that this or another archiver made."""
+        self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
+        self.read = before(self.entry)
+        self._closed = cursor.state.get("closed", 0)
+        self._past = cursor.state.get("past", [0, 0])
+        for member, document in cursor.state.get("sets", {}).items():
+            named = keys.parse_member(member.encode())
+            if named is not None:
+                self._set(*named).restore(document)
+        self._positions = {position[:3]: position.sequence for position in cursor.positions}
+        self.rewind()  # the shard may be another one by now
+
+    def rewind(self, seconds: float = 60.0) -> None:
+        """Read again what came in the last minute before the cursor: what is known is dropped."""
+        self.read = max(
+            START, b"%d-0" % max(0, parse(min(self.read, self.entry, key=parse))[0] - round(seconds * 1000))
+        )
+        if parse(self.read) <= (0, 0):
+            self.read = START
+
+    def begin_anew(self) -> None:
+        """The stream is another one: read it from its start."""
+        self.read = START
+
+    @property
+    def counts(self) -> Counts:
+        """The books of this partition."""
+        (archived, gap), waiting = self._past, 0
+        for one in self._sets.values():
+            archived += one.archived
+            gap += one.gap + sum(known.gap for known in one.numbers.values())
+            waiting += one.open_samples
+        return Counts(archived, gap, waiting)
+
+    @property
+    def open_episodes(self) -> int:
+        """Episodes that may go on."""
+        return sum(len(one.episodes) for one in self._sets.values())
+
+    def nameless(self) -> list[tuple[int, int]]:
+        """The sets whose table has not been seen: the filter may hold it."""
+        return [key for key, one in self._sets.items() if one.table is None and (one.minutes or one.late)]
+
+    def learn(self, host: int, resource_set: int, payload: bytes) -> None:
+        """The table of a set. Raises FrameError."""
+        self._set(host, resource_set).learn(table.decode(payload))
+
+    # ---------------------------------------------------------------- entries
+
+    def take(self, entries: Iterable[Any]) -> int:
+        """Entries in stream order; answers how many samples were new. What is no frame is the filter's to put aside."""
+        samples = 0
+        for entry, fields in entries:
+            self.read = entry
+            if isinstance(fields, list) and len(fields) > 1 and fields[0] == keys.ENTRY_FIELD:
+                try:
+                    frame = wire.decode(fields[1])
+                    if keys.partition_of(frame.host, self._partitions) == self.number:
+                        samples += self._take(entry, frame)
+                except FrameError:
+                    continue
+        return samples
+
+    def _take(self, entry: bytes, frame: Frame) -> int:
+        one, now = self._set(frame.host, frame.resource_set), parse(entry)[0]
+        known = one.numbers.get(frame.epoch)
+        if known is None:
+            known = one.numbers[frame.epoch] = Numbers.before(frame.sequence, frame.made)
+            if len(one.numbers) > 1:
+                self._tell("restart", frame, now)
+        one.heard[frame.epoch] = now
+        gap = known.gap
+        fresh = known.take(frame.sequence, frame.made, frame.samples, now)
+        if frame.kind == wire.KIND_TABLE:
+            one.learn(table.decode(frame.payload))
+        if fresh and known.gap != gap:
+            self._note(one.gap_event(frame.epoch, known.gap - gap, 1, now, "lost"))
+        if known.holes:
+            for hole in known.give_up(frame.floor, now - _HOLE_MS):
+                self._note(one.gap_event(frame.epoch, hole.samples, hole.high - hole.low + 1, now, "not in the stream"))
+        self._news |= fresh
+        if not fresh or frame.kind != wire.KIND_SAMPLES or not frame.samples:
+            return 0
+        time = frame.tick * exact_interval(frame.interval)
+        if not now / 1000.0 - self._rules.retention <= time <= now / 1000.0 + AHEAD_SECONDS:
+            known.gap += frame.samples
+            self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "its clock is wrong"))
+            return 0
+        self._place(one, frame, entry, time, now)
+        return frame.samples
+
+    def _place(self, one: ResourceSet, frame: Frame, entry: bytes, time: float, now: int) -> None:
+        minute = int(time // MINUTE) * MINUTE
+        late = minute < self._closed
+        held = one.late if late else one.minutes
+        series = Series(frame.host, frame.resource_set, frame.epoch, frame.schema)
+        found = held.get((series, minute))
+        if found is None:
+            found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late)
+        if found.rollup.metrics != frame.metrics:
+            one.numbers[frame.epoch].gap += frame.samples
+            self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "of another width than its schema"))
+            return
+        found.first = min(found.first, entry, key=parse)
+        found.add(frame, time, now)
+
+    def _set(self, host: int, resource_set: int) -> ResourceSet:
+        key = (host, resource_set)
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = ResourceSet(host, resource_set)
+        return found
+
+    def _tell(self, kind: str, frame: Frame, now: int) -> None:
+        details = {"resource_set": frame.resource_set, "epoch": str(frame.epoch)}
+        self._note(Event(now / 1000.0, kind, frame.host, None, details))
+
+    def _note(self, event: Event) -> None:
+        self._events.append(event)
+
+    # ---------------------------------------------------------------- commits
+
+    def due(self, now: int) -> bool:
+        """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet."""
+        return self._news and self._closing(now) > self._closed
+
+    def _closing(self, now: int) -> int:
+        return int((now / 1000.0 - self._rules.grace) // MINUTE) * MINUTE
+
+    def close(self, now: int) -> Batch:
+        """Close what is over; the batch of this partition alone, from whose commit this object goes on."""
+        self._closed = max(self._closed, self._closing(now))
+        parts = _Parts(self._events)
+        self._events = []
+        for one in self._sets.values():
+            self._close_set(one, parts)
+        self._forget(now, parts)
+        firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
+        self.entry = min(firsts, key=parse, default=after(self.read))
+        previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
+        self._news = bool(firsts) or self.open_episodes > 0
+        state = {
+            "closed": self._closed,
+            "past": self._past,
+            "sets": {keys.member(*key): one.document() for key, one in self._sets.items()},
+        }
+        advance = Advance(
+            self.number, previous, self.commit_id, self.entry.decode(), state, self._changed(), (*self._forgotten,)
+        )
+        self._forgotten = []
+        return parts.batch(advance)
+
+    def _close_set(self, one: ResourceSet, parts: _Parts) -> None:
+        over = [key for key in one.minutes if key[1] < self._closed]
+        minutes = sorted([one.minutes.pop(key) for key in over] + [*one.late.values()], key=lambda each: each.minute)
+        one.late = {}
+        newest = max((minute.minute for minute in minutes), default=0)
+        for minute in minutes:
+            rollup = minute.rollup
+            parts.minutes.append(minute.matrix())
+            one.archived += rollup.samples
+            names = one.names(rollup.metrics)
+            provided = one.inventory.provided(rollup.ids, rollup.valid > 0)
+            told = one.episodes.tell(minute.invalid(provided, names), minute.minute + MINUTE, MOST_OPENED)
+            parts.episodes += told.episodes
+            if told.left_out:
+                details = {"resource_set": one.resource_set, "samples": told.left_out}
+                parts.events.append(Event(minute.minute, "episodes_left_out", one.host, None, details))
+            never = [names[column] for column in sorted(minute.missing()) if not provided[:, column].any()]
+            parts.unprovided += one.inventory.never(never, minute.minute)
+            whole = minute.minute == newest and not minute.late
+            parts.entities += self._moved(one.changed(one.inventory.see(minute.minute, rollup.ids, provided, whole)))
+            parts.metrics += one.definitions(minute.series.schema)
+            if one.table is not None and (minute.minute % 3600 == 0 or one.host not in parts.hosts):
+                parts.hosts[one.host] = HostRow(one.host, one.table.host, minute.minute, minute.minute + MINUTE)
+        if not minutes:
+            parts.episodes += one.episodes.tell((), self._closed).episodes
+
+    def _moved(self, rows: list[Any]) -> list[Any]:
+        """The same with where a VM was before it appeared here."""
+        found = []
+        for row in rows:
+            if row.kind == "vm" and row.vanished is None:
+                other = self._host_of.get(row.stable, row.host)
+                self._host_of[row.stable] = row.host
+                found.append(row._replace(moved_from=other if other != row.host else None))
+            else:
+                found.append(row)
+        return found
+
+    def _forget(self, now: int, parts: _Parts) -> None:
+        """Let epochs go that nothing was heard of for so long that no stream holds anything of them."""
+        for key, one in list(self._sets.items()):
+            for epoch in [epoch for epoch, heard in one.heard.items() if now - heard > _FORGET_MS]:
+                known = one.numbers.pop(epoch)
+                one.gap += known.gap + sum(hole.samples for hole in known.holes)
+                del one.heard[epoch]
+                if (*key, epoch) in self._positions:
+                    self._forgotten.append(Position(*key, epoch, self._positions.pop((*key, epoch))))
+            if not one.numbers:
+                parts.episodes += one.episodes.end()
+                parts.entities += one.changed(one.inventory.end())
+                self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
+                del self._sets[key]
+
+    def _changed(self) -> tuple[Position, ...]:
+        changed = []
+        for key, one in self._sets.items():
+            for epoch, known in one.numbers.items():
+                sequence = known.without(one.spans(epoch)).newest
+                if self._positions.get((*key, epoch)) != sequence:
+                    self._positions[(*key, epoch)] = sequence
+                    changed.append(Position(*key, epoch, sequence))
+        return tuple(changed)
+
+
+class _Parts:
+    """What a batch is gathered in."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self.minutes: list[Any] = []
+        self.episodes: list[Any] = []
+        self.hosts: dict[int, HostRow] = {}
+        self.entities: list[Any] = []
+        self.metrics: list[Any] = []
+        self.unprovided: list[Any] = []
+
+    def batch(self, advance: Advance) -> Batch:
+        return Batch(
+            (advance,), (*self.minutes,), (*self.episodes,), (*self.events,), (*self.hosts.values(),),
+            (*self.entities,), (*self.metrics,), (*self.unprovided,),
+        )  # fmt: skip
+
+
+def together(batches: list[Batch]) -> Batch:
+    """Several partitions in one transaction, in ascending order."""
+    parts = sorted(batches, key=lambda batch: batch.advances[0].partition)
+    return Batch(
+        tuple(row for one in parts for row in one.advances),
+        tuple(row for one in parts for row in one.minutes),
+        tuple(row for one in parts for row in one.episodes),
+        tuple(row for one in parts for row in one.events),
+        tuple(row for one in parts for row in one.hosts),
+        tuple(row for one in parts for row in one.entities),
+        tuple(row for one in parts for row in one.metrics),
+        tuple(row for one in parts for row in one.unprovided),
+    )
+
+
+def after(entry: bytes) -> bytes:
+    """The id next to ``entry``."""
+    milliseconds, number = parse(entry)
+    return b"%d-%d" % (milliseconds, number + 1)
+
+
+def before(entry: bytes) -> bytes:
+    """The id before ``entry``: what to read from so that it comes first."""
+    milliseconds, number = parse(entry)
+    if number > 0:
+        return b"%d-%d" % (milliseconds, number - 1)
+    return b"%d-%d" % (milliseconds - 1, (1 << 64) - 1) if milliseconds > 0 else START

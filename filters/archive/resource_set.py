@@ -1,0 +1,95 @@
+"""What the archive knows of one resource set of one host between two commits (pure)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acquisition.wire.table import Table, merge
+from filters.archive import inventory
+from filters.archive.episodes import Episodes
+from filters.archive.inventory import Change, Inventory
+from filters.archive.minute import Minute
+from filters.archive.numbers import Numbers, Span
+from filters.archive.values import EntityEpoch, Event, MetricDefinition, Series
+
+
+class ResourceSet:
+    """``numbers`` by epoch; ``minutes`` are open, by series and minute, those that came late under ``late``."""
+
+    def __init__(self, host: int, resource_set: int) -> None:
+        self.host, self.resource_set = host, resource_set
+        self.numbers: dict[int, Numbers] = {}
+        self.heard: dict[int, int] = {}  #: by epoch, milliseconds of the newest entry
+        self.minutes: dict[tuple[Series, int], Minute] = {}
+        self.late: dict[tuple[Series, int], Minute] = {}
+        self.episodes = Episodes(host, resource_set)
+        self.inventory = Inventory(host, resource_set)
+        self.table: Table | None = None
+        self.defined: set[int] = set()  #: schemas whose metrics were written
+        self.archived = 0  #: samples, of all epochs
+        self.gap = 0  #: samples that will never be, of epochs that are forgotten
+        self._unnamed: dict[int, Change] = {}
+
+    @property
+    def open_samples(self) -> int:
+        """Samples that are in memory alone."""
+        return sum(minute.rollup.samples for held in (self.minutes, self.late) for minute in held.values())
+
+    def spans(self, epoch: int) -> list[Span]:
+        """The frames of an epoch that are in memory alone."""
+        return [span for (series, _), minute in self.minutes.items() if series.epoch == epoch for span in minute.spans]
+
+    def learn(self, table: Table) -> None:
+        """A table of the stream, or the one that the filter keeps."""
+        self.table = merge(self.table, table)
+
+    def names(self, columns: int) -> tuple[str, ...]:
+        """The metrics by column; one that no table has named is called by its place."""
+        known = () if self.table is None else tuple(metric.name for metric in self.table.metrics)
+        return known if len(known) == columns else tuple(f"column {place}" for place in range(columns))
+
+    def definitions(self, schema: int) -> list[MetricDefinition]:
+        """The columns of a schema, once."""
+        table = self.table
+        if table is None or schema in self.defined:
+            return []
+        self.defined.add(schema)
+        return [
+            MetricDefinition(
+                schema, place, table.resource_set, one.name, one.unit, one.kind, one.low, one.high, one.help
+            )
+            for place, one in enumerate(table.metrics)
+        ]
+
+    def changed(self, changes: list[Change]) -> list[EntityEpoch]:
+        """The rows of entities that came or went, and of those that have got their names since they came."""
+        named = set() if self.table is None else {entity.id for entity in self.table.entities}
+        older = [change for entity, change in self._unnamed.items() if entity in named]
+        for change in older:
+            del self._unnamed[change.entity]
+        self._unnamed.update((change.entity, change) for change in changes if change.entity not in named)
+        for change in changes:
+            if change.vanished is not None:
+                self._unnamed.pop(change.entity, None)
+        return inventory.rows(self.host, self.resource_set, [*older, *changes], self.table)
+
+    def gap_event(self, epoch: int, samples: int, frames: int, now: int, reason: str) -> Event:
+        """What says that samples will never be in the archive."""
+        details = {"resource_set": self.resource_set, "epoch": str(epoch), "samples": samples, "reason": reason}
+        return Event(now / 1000.0, "gap", self.host, None, {**details, "frames": frames})
+
+    def document(self) -> list[Any]:
+        """As JSON can hold it, for ``restore``: what is durable with this commit."""
+        numbers = {
+            str(epoch): [self.heard[epoch], known.without(self.spans(epoch)).document()]
+            for epoch, known in self.numbers.items()
+        }
+        return [numbers, self.archived, self.gap, self.episodes.document(), self.inventory.document()]
+
+    def restore(self, document: list[Any]) -> None:
+        """Go on from a ``document``."""
+        found, self.archived, self.gap, episodes, entities = document
+        for epoch, (heard, known) in found.items():
+            self.heard[int(epoch)], self.numbers[int(epoch)] = heard, Numbers.restore(known)
+        self.episodes.restore(episodes)
+        self.inventory.restore(entities)

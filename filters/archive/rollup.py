@@ -1,0 +1,132 @@
+"""One minute of one series: accumulators per entity and metric, as arrays (pure).
+
+Frames are gathered and folded in several at a time: counts, mean and sum of squares by Chan's formula, so that the
+order in which they come changes nothing but the last bits; the newest valid value by its tick.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from filters.archive.values import Floats, Ids, Statistic
+
+_TOGETHER = 16  #: frames; one call of numpy costs as much as some thousand values
+_NO_TICK = np.iinfo(np.int64).min
+
+
+class Rollup:
+    """Accumulators of ``metrics`` columns; rows are entities in the order in which they came."""
+
+    def __init__(self, metrics: int) -> None:
+        self.metrics = metrics
+        self.frames = 0
+        self.samples = 0
+        self.tick = _NO_TICK  #: the newest
+        self._ids = np.zeros(0, np.uint64)
+        self._rows: dict[int, int] = {}
+        self._known = b""  #: ids of the frames that wait
+        self._where: npt.NDArray[np.intp] = np.zeros(0, np.intp)  #: their rows
+        self._waiting: list[tuple[int, Floats]] = []
+        self._count = np.zeros((0, metrics))
+        self._valid = np.zeros((0, metrics))
+        self._mean = np.zeros((0, metrics))
+        self._squares = np.zeros((0, metrics))
+        self._low = np.full((0, metrics), np.nan, np.float32)
+        self._high = np.full((0, metrics), np.nan, np.float32)
+        self._last = np.full((0, metrics), np.nan, np.float32)
+        self._last_tick = np.full((0, metrics), _NO_TICK, np.int64)
+
+    def add(self, tick: int, ids: bytes, values: Floats) -> None:
+        """Add a frame: ``ids`` are n uint64, ``values`` float32 (n, metrics), NaN where a sample is not valid."""
+        if ids != self._known:
+            self._fold()
+            self._known, self._where = ids, self._rows_of(np.frombuffer(ids, "<u8"))
+        self._waiting.append((tick, values))
+        self.frames += 1
+        self.samples += values.size
+        self.tick = max(self.tick, tick)
+        if len(self._waiting) >= _TOGETHER:
+            self._fold()
+
+    @property
+    def ids(self) -> Ids:
+        """The entities, uint64."""
+        return self._ids
+
+    @property
+    def valid(self) -> npt.NDArray[np.float64]:
+        """How many valid samples each cell has."""
+        self._fold()
+        return self._valid
+
+    def planes(self) -> Floats:
+        """float32 (len(Statistic), n, metrics), NaN where there is no value."""
+        self._fold()
+        some = self._valid > 0
+        found = np.full((len(Statistic), *self._count.shape), np.nan, np.float32)
+        found[Statistic.COUNT] = self._count
+        found[Statistic.VALID] = self._valid
+        found[Statistic.MEAN] = np.where(some, self._mean, np.nan)
+        deviation = np.sqrt(self._squares / np.maximum(self._valid, 1.0))
+        found[Statistic.DEVIATION] = np.where(some, deviation, np.nan)
+        found[Statistic.LOW], found[Statistic.HIGH], found[Statistic.LAST] = self._low, self._high, self._last
+        return found
+
+    def _rows_of(self, ids: Ids) -> npt.NDArray[np.intp]:
+        rows = self._rows
+        fresh = [key for key in dict.fromkeys(ids.tolist()) if key not in rows]
+        if fresh:
+            for key in fresh:
+                rows[key] = len(rows)
+            self._ids = np.concatenate([self._ids, np.array(fresh, np.uint64)])
+            self._grow(len(fresh))
+        return np.array([rows[key] for key in ids.tolist()], np.intp)
+
+    def _grow(self, count: int) -> None:
+        def more(array: npt.NDArray[np.generic], fill: float) -> npt.NDArray[np.generic]:
+            return np.concatenate([array, np.full((count, self.metrics), fill, array.dtype)])
+
+        for name in ("_count", "_valid", "_mean", "_squares"):
+            setattr(self, name, more(getattr(self, name), 0.0))
+        for name in ("_low", "_high", "_last"):
+            setattr(self, name, more(getattr(self, name), np.nan))
+        self._last_tick = np.concatenate([self._last_tick, np.full((count, self.metrics), _NO_TICK, np.int64)])
+
+    def _fold(self) -> None:
+        if not self._waiting:
+            return
+        self._waiting.sort(key=lambda frame: frame[0])
+        ticks = np.array([tick for tick, _ in self._waiting], np.int64)
+        stack = np.stack([values for _, values in self._waiting])
+        self._waiting = []
+        if len(set(self._where.tolist())) == len(self._where):
+            self._merge(self._where, ticks, stack)
+        else:  # an entity that is there twice in one frame: its rows come one after the other
+            for row, place in enumerate(self._where):
+                self._merge(np.array([place]), ticks, stack[:, row : row + 1])
+
+    def _merge(self, where: npt.NDArray[np.intp], ticks: npt.NDArray[np.int64], stack: Floats) -> None:
+        """Chan, Golub, LeVeque 1983, (2.1): two sets of samples become one."""
+        good = np.isfinite(stack)
+        added = good.sum(0, dtype=np.float64)
+        filled = np.where(good, stack, 0.0).astype(np.float64)
+        mean = filled.sum(0) / np.maximum(added, 1.0)
+        squares = np.where(good, (filled - mean) ** 2, 0.0).sum(0)
+        before = self._valid[where]
+        total = before + added
+        apart = mean - self._mean[where]
+        share = added / np.maximum(total, 1.0)
+        self._mean[where] += apart * share
+        self._squares[where] += squares + apart**2 * before * share
+        self._valid[where] = total
+        self._count[where] += len(ticks)
+        only = np.where(good, stack, np.nan)
+        self._low[where] = np.fmin(self._low[where], np.fmin.reduce(only, 0))
+        self._high[where] = np.fmax(self._high[where], np.fmax.reduce(only, 0))
+        newest = len(ticks) - 1 - np.argmax(good[::-1], 0)
+        tick = np.where(added > 0, ticks[newest], _NO_TICK)
+        newer = (added > 0) & (tick >= self._last_tick[where])
+        value = np.take_along_axis(stack, newest[None], 0)[0]
+        self._last[where] = np.where(newer, value, self._last[where])
+        self._last_tick[where] = np.where(newer, tick, self._last_tick[where])
