@@ -295,13 +295,26 @@ def write_layout(
     keep_ticks: int = keys.DEFAULT_KEEP_TICKS,
     record_format: int = record_format.NEWEST,
 ) -> None:
-    """Store the layout of a new cluster; an existing one is never changed."""
-    cluster.call(keys.LAYOUT, *layout_command(Layout(partitions, keep_ticks, record_format)))
+    """Store the layout of a new cluster, and that all partitions began with it; what is there is never changed."""
+    layout = Layout(partitions, keep_ticks, record_format)
+    for reply in cluster.gather([(keys.began(tag), began_command(tag, 0.0)) for tag in layout.tags]):
+        raise_for(reply)
+    restore_layout(cluster, layout)
+
+
+def restore_layout(cluster: Cluster, layout: Layout) -> None:
+    """Store the layout of a cluster again, which may have lost it."""
+    cluster.call(keys.LAYOUT, *layout_command(layout))
 
 
 def layout_command(layout: Layout) -> tuple[str, ...]:
     """The command that stores the layout where there is none."""
     return ("SET", keys.LAYOUT, wire.encode(layout), "NX")
+
+
+def began_command(tag: str, now: float) -> tuple[str, ...]:
+    """The command that notes since when a partition holds anything, where that is not known: 0.0 if with the layout."""
+    return ("SET", keys.began(tag), str(int(now * 1000.0)), "NX")
 
 
 def read_layout(cluster: Cluster) -> Layout:

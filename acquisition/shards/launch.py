@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from acquisition.errors import CannotCreateError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster, restore_layout, write_layout
 from acquisition.link.credentials import ADMINISTRATOR, Credentials, local
 from acquisition.link.local_shards import STATE_FILE, damaged, read_state
 from acquisition.link.resp import Address
@@ -167,7 +167,8 @@ class Shards:
             readiness.wait_cluster(self.shards, seconds, credentials=self.credentials)
             for address in replaced:
                 join.wait_in_sync(address, seconds, self.credentials)
-            _write_layout(self)
+            with contextlib.closing(self.connect()) as cluster:
+                restore_layout(cluster, self.layout)
             self._forming = False
         return [shard for shard in self.shards if shard.directory in {one.directory for one in dead}]
 
@@ -291,16 +292,9 @@ def _start(
                 shards.start(address, core, home)
         release, administrator = shards.redis.release, shards.credentials
         readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], release, administrator)
-        _write_layout(shards)
+        with contextlib.closing(shards.connect()) as cluster:
+            write_layout(cluster, *shards.layout)
     except BaseException:
         shards.stop()
         raise
     return shards
-
-
-def _write_layout(shards: Shards) -> None:
-    cluster = shards.connect()
-    try:
-        write_layout(cluster, *shards.layout)
-    finally:
-        cluster.close()

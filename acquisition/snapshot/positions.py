@@ -8,17 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
+from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Batch, Cluster
 from acquisition.snapshot.record_arrays import positions_of
+from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
-
-#: Seconds for which a host stays in sight of which its shard knows nothing any more. Filters forget hosts that have
-#: been silent for very long: one that vanishes so soon was lost with its shard, and comes back when its probe sends.
-_KEPT = 60.0
-_LOST = TemporaryError("shards have lost what they knew of hosts a moment ago")
 
 
 class Held(NamedTuple):
@@ -34,7 +30,7 @@ class Held(NamedTuple):
 
     def place(self, row: int) -> Place:
         """One of the positions, decoded."""
-        error = self.error or (None if row < len(self.data) - self.lost else _LOST)
+        error = self.error or (None if row < len(self.data) - self.lost else LOST)
         try:
             return Place(position.decode(self.data[row]), error)
         except FrameError as damage:
@@ -187,7 +183,7 @@ def _with_lost(found: Held, before: Held, now: float) -> Held:
 
 def _is_recent(data: bytes, now: float) -> bool:
     try:
-        return abs(now - position.decode(data).wall) < _KEPT
+        return abs(now - position.decode(data).wall) < KEPT
     except FrameError:
         return False
 

@@ -44,6 +44,7 @@ from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import Placements, settle
 from acquisition.snapshot.positions import PositionReader, PositionTable
 from acquisition.snapshot.recent import RecentTable, read_recent
+from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
 from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.snapshot.snapshot import Snapshot
@@ -92,6 +93,7 @@ class SnapshotReader:
         self._instance = ""
         self._positions: PositionReader | None = None
         self._sights: SightReader | None = None
+        self._refills: RefillReader | None = None
 
     @classmethod
     def connect(
@@ -169,7 +171,7 @@ class SnapshotReader:
             self._sets[set_id] = SetReader(layout, set_id, positions.batch)
         asked = self._sets[set_id]
         table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
-        return Survey(asked.take(self.cluster, table, due, replies), errors)
+        return Survey(asked.take(self.cluster, table, due, replies), [*errors, *self._lost(due, errors)])
 
     @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
@@ -226,6 +228,7 @@ class SnapshotReader:
         if not changed and self._last is not None and self._last.serves(question, due.now):
             return self._last.snapshot(due.now, self._clock(), self._down_after)
         table, errors = positions.take([answer.applied for answer in self._partitions.answers], due.now)
+        errors += self._lost(due, errors)
         errors += self._naming.renew(self.cluster, due.now)
         records = self._partitions.records()
         if reading == LATEST:
@@ -305,10 +308,15 @@ class SnapshotReader:
             self._positions = PositionReader(self._layout)
             self._partitions, self._last = PartitionReader(self._layout), None
             self._sights = SightReader(self._layout)
+            self._refills = RefillReader(self._layout)
             self._sets.clear()
             self._arrivals.clear()
             self._instance = self.cluster.instance
         return self._layout, self._positions
+
+    def _lost(self, due: judgement.Due, errors: Sequence[ShardpulseError]) -> list[ShardpulseError]:
+        assert self._refills is not None
+        return self._refills.read(self.cluster, due.now, errors)
 
     def _take_records(
         self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[str, Slotted]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from acquisition.snapshot import states
@@ -24,8 +24,9 @@ _INFINITY = float("inf")
 #: Of its patience: a neighbour that was heard so recently has not fallen silent together with the host.
 RECENT = 0.75
 #: So many of its neighbours are heard where a host is silent alone.
-_MOST_HEARD = 2 / 3
-#: Neighbours are the hosts of the same shard, as links break shard by shard; those of all where there are fewer.
+MOST_HEARD = 2 / 3
+#: Neighbours are the hosts of the same shard, as links break shard by shard; those of all besides, where there are no
+#: more than these.
 _FEWEST = 3
 
 
@@ -198,10 +199,32 @@ class _Neighbours:
     def are_heard(self, host: _Host, now: float, patience: float) -> bool:
         """Whether most of those are heard that were heard when this host fell silent, or later."""
         shard = self._sight.shards[host.partition]
-        trusted = self._sight.trusted
-        seen, more, known = self._seen[shard], self._sight.elsewhere.get(shard, 0), trusted is None or shard in trusted
-        if len(seen) + more <= _FEWEST:
-            seen, more, known = self._all, sum(self._sight.elsewhere.values()), trusted is None or bool(trusted)
-        others = len(seen) - bisect_left(seen, host.seen - patience) - 1 + more
-        heard = len(seen) - bisect_left(seen, now - RECENT * patience) + more
-        return known and others > 0 and heard >= _MOST_HEARD * others
+        seen, more = self._seen[shard], self._sight.elsewhere.get(shard, 0)
+        own = _counted(seen, more, host, now, patience)
+        if own.others and len(seen) + more > _FEWEST:
+            return own.are_most and self._is_trusted({shard})
+        every = _counted(self._all, sum(self._sight.elsewhere.values()), host, now, patience)
+        heard = {each for each, seen in self._seen.items() if seen[-1] >= now - RECENT * patience}
+        return (
+            (own.are_most or not own.others) and every.are_most and self._is_trusted(heard | {*self._sight.elsewhere})
+        )
+
+    def _is_trusted(self, shards: Set[str]) -> bool:
+        """Whether probes are known to have been heard in all of these a while ago as well."""
+        return self._sight.trusted is None or shards <= self._sight.trusted
+
+
+class _Counted(NamedTuple):
+    """Of the ``others`` that were heard when a host fell silent, or later, so many are ``heard`` now."""
+
+    others: int
+    heard: int
+
+    @property
+    def are_most(self) -> bool:
+        return self.others > 0 and self.heard >= MOST_HEARD * self.others
+
+
+def _counted(seen: Sequence[float], more: int, host: _Host, now: float, patience: float) -> _Counted:
+    others = len(seen) - bisect_left(seen, host.seen - patience) - 1 + more
+    return _Counted(others, len(seen) - bisect_left(seen, now - RECENT * patience) + more)

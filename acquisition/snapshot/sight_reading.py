@@ -13,7 +13,7 @@ from acquisition.snapshot import lag
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.shard_reading import Member
-from acquisition.snapshot.sight import RECENT, PartitionSight, Sight
+from acquisition.snapshot.sight import MOST_HEARD, RECENT, PartitionSight, Sight
 from acquisition.snapshot.states import CURRENT, LATE, UNKNOWN
 from acquisition.wire import commit as commit_format
 from acquisition.wire import keys, position
@@ -24,7 +24,10 @@ Begun = tuple[Member, Block]
 
 _FIRST = b"0-0"
 _WITNESSES = 8  #: partitions of a shard that are asked whether probes were heard
-_LONGEST_KEPT = 20.0  #: seconds: raw entries are kept somewhat longer than that by default
+#: Seconds of which witnesses are asked at most: raw entries are kept somewhat longer than that by default.
+_LONGEST_KEPT = 26.0
+_EARLIER, _LATELY = 1.3, 0.3  #: between which witnesses are asked, in parts of the patience
+_SPAN = 0.25  #: of the patience: so long an outage is noticed, unless samples are as rare
 
 
 class SightReader:
@@ -64,7 +67,8 @@ class SightReader:
         trusted: frozenset[str] | None = None
         if silent and due.now - self._began <= down_after:
             recent = [member for member, block in taken if due.now - block.filtered <= RECENT * down_after]
-            trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after)
+            shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
+            trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after, shortest)
         advanced = advanced_hosts(cluster, silent) if silent else frozenset()
         return Sight(partitions, list(owners.values()), elsewhere, dict(self._excused), trusted, due.grace, advanced)
 
@@ -95,27 +99,44 @@ def read_sight(cluster: Cluster, layout: Layout, tags: Collection[str]) -> dict[
     }
 
 
-def heard_before(cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float) -> frozenset[str]:
-    """The shards in which entries of these partitions came ``down_after`` seconds ago: whoever has been silent since
-    had neighbours all the time. A few partitions of each are asked."""
+def heard_before(
+    cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float, interval: float
+) -> frozenset[str]:
+    """The shards in which entries of these partitions came all the time, from ``down_after`` seconds ago until a moment
+    ago: whoever has been silent since then is silent alone. A few partitions of each are asked; ``interval`` is that
+    of the samples, in seconds."""
     chosen: dict[str, list[str]] = {}
     for tag in dict.fromkeys(tags):
         if len(found := chosen.setdefault(owners[tag], [])) < _WITNESSES:
             found.append(keys.raw(tag))
     clocks = cluster.gather([(streams[0], ("TIME",)) for streams in chosen.values()])
+    moments, span = _moments(min(down_after, _LONGEST_KEPT / _EARLIER), interval)
     asked = [
-        (shard, stream, int((int(clock[0]) - 1.3 * min(down_after, _LONGEST_KEPT)) * 1000))
+        (shard, stream, 1000 * int(clock[0]) - ago)
         for (shard, streams), clock in zip(chosen.items(), clocks, strict=True)
         if isinstance(clock, list)
+        for ago in moments
         for stream in streams
     ]
-    span = int(0.4 * min(down_after, _LONGEST_KEPT) * 1000)
     replies = cluster.gather(
         [(stream, ("XRANGE", stream, since, since + span, "COUNT", 1)) for _, stream, since in asked]
     )
-    return frozenset(
-        shard for (shard, _, _), reply in zip(asked, replies, strict=True) if isinstance(reply, list) and reply
+    heard = Counter(
+        (shard, since)
+        for (shard, _, since), reply in zip(asked, replies, strict=True)
+        if isinstance(reply, list) and reply
     )
+    most = MOST_HEARD * min(1.0, span / 1000.0 / interval)
+    silent = {shard for shard, _, since in asked if heard[shard, since] < most * len(chosen[shard])}
+    return frozenset({shard for shard, _, _ in asked} - silent)
+
+
+def _moments(patience: float, interval: float) -> tuple[range, int]:
+    """How long ago probes must have been heard, and for how long from then on, in ms: any outage of half as long again
+    hides at least one of these moments."""
+    span = min(_EARLIER * patience, max(_SPAN * patience, 1.5 * interval))
+    first, last = int(1000 * _EARLIER * patience), int(1000 * (_LATELY * patience + span))
+    return range(first, min(last, first) - 1, -max(1, int(500 * span))), int(1000 * span)
 
 
 def advanced_hosts(cluster: Cluster, silent: Sequence[Begun]) -> frozenset[int]:

@@ -17,6 +17,7 @@ key                                             type    written by; holds
 ``rejected:{tag}``                              stream  filter; what is no frame (``acquisition.wire.rejected``)
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
+``began:{tag}``                                 string  shards up: 0; filter: when it found nothing there, in ms
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``readers:{tag}``                               hash    other readers of ``raw``; name -> ``acquisition.wire.readers``
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
@@ -128,6 +129,11 @@ def rejected(tag: str) -> str:
 def status(tag: str, host: int) -> str:
     """The probe's own account of what it made and sent."""
     return f"status:{{{tag}}}:{host:016x}"
+
+
+def began(tag: str) -> str:
+    """Since when a partition holds what it does: it is absent in a shard that has come back empty."""
+    return f"began:{{{tag}}}"
 
 
 def lease(tag: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from acquisition.link.cluster import Cluster, layout_command
+from acquisition.link.cluster import Cluster, began_command, layout_command
 from acquisition.link.resp import Address, Connection
 from acquisition.wire.layout import Layout
 from filters.kernels.step import Kernel
@@ -70,7 +71,9 @@ class Loader:
         try:
             damage = restore(partition, connection, self._kernels)
             if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
-                connection.pipeline([layout_command(self._layout)])  # or MOVED
+                connection.pipeline(
+                    [began_command(partition.tag, time.time()), layout_command(self._layout)]
+                )  # or MOVED
             return Loaded(partition, connection, damage)
         except BaseException:
             connection.close()

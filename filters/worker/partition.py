@@ -288,8 +288,10 @@ class Partition:
         self._kept.claim(readers.oldest_claim(fields, clock))
 
     def expire(self, now: float) -> bool:
-        """Forget hosts that this worker has not heard of for ``expire_seconds``; true when the next
-        commit has something to say about it. ``now`` is monotonic: no host's clock decides."""
+        """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for
+        that, or because there has never been one. ``now`` is monotonic: no host's clock decides."""
+        if not self.commit_id:  # so that it is noticed when the shard loses what little it has
+            return True
         if now < self._expire_at:
             return False
         limit = self.settings.expire_seconds

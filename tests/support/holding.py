@@ -8,7 +8,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 
-_SECONDS = 30
+_BEFORE, _AFTER = 30, 90
 
 
 def hold_partitions(cluster: Cluster) -> None:
@@ -19,8 +19,9 @@ def hold_partitions(cluster: Cluster) -> None:
 
 
 def hear_probes(cluster: Cluster) -> None:
-    """Entries of the last half minute in all raw streams, as of probes that were heard all along."""
+    """Entries of the last half minute in all raw streams, and of the time in which a test may look: as of probes that
+    are heard all along."""
     now = time.time()
-    entries = [f"{int(1000 * (now - ago))}-1" for ago in range(_SECONDS, 0, -1)]
+    entries = [f"{int(1000 * (now - ago))}-1" for ago in range(_BEFORE, -_AFTER, -1)]
     streams = [(keys.raw(tag), entry) for tag in read_layout(cluster).tags for entry in entries]
     cluster.gather([(key, ("XADD", key, entry, "f", b"")) for key, entry in streams])

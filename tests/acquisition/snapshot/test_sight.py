@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -99,6 +100,36 @@ def test_patience_begins_anew_when_a_host_can_be_seen_again() -> None:
 def test_a_reader_that_has_just_begun_needs_a_witness() -> None:
     assert told(look([60.0, 0.5, 0.5, 0.5], trusted=frozenset()))[0] == (UNKNOWN, states.SILENCE)
     assert told(look([60.0, 0.5, 0.5, 0.5], trusted=frozenset(["a:1"])))[0] == (DOWN, states.SILENT)
+
+
+def _of_two_shards(own: list[float], others: list[float], **known: Any) -> tuple[str, str]:
+    """What is told of the first host, whose shard is that of ``own``."""
+    silent = [each for pair in zip_longest(own, others) for each in pair]
+    blocks = [block(number, seconds) for number, seconds in enumerate(silent) if seconds is not None]
+    sight.look(blocks, Sight({0: SEEN}, ["a:1", "b:1"], grace=0.5, **known), NOW, DOWN_AFTER)
+    return told(blocks)[0]
+
+
+@pytest.mark.parametrize(
+    ("own", "cause"),
+    [
+        ([11.0], states.SILENT),
+        ([11.0, 11.0], states.SILENCE),
+        ([11.0] * 3, states.SILENCE),
+        ([11.0, 0.5], states.SILENT),
+    ],
+    ids=["alone", "both", "all three", "one of two"],
+)
+def test_few_hosts_of_a_shard_are_neighbours_of_each_other_first(own: list[float], cause: str) -> None:
+    """Their links break together as well, while those to another shard with many hosts do not."""
+    assert _of_two_shards(own, [0.5] * 20)[1] == cause
+
+
+def test_one_alone_on_its_shard_needs_witnesses_of_all_others() -> None:
+    """A new reader: one shard was not heard for a while, for whatever reason; so may have been the silent host's."""
+    assert _of_two_shards([60.0], [0.5] * 5, trusted=frozenset(["b:1"]))[1] == states.SILENT
+    assert _of_two_shards([60.0, 0.5], [0.5] * 5, trusted=frozenset(["b:1"]))[1] == states.SILENCE
+    assert _of_two_shards([60.0, 0.5], [0.5] * 5, trusted=frozenset(["a:1", "b:1"]))[1] == states.SILENT
 
 
 def test_hosts_that_are_heard_elsewhere_are_neighbours_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
@@ -9,8 +11,9 @@ from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.sight_reading import Begun, SightReader
+from acquisition.snapshot.sight_reading import Begun, SightReader, heard_before
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.wire import keys
 from tests.support.scene import Scene
 
 NOW = 1_000_000.75
@@ -64,3 +67,23 @@ def test_one_that_is_gone_meanwhile_is_not_down(scene: Scene) -> None:
     for tag in scene.tags:
         scene.cluster.call(f"applied:{{{tag}}}", "DEL", f"applied:{{{tag}}}")
     assert [block.state for block in look(scene.cluster, before)] == [LATE]
+
+
+def hear(cluster: Cluster, seconds: list[float]) -> frozenset[str]:
+    """The shards that are trusted where entries came so many seconds ago, in all partitions."""
+    tags = read_layout(cluster).tags[:8]
+    now = time.time()
+    for tag in tags:
+        cluster.call(keys.raw(tag), "DEL", keys.raw(tag))
+        for ago in sorted(seconds, reverse=True):
+            cluster.call(keys.raw(tag), "XADD", keys.raw(tag), f"{int(1000 * (now - ago))}-1", "f", b"")
+    return heard_before(cluster, tags, dict.fromkeys(tags, "all"), DOWN_AFTER, 1.0)
+
+
+def test_witnesses_are_those_that_were_heard_all_the_time(cluster: Cluster) -> None:
+    """After an outage probes come back one after the other: those that are heard again prove nothing of the others."""
+    every_second = [float(ago) for ago in range(-60, 31)]
+    assert hear(cluster, every_second) == {"all"}
+    assert hear(cluster, [ago for ago in every_second if not 4.0 < ago < 20.0]) == frozenset()
+    assert hear(cluster, [ago for ago in every_second if ago < 4.0]) == frozenset()
+    assert hear(cluster, []) == frozenset()

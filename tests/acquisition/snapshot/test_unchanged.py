@@ -213,5 +213,5 @@ def _told(block: Block) -> tuple[Any, ...]:
     return (
         block.host_id, block.set_id, block.state, block.reason, block.damage, block.tick, block.wall, block.filtered,
         block.interval, block.head, block.position, block.raw_ids, block.schema, block.shape, block.has_values,
-        block.plane("mean").tolist(), block.codes().tolist(), block.age_seconds, block.unheard, block.unreachable,
+        repr(block.plane("mean").tolist()), block.codes().tolist(), block.age_seconds, block.unheard, block.unreachable,
     )  # fmt: skip
