@@ -47,6 +47,7 @@ SUMMARIES = {
     "top": "hosts by heat and what runs on them, live in a terminal",
     "metrics": "print what Prometheus scrapes: samples and the pipeline's health",
     "serve": "answer schedulers over HTTP: snapshots, hot hosts, moves, a live stream",
+    "archive": "keep rollups, invalid samples and events in SQL",
     "replay": "send captured vmstat or pidstat output through parser and checks",
     "config": "print the configuration, or validate a file",
 }

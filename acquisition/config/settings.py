@@ -11,6 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
+from acquisition.config.archive import Archive
 from acquisition.config.base import Table
 from acquisition.config.decisions import Decisions
 from acquisition.config.inputs import Inputs
@@ -209,3 +210,4 @@ class Settings(Table, frozen=True):
     snapshot: Snapshot = field(default_factory=Snapshot)
     serve: Serve = field(default_factory=Serve)
     decisions: Decisions = field(default_factory=Decisions)
+    archive: Archive = field(default_factory=Archive)

@@ -39,6 +39,8 @@ def parse_url(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise UsageError(f"the archive's URL cannot be read: {error}") from error
+    if url.password or "password" in url.query:
+        raise UsageError("a password in the archive's URL can be seen by others: use ~/.pgpass or a password file")
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg2"):
         return url.set(drivername="postgresql+psycopg2")
     if url.drivername == "sqlite" and url.database:

@@ -74,3 +74,12 @@ def batch(previous: int = 0, commit_id: int = BIG, partition: int = 3, **more: A
     """A batch of one partition."""
     held = (Position(BIG, 7, BIG - 1, 12),)
     return Batch((Advance(partition, previous, commit_id, "1-1", {"added": 5}, held),), **more)
+
+
+def made_up(seed: int = 1, minutes: int = 60) -> Floats:
+    """Samples: minutes x ticks x two entities x two metrics."""
+    random = np.random.default_rng(seed)
+    samples = random.normal(-5, 2, (minutes, 6, 2, 2)).astype(np.float32)
+    samples[random.random(samples.shape) < 0.2] = np.nan
+    samples[3:4, :, 0, 1] = np.nan
+    return samples

@@ -29,7 +29,7 @@ from filters.archive.values import (
 )
 from tests.filters.archive.conftest import bring_up
 from tests.support import postgresql as servers
-from tests.support.archive_rows import BIG, HOUR_BEGAN, batch, definitions, episode, matrix, rollup, rows
+from tests.support.archive_rows import BIG, HOUR_BEGAN, batch, definitions, episode, made_up, matrix, rollup, rows
 from tests.support.postgresql import PostgreSQL
 
 HOSTILE = {
@@ -118,15 +118,6 @@ def values(url: str, level: int, metric: str = "figure_1") -> dict[tuple[int, in
     made = {(row[0], row[1]): tuple(row[2:]) for row in found}
     assert len(made) == len(found)
     return made
-
-
-def made_up(seed: int = 1, minutes: int = 60) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """minutes x ticks x two entities x two metrics."""
-    random = np.random.default_rng(seed)
-    samples = random.normal(-5, 2, (minutes, 6, 2, 2)).astype(np.float32)
-    samples[random.random(samples.shape) < 0.2] = np.nan
-    samples[3:4, :, 0, 1] = np.nan
-    return samples
 
 
 def check(url: str, level: int, samples: np.ndarray[tuple[int, ...], np.dtype[np.float32]], precise: bool) -> None:

@@ -1,0 +1,34 @@
+"""The table [archive]: where samples outlive the shards, and for how long."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from acquisition.config.base import Table
+
+Days = Annotated[float, Meta(ge=0.5, le=36500)]
+
+
+class Archive(Table, frozen=True):
+    """The SQL database of `shardpulse archive`: rollups, episodes of invalid samples, events, inventory."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="PATH of an SQLite file, or postgresql://USER@HOST/DATABASE without a password; "
+            "empty: $XDG_STATE_HOME/shardpulse/archive.db or ~/.local/state/shardpulse/archive.db"
+        ),
+    ] = ""
+    password_file: Annotated[
+        str, Meta(description="file (mode 0600) whose first line is the password; empty: libpq's own ways (~/.pgpass)")
+    ] = ""
+    cluster: Annotated[
+        str, Meta(min_length=1, description="name of these shards; several clusters may share a database")
+    ] = "shardpulse"
+    minutes_days: Annotated[Days, Meta(description="rollups of 1 minute are kept so long")] = 2.0
+    five_minutes_days: Annotated[Days, Meta(description="rollups of 5 minutes are kept so long")] = 30.0
+    hours_days: Annotated[Days, Meta(description="rollups of 1 hour are kept so long")] = 730.0
+    episodes_days: Annotated[Days, Meta(description="episodes of invalid samples are kept so long")] = 90.0
+    events_days: Annotated[Days, Meta(description="events are kept so long")] = 730.0

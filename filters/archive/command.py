@@ -1,0 +1,102 @@
+"""``shardpulse archive``: the database in which samples outlive the shards."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from sqlalchemy import inspect
+
+from acquisition import help_text
+from acquisition.config import loader as config
+from acquisition.errors import (
+    EXIT_CANNOT_CREATE,
+    EXIT_CONFIG,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    EXIT_PERMISSION,
+    EXIT_TEMPORARY,
+    EXIT_UNAVAILABLE,
+    UsageError,
+)
+from filters.archive import migrating, roles
+from filters.archive.engine import make_engine, told
+from filters.archive.place import password_in, url_of, with_url
+
+_DESCRIPTION = """\
+Keep rollups, episodes of invalid samples, events and the inventory in SQL: SQLite, or PostgreSQL.
+
+`migrate` makes or updates the tables, `roles` makes the users of a PostgreSQL database. Passwords
+are read from files or by libpq itself (~/.pgpass, PGPASSFILE), never from a command line or a URL."""
+
+_EXAMPLES = """
+shardpulse archive migrate                              an SQLite file in its default place
+shardpulse archive migrate --archive /data/archive.db
+shardpulse archive roles --archive postgresql://postgres@db/metrics --writer-password-file writer.secret
+shardpulse archive migrate --archive postgresql://shardpulse_owner@db/metrics?sslmode=verify-full
+"""
+_CODES = (
+    EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG,
+)  # fmt: skip
+Action = Callable[[argparse.Namespace, config.Settings], int]
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    options = _parser().parse_args(argv)
+    action: Action = options.action
+    return action(options, config.load(options.config))
+
+
+def migrate(options: argparse.Namespace, settings: config.Settings) -> int:
+    """Make the tables of the archive, or bring them to the version of this software."""
+    url = url_of(with_url(settings.archive, options.archive))
+    engine = make_engine(url)
+    with told(url), engine.begin() as connection:
+        before = migrating.version(connection)
+        migrating.migrate(connection)
+        if connection.dialect.name == "postgresql":
+            roles.grant(connection)
+    engine.dispose()
+    came = "as it was" if before == migrating.VERSION else f"before {before or 'none'}"
+    print(f"{url.render_as_string()}: schema {migrating.VERSION}, {came}")
+    return EXIT_OK
+
+
+def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
+    """Make the roles shardpulse_owner, shardpulse_writer and shardpulse_reader, with least rights each.
+
+    Run it as a superuser before the first migration, and again to change a password."""
+    url = url_of(with_url(settings.archive, options.archive))
+    if url.get_backend_name() != "postgresql":
+        raise UsageError("roles are PostgreSQL's: name a database with --archive postgresql://…")
+    named = {role: getattr(options, f"{role.removeprefix('shardpulse_')}_password_file") for role in roles.ROLES}
+    passwords = {role: password_in(path) for role, path in named.items() if path}
+    engine = make_engine(url)
+    with told(url), engine.begin() as connection:
+        roles.make(connection, passwords)
+        if inspect(connection).has_table("alembic_version"):
+            roles.grant(connection)
+    engine.dispose()
+    print(f"{url.render_as_string()}: {', '.join(roles.ROLES)}")
+    return EXIT_OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES, _CODES)
+    actions = parser.add_subparsers(metavar="migrate|roles", required=True)
+    for name, action, text in (
+        ("migrate", migrate, "make the tables, or bring them up to date"),
+        ("roles", make_roles, "make the users of a PostgreSQL database"),
+    ):
+        sub = actions.add_parser(name, help=text, description=action.__doc__, allow_abbrev=False)
+        sub.set_defaults(action=action)
+        sub.add_argument("--archive", metavar="URL", help="PATH or postgresql://… (default: [archive] url)")
+        sub.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+        if action is make_roles:
+            for role in roles.ROLES:
+                short = role.removeprefix("shardpulse_")
+                sub.add_argument(
+                    f"--{short}-password-file", metavar="FILE", help=f"password of {role} (default: none is set)"
+                )
+    return parser

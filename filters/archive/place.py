@@ -1,0 +1,66 @@
+"""From the configuration to the database: its URL, its password, its store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import URL
+
+from acquisition.config.archive import Archive
+from acquisition.errors import CannotCreateError, NoInputError
+from acquisition.link import trusted_file
+from filters.archive.engine import parse_url
+from filters.archive.retention import Retention
+from filters.archive.store import Store
+
+
+def with_url(settings: Archive, url: str | None) -> Archive:
+    """The settings with the URL of an ``--archive`` option, if there is one."""
+    return settings if url is None else msgspec.structs.replace(settings, url=url)
+
+
+def url_of(settings: Archive) -> URL:
+    """Where the archive is, with the password of the password file.
+
+    Raises UsageError for a URL that is none or holds a password, NoInputError and ConfigError for a password file that
+    cannot be read or that others may read, CannotCreateError where the directory of an SQLite file cannot be made.
+    """
+    url = parse_url(settings.url or str(_default()))
+    if url.get_backend_name() == "postgresql":
+        return url.set(password=password_in(settings.password_file)) if settings.password_file else url
+    if not settings.url:
+        try:
+            _default().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotCreateError(f"the archive's directory {_default().parent}: {error.strerror}") from error
+    return url
+
+
+def store_of(settings: Archive) -> Store:
+    """The store of these settings; it connects when it is first used."""
+    return Store(url_of(settings), settings.cluster)
+
+
+def retention_of(settings: Archive) -> Retention:
+    """For how long what is kept."""
+    return Retention(*(getattr(settings, name) for name in Retention._fields))
+
+
+def password_in(path: str) -> str:
+    """The first line of a file that only its owner may read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            trusted_file.check(os.fstat(file.fileno()), f"password file {path}", secret=True)
+            password = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoInputError(f"password file {path} cannot be read: {error}") from error
+    if not password:
+        raise NoInputError(f"password file {path} holds no password")
+    return password
+
+
+def _default() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "shardpulse" / "archive.db"

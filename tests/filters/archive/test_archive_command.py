@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from acquisition.cli import main
+from acquisition.config.archive import Archive
+from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_OK, EXIT_PERMISSION, EXIT_UNAVAILABLE, EXIT_USAGE
+from filters.archive import roles
+from filters.archive.errors import ArchiveRefused
+from filters.archive.place import retention_of, store_of
+from filters.archive.retention import Retention
+from filters.archive.store import Store
+from filters.archive.values import Event
+from tests.support.archive_rows import HOUR_BEGAN, batch, definitions, episode, made_up, matrix, rows
+from tests.support.postgresql import PostgreSQL
+
+
+def test_migrate_makes_the_tables_once(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["archive", "migrate", "--archive", url]) == EXIT_OK
+    assert main(["archive", "migrate", "--archive", url]) == EXIT_OK
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("before none")
+    assert second.endswith("as it was")
+    assert rows(url, "SELECT * FROM rollup_values") == []
+
+
+def test_the_default_is_a_file_of_this_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert main(["archive", "migrate"]) == EXIT_OK
+    assert (tmp_path / "shardpulse" / "archive.db").exists()
+    with store_of(Archive()) as store:
+        assert store.commit(batch())
+
+
+def test_the_configuration_says_how_long_what_is_kept() -> None:
+    assert retention_of(Archive()) == Retention()
+    assert retention_of(Archive(minutes_days=7, events_days=1)) == Retention(minutes_days=7, events_days=1)
+
+
+def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = tmp_path / "secret"
+    roles_of = ["archive", "roles", "--archive", "postgresql://postgres@/x?host=/nonexistent"]
+    for arguments, code, said in (
+        (["archive", "migrate", "--archive", "postgresql://u:s3cret@h/x"], EXIT_USAGE, "can be seen by others"),
+        (["archive", "migrate", "--archive", "postgresql://u@h/x?password=s3cret"], EXIT_USAGE, "seen by others"),
+        (["archive", "migrate", "--archive", "mysql://h/x"], EXIT_USAGE, "not mysql://"),
+        (["archive", "migrate", "--archive", f"{tmp_path}/no/x.db"], EXIT_UNAVAILABLE, "unable to open"),
+        (["archive", "roles", "--archive", f"{tmp_path}/x.db"], EXIT_USAGE, "roles are PostgreSQL's"),
+        ([*roles_of, "--writer-password-file", str(secret)], EXIT_NO_INPUT, "cannot be read"),
+        (roles_of, EXIT_UNAVAILABLE, "/nonexistent"),
+    ):
+        assert main(arguments) == code, arguments
+        told = capsys.readouterr().err
+        assert said in told
+        assert "s3cret" not in told
+    secret.write_text("s3cret\n")
+    secret.chmod(0o644)
+    assert main([*roles_of, "--writer-password-file", str(secret)]) == EXIT_CONFIG
+
+
+@pytest.fixture
+def secured(postgresql: PostgreSQL, tmp_path: Path) -> str:
+    """The name of a database that the owner has migrated; each role's password is its own name."""
+    name = postgresql.create()
+    arguments = ["archive", "roles", "--archive", postgresql.url(name)]
+    for role in roles.ROLES:
+        (tmp_path / role).write_text(f"{role}\n")
+        (tmp_path / role).chmod(0o600)
+        arguments += [f"--{role.removeprefix('shardpulse_')}-password-file", str(tmp_path / role)]
+    (tmp_path / "owner.toml").write_text(f'[archive]\npassword_file = "{tmp_path / roles.OWNER}"\n')
+    owner = postgresql.url(name, roles.OWNER)
+    for _ in range(2):
+        assert main(arguments) == EXIT_OK
+        assert main(["archive", "migrate", "--archive", owner, "--config", str(tmp_path / "owner.toml")]) == EXIT_OK
+    return name
+
+
+def store(postgresql: PostgreSQL, name: str, role: str, password: str = "") -> Store:
+    return Store(
+        make_url(postgresql.url(name, role)).set(drivername="postgresql+psycopg2", password=password or role), "x"
+    )
+
+
+def test_the_writer_writes_and_the_reader_reads(
+    postgresql: PostgreSQL, secured: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    minutes = tuple(matrix(HOUR_BEGAN + 60 * n, part) for n, part in enumerate(made_up()))
+    with store(postgresql, secured, roles.WRITER) as writer:
+        for number in range(2):
+            more = {"metrics": definitions(), "episodes": (episode(1),), "events": (Event(HOUR_BEGAN, "gap"),)}
+            assert writer.commit(batch(number, number + 1, minutes=minutes, **more))
+            assert writer.compact(HOUR_BEGAN + 9 * 3600) == 60
+        while writer.retain(HOUR_BEGAN + 900 * 86400):
+            pass
+    assert rows(postgresql.url(secured), "SELECT * FROM events") == []
+    with store(postgresql, secured, roles.READER) as reader:
+        assert reader.cursors([3])[3].commit_id == 2
+        with pytest.raises(ArchiveRefused):
+            reader.commit(batch(2, 3))
+        with pytest.raises(ArchiveRefused):
+            reader.retain(HOUR_BEGAN)
+    for role in (roles.WRITER, roles.READER):
+        with pytest.raises(ArchiveRefused):
+            store(postgresql, secured, role, "wrong").cursors([3])
+    allowed = postgresql.url(secured)
+    for role, table, right in (
+        (roles.WRITER, "alembic_version", "update"), (roles.WRITER, "events", "delete"),
+        (roles.READER, "hosts", "insert"), (roles.READER, "partitions", "update"),
+    ):  # fmt: skip
+        assert rows(allowed, f"SELECT has_table_privilege('{role}', '{table}', '{right}')") == [(False,)]
+    for role in (roles.WRITER, roles.READER):
+        assert rows(allowed, f"SELECT has_schema_privilege('{role}', 'public', 'create')") == [(False,)]
+
+
+def test_without_its_password_nobody_migrates(
+    postgresql: PostgreSQL, secured: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    assert main(["archive", "migrate", "--archive", postgresql.url(secured, roles.OWNER)]) == EXIT_PERMISSION
+    assert "password" in capsys.readouterr().err
