@@ -11,7 +11,9 @@ from __future__ import annotations
 _AVERAGED = 0.5
 _SPARE = 0.1  #: busy so much, a worker does not linger at all
 _RANGE = 0.3
+_LONGEST_GATHER = 0.01
 _TURNS = 8
+_GATHERED = 1 / 32  #: of what is lingered: so long after the first answer the others of its turn may come
 _TURN_SECONDS = 0.2
 _READ_SECONDS = 0.05
 _MOST_SAMPLES = 200_000  #: of one turn, however fast: four batches, committed while the next are computed
@@ -41,6 +43,11 @@ class Pace:
     def linger(self) -> float:
         """Seconds until the next read: none while there is CPU to spare, the more the less there is."""
         return self._longest * min(1.0, max(0.0, (self.busy - _SPARE) / _RANGE))
+
+    @property
+    def gather(self) -> float:
+        """Seconds that a turn waits for others when something has come: waking costs more than a few frames."""
+        return min(_LONGEST_GATHER, self.linger * _GATHERED)
 
     @property
     def turn_samples(self) -> float:

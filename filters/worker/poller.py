@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,15 +36,28 @@ class Poller:
         self._actions[descriptor] = action
         self._poll.register(descriptor, select.POLLIN)
 
+    def mute(self, channel: Channel) -> None:
+        """Leave what comes for a channel where it is until ``listen``; that its connection ended is noticed."""
+        self._poll.modify(channel.fileno(), 0)
+
+    def listen(self, channel: Channel) -> None:
+        """Wait for a channel again."""
+        self._poll.modify(channel.fileno(), select.POLLIN)
+
     def remove(self, descriptor: int) -> None:
         """Before a descriptor is closed."""
         self._channels.pop(descriptor, None)
         self._actions.pop(descriptor, None)
         self._poll.unregister(descriptor)
 
-    def wait(self, seconds: float) -> Ready:
-        """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one."""
-        found = [descriptor for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000.0)]
+    def wait(self, seconds: float, gather: float) -> Ready:
+        """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one.
+        Others have ``gather`` seconds more to join the first one."""
+        events = self._poll.poll(max(0.0, seconds) * 1000.0)
+        if events and gather:
+            time.sleep(gather)
+            events = self._poll.poll(0)
+        found = [descriptor for descriptor, _ in events]
         channels = [self._channels[descriptor] for descriptor in found if descriptor in self._channels]
         channels.sort(key=lambda channel: channel.asked)
         actions = [self._actions[descriptor] for descriptor in found if descriptor in self._actions]

@@ -35,6 +35,7 @@ _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time what
 _CALM = 1.0  #: without an error, and a trouble is over
 _CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
 _CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could not be
+_DEAF = 1.0  #: a partition that lingers longer is listened to meanwhile
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -113,7 +114,9 @@ class Worker:
         channel = self._channels.get(number)
         if channel is not None:
             channel.leave()
-            if not channel.committing:
+            if channel.committing:
+                self._poller.listen(channel)
+            else:
                 self._let_go(channel)
 
     def _let_go(self, channel: Channel) -> None:
@@ -149,7 +152,7 @@ class Worker:
                 if channel.due is not None and channel.due < wake:
                     wake = channel.due
         slept = time.monotonic()
-        ready = self._poller.wait(wake - slept)
+        ready = self._poller.wait(wake - slept, self._pace.gather)
         woke = time.monotonic()
         before = self._counters["samples"]
         worked: list[Channel] = []
@@ -185,6 +188,7 @@ class Worker:
 
     def _start(self, channel: Channel, now: float) -> None:
         if channel.connected:
+            self._poller.listen(channel)
             self._guard(channel, Channel.read)
             return
         address = self._shard_map.where(channel.partition.number)
@@ -265,7 +269,10 @@ class Worker:
             self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel) -> None:
-        channel.commit(self._fair_share.rate, self._pace.linger)
+        linger = self._pace.linger
+        channel.commit(self._fair_share.rate, linger)
+        if 0.0 < linger <= _DEAF and not channel.leaving:
+            self._poller.mute(channel)  # its answer comes with the next read's: one waking instead of two
         self._counters["commits"] += 1
 
     # ---------------------------------------------------------------- what goes wrong

@@ -1,0 +1,70 @@
+"""A worker under load wakes for many connections at once, and not for answers that can wait."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from acquisition.link.resp import Address, Connection
+from filters.worker.channel import Channel
+from filters.worker.partition import Partition
+from filters.worker.poller import Poller
+from filters.worker.settings import FilterSettings
+from tests.support.waiting import PATIENCE
+
+
+class Peer:
+    """A connected channel and the other end of its connection."""
+
+    def __init__(self, server: socket.socket, number: int) -> None:
+        empty = Partition(number, f"p{number}", 64, FilterSettings())
+        self.channel = Channel(empty)
+        self.channel.adopt(empty, Connection(Address(*server.getsockname())))
+        self.end, _ = server.accept()
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.end.close()
+        self.channel.abandon(self.channel.partition, None)
+
+
+@pytest.fixture
+def peers() -> Iterator[tuple[Peer, Peer]]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        closing(Peer(server, 0)) as first,
+        closing(Peer(server, 1)) as second,
+    ):
+        yield first, second
+
+
+def test_a_muted_channel_is_left_alone_until_it_is_listened_to(peers: tuple[Peer, Peer]) -> None:
+    poller, peer = Poller(), peers[0]
+    poller.add(peer.channel)
+    peer.end.sendall(b"+OK\r\n")
+    assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
+    poller.mute(peer.channel)
+    assert poller.wait(0.05, 0.0).channels == []
+    poller.listen(peer.channel)
+    assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
+
+
+def test_who_comes_soon_after_the_first_is_taken_with_it(
+    peers: tuple[Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poller, (first, second) = Poller(), peers
+    poller.add(first.channel)
+    poller.add(second.channel)
+    first.end.sendall(b"+OK\r\n")
+    monkeypatch.setattr(time, "sleep", lambda _: second.end.sendall(b"+OK\r\n"))
+    assert set(poller.wait(PATIENCE, 1e-3).channels) == {first.channel, second.channel}
+
+
+def test_nobody_is_gathered_when_nothing_has_come(peers: tuple[Peer, Peer]) -> None:
+    poller = Poller()
+    poller.add(peers[0].channel)
+    assert poller.wait(0.0, PATIENCE).channels == []
