@@ -17,7 +17,7 @@ from filters.archive.values import Floats, Statistic
 
 NONE = -32768
 _MOST = 32767
-_SMALLEST = np.float32(1e-45)
+_SMALLEST, _LARGEST = np.float32(1e-45), float(np.finfo(np.float32).max)
 
 
 class Chunks(NamedTuple):
@@ -53,4 +53,4 @@ def encode(values: Floats) -> Chunks:
 def decode(offsets: Floats, steps: Floats, codes: npt.NDArray[np.int16]) -> Floats:
     """The figures of one entity, statistics x metrics x slots; ``codes`` of plain statistics are 0."""
     figures = codes * steps[..., None].astype(np.float64) + offsets[..., None]
-    return np.where(codes == NONE, np.nan, figures).astype(np.float32)
+    return np.where(codes == NONE, np.nan, np.clip(figures, -_LARGEST, _LARGEST)).astype(np.float32)

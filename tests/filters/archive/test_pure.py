@@ -71,7 +71,7 @@ def test_a_chunk_is_off_by_half_a_step_at_most(figures: list[float]) -> None:
     assert (np.isnan(got) == np.isnan(there)).all()
     if not np.isnan(there).all():
         reach = float(np.nanmax(there)) - float(np.nanmin(there))
-        rounding = float(np.nanmax(np.abs(there))) * 2.0**-22 + 1e-44
+        rounding = float(np.nanmax(np.abs(there))) * 2.0**-22 + 1e-40  # a step may be too small for float32
         assert np.nanmax(np.abs(got.astype(float) - there)) <= reach / 131_068 * 1.01 + rounding
     assert made.plain[0, 0]
     assert (read[0] == 60).all()
