@@ -32,3 +32,12 @@ class Archive(Table, frozen=True):
     hours_days: Annotated[Days, Meta(description="rollups of 1 hour are kept so long")] = 730.0
     episodes_days: Annotated[Days, Meta(description="episodes of invalid samples are kept so long")] = 90.0
     events_days: Annotated[Days, Meta(description="events are kept so long")] = 730.0
+    grace_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="a minute is closed so long after its end; what comes later is merged")
+    ] = 5.0
+    claim_seconds: Annotated[
+        float, Meta(ge=1, le=86400, description="trims wait so long for an archiver that is heard of no more")
+    ] = 900.0
+    lease_seconds: Annotated[
+        float, Meta(ge=1, le=600, description="another archiver takes a dead one's partitions over after so long")
+    ] = 10.0

@@ -20,7 +20,7 @@ _CONNECTION = "ping asking cluster|slots"
 COMMANDS = {
     PIPELINE: f"{_CONNECTION} cluster|nodes cluster|info config|get info time "
     "get mget getrange set setrange strlen del "
-    "expire pexpire pttl scan hget hmget hgetall hkeys hlen hset hdel xadd xlen xrange xread xtrim "
+    "expire pexpire pttl scan hget hmget hgetall hkeys hlen hset hdel xadd xlen xrange xread xrevrange xtrim "
     "zadd zrange zrem watch unwatch multi exec discard eval evalsha script|load",
     ADMINISTRATOR: f"{_CONNECTION} cluster info time get set hgetall xlen xtrim config|get config|set client|list "
     "client|unblock memory|usage migrate restore restore-asking select",

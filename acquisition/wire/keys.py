@@ -20,6 +20,7 @@ key                                             type    written by; holds
 ``began:{tag}``                                 string  shards up: 0; filter: when it found nothing there, in ms
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``readers:{tag}``                               hash    other readers of ``raw``; name -> ``acquisition.wire.readers``
+``archiver:{tag}``                              string  archive; the archiver that follows it, expires
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
@@ -154,3 +155,8 @@ def readers(tag: str) -> str:
 def cut(tag: str) -> str:
     """The mark of the newest trim that did not wait for a living reader."""
     return f"cut:{{{tag}}}"
+
+
+def archiver(tag: str) -> str:
+    """Which archiver follows a partition."""
+    return f"archiver:{{{tag}}}"

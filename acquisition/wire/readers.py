@@ -1,9 +1,11 @@
 """Registered readers of a raw stream: who else needs entries that the filter has applied, and how far each has come.
 
-``readers:{tag}`` is a hash: name -> ``<cursor> <expires>``. ``cursor`` is the newest entry that the reader needs no
-more; it is written after what the reader made of everything before is durable. ``expires`` is the end of its claim, in
-milliseconds since 1970 by the shard's clock. ``cut:{tag}`` is the mark of a trim that did not wait for a living reader,
-``<first> <entries>``: entries before ``first`` are gone, and so many of them went with the newest such trim.
+``readers:{tag}`` is a hash: name -> ``<cursor> <expires>[ <read> <archived> <gap> <open>]``. ``cursor`` is the newest
+entry that the reader needs no more; it is written after what the reader made of everything before is durable.
+``expires`` is the end of its claim, in milliseconds since 1970 by the shard's clock. ``read`` is the newest entry that
+it has in memory, then its books: samples that are durable, that never will be, and that are in memory alone.
+``cut:{tag}`` is the mark of a trim that did not wait for a living reader, ``<first> <entries>``: entries before
+``first`` are gone, and so many of them went with the newest such trim.
 ``tests/acquisition/wire/test_readers.py`` holds golden bytes and round trips.
 """
 
@@ -16,14 +18,19 @@ from typing import Any, NamedTuple
 from acquisition.errors import FrameError
 from acquisition.wire.stream_id import is_possible, parse
 
-_ENTRY_AND_NUMBER = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16})(?: .*)?", re.DOTALL)
+_BOOKS = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16}) (\d{1,16}) (\d{1,16})(?: .*)?", re.DOTALL)
+_ENTRY_AND_NUMBER = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16})(?: (.*))?", re.DOTALL)
 
 
 class Reader(NamedTuple):
-    """The claim of a reader; ``expires`` in milliseconds."""
+    """The claim of a reader; ``expires`` in milliseconds, the last three are samples."""
 
     cursor: bytes
     expires: int
+    read: bytes = b"0-0"
+    archived: int = 0
+    gap: int = 0
+    open: int = 0
 
 
 class Cut(NamedTuple):
@@ -35,12 +42,16 @@ class Cut(NamedTuple):
 
 def encode(reader: Reader) -> bytes:
     """The value of a reader's field."""
-    return b"%b %d" % reader
+    return b"%b %d %b %d %d %d" % reader
 
 
 def decode(data: bytes) -> Reader:
     """The claim in ``data``. Raises FrameError when it is none."""
-    return Reader(*_parse(data, "claim of a reader"))
+    cursor, expires, rest = _parse(data, "claim of a reader")
+    books = _BOOKS.fullmatch(rest)
+    if books is None or not is_possible(books[1]):
+        return Reader(cursor, expires)
+    return Reader(cursor, expires, books[1], int(books[2]), int(books[3]), int(books[4]))
 
 
 def encode_cut(cut: Cut) -> bytes:
@@ -50,14 +61,14 @@ def encode_cut(cut: Cut) -> bytes:
 
 def decode_cut(data: bytes) -> Cut:
     """The mark in ``data``. Raises FrameError when it is none."""
-    return Cut(*_parse(data, "mark of a cut"))
+    return Cut(*_parse(data, "mark of a cut")[:2])
 
 
-def _parse(data: bytes, what: str) -> tuple[bytes, int]:
+def _parse(data: bytes, what: str) -> tuple[bytes, int, bytes]:
     found = _ENTRY_AND_NUMBER.fullmatch(data)
     if found is None or not is_possible(found[1]):
         raise FrameError("payload", f"{data[:80]!r} is no {what}")
-    return found[1], int(found[2])
+    return found[1], int(found[2]), found[3] or b""
 
 
 def milliseconds(clock: Sequence[bytes]) -> int:

@@ -19,18 +19,20 @@ from acquisition.errors import (
     EXIT_UNAVAILABLE,
     UsageError,
 )
-from filters.archive import migrating, roles
+from filters.archive import migrating, roles, run_command
 from filters.archive.engine import make_engine, told
 from filters.archive.place import password_in, url_of, with_url
 
 _DESCRIPTION = """\
 Keep rollups, episodes of invalid samples, events and the inventory in SQL: SQLite, or PostgreSQL.
 
-`migrate` makes or updates the tables, `roles` makes the users of a PostgreSQL database. Passwords
-are read from files or by libpq itself (~/.pgpass, PGPASSFILE), never from a command line or a URL."""
+`run` follows the shards into the database, `migrate` makes or updates its tables (`run` does so
+itself with SQLite), `roles` makes the users of a PostgreSQL database. Passwords are read from files
+or by libpq itself (~/.pgpass, PGPASSFILE), never from a command line or a URL."""
 
 _EXAMPLES = """
-shardpulse archive migrate                              an SQLite file in its default place
+shardpulse archive run                                  into an SQLite file in its default place
+shardpulse archive migrate                              its tables alone
 shardpulse archive migrate --archive /data/archive.db
 shardpulse archive roles --archive postgresql://postgres@db/metrics --writer-password-file writer.secret
 shardpulse archive migrate --archive postgresql://shardpulse_owner@db/metrics?sslmode=verify-full
@@ -84,14 +86,18 @@ def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES, _CODES)
-    actions = parser.add_subparsers(metavar="migrate|roles", required=True)
+    actions = parser.add_subparsers(metavar="run|migrate|roles", required=True)
     for name, action, text in (
+        ("run", run_command.run, "follow the shards into the database"),
         ("migrate", migrate, "make the tables, or bring them up to date"),
         ("roles", make_roles, "make the users of a PostgreSQL database"),
     ):
         sub = actions.add_parser(name, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
         sub.add_argument("--archive", metavar="URL", help="PATH or postgresql://… (default: [archive] url)")
+        if action is run_command.run:
+            run_command.add_options(sub)
+            continue
         sub.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
         if action is make_roles:
             for role in roles.ROLES:

@@ -1,8 +1,8 @@
 """Which entities one resource set of one host has, and what its source provides of them (pure).
 
 Told in minutes, as they are closed. An entity appears with its first sample and has vanished when a minute of its set
-has no sample of it. What a source has never given of an entity (MISSING from its first sample on) is inventory and no
-episode.
+has no sample of it. What a source has never given of an entity (MISSING from its first sample on, FIRST where it appears)
+is inventory and no episode.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Inventory:
         self._entities: dict[int, _Known] = {}
         self._unprovided: set[str] = set()
 
-    def provided(self, ids: Ids, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """bool (n, m): what the source gives of these entities, by now. ``valid``: what it gave in this minute."""
+    def provided(self, ids: Ids, metrics: int) -> npt.NDArray[np.bool_]:
+        """bool (n, metrics): what the source had given of these entities before this minute."""
         known = [self._entities.get(key) for key in ids.tolist()]
         before = np.array([0 if one is None else one.provided for one in known], np.uint64)
-        columns = np.arange(valid.shape[1], dtype=np.uint64) % np.uint64(_MOST_METRICS)
-        given: npt.NDArray[np.bool_] = valid | ((before[:, None] >> columns) & np.uint64(1)).astype(bool)
+        columns = np.arange(metrics, dtype=np.uint64) % np.uint64(_MOST_METRICS)
+        given: npt.NDArray[np.bool_] = ((before[:, None] >> columns) & np.uint64(1)).astype(bool)
         return given
 
     def see(self, minute: float, ids: Ids, provided: npt.NDArray[np.bool_], whole: bool) -> list[Change]:

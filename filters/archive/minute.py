@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model.codes import CODE_MASK, MISSING, VALID
+from acquisition.model.codes import CODE_MASK, FIRST, MISSING, VALID
 from acquisition.wire.frame import Frame
 from filters.archive import numbers
 from filters.archive.episodes import Invalid
@@ -16,6 +16,7 @@ from filters.archive.rollup import Rollup
 from filters.archive.values import MinuteMatrix, Series
 
 _Cells = npt.NDArray[np.intp]
+_Given = npt.NDArray[np.bool_]
 
 
 class _Marked(NamedTuple):
@@ -57,13 +58,14 @@ class Minute:
         late = rollup.samples if self.late else 0
         return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late)
 
-    def invalid(self, provided: npt.NDArray[np.bool_], names: tuple[str, ...]) -> list[Invalid]:
-        """The invalid samples in the order of their ticks, but those MISSING that the source does not provide."""
+    def invalid(self, before: _Given, provided: _Given, names: tuple[str, ...]) -> list[Invalid]:
+        """The invalid samples in the order of their ticks, but those that are no fault: MISSING where the source has
+        not ``provided`` anything by now, FIRST where it had not ``before`` this minute."""
         order = {key: row for row, key in enumerate(self.rollup.ids.tolist())}
         found: list[Invalid] = []
         for time, ids, columns, codes, values in sorted(self._marked, key=lambda marked: marked[0]):
             rows = np.array([order[key] for key in ids.tolist()], np.intp)
-            wanted = (codes != MISSING) | provided[rows, columns]
+            wanted = ((codes != MISSING) | provided[rows, columns]) & ((codes != FIRST) | before[rows, columns])
             found += [
                 Invalid(time, entity, names[column], code, value)
                 for entity, column, code, value in zip(

@@ -195,9 +195,13 @@ class Partition:
     def _closing(self, now: int) -> int:
         return int((now / 1000.0 - self._rules.grace) // MINUTE) * MINUTE
 
-    def close(self, now: int) -> Batch:
-        """Close what is over; the batch of this partition alone, from whose commit this object goes on."""
+    def close(self, now: int, finish: bool = False) -> Batch:
+        """Close what is over, or all that is open to ``finish``; the batch of this partition alone, from whose commit
+        this object goes on."""
         self._closed = max(self._closed, self._closing(now))
+        if finish:
+            open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
+            self._closed = max([self._closed, *open_ones])
         parts = _Parts(self._events)
         self._events = []
         for one in self._sets.values():
@@ -228,8 +232,9 @@ class Partition:
             parts.minutes.append(minute.matrix())
             one.archived += rollup.samples
             names = one.names(rollup.metrics)
-            provided = one.inventory.provided(rollup.ids, rollup.valid > 0)
-            told = one.episodes.tell(minute.invalid(provided, names), minute.minute + MINUTE, MOST_OPENED)
+            before = one.inventory.provided(rollup.ids, rollup.metrics)
+            provided = before | (rollup.valid > 0)
+            told = one.episodes.tell(minute.invalid(before, provided, names), minute.minute + MINUTE, MOST_OPENED)
             parts.episodes += told.episodes
             if told.left_out:
                 details = {"resource_set": one.resource_set, "samples": told.left_out}

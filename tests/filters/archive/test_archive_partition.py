@@ -184,12 +184,12 @@ def with_codes(sequence: int, tick: int, codes: list[list[int]]) -> Frame:
 
 def test_what_a_source_never_provides_is_inventory_and_no_episode() -> None:
     rows = Rows()
-    never = [with_codes(n, BEGAN + n, [[MISSING, 0], [MISSING, FIRST if n == 1 else 0]]) for n in range(1, 130)]
+    never = [with_codes(n, BEGAN + n, [[MISSING, 0], [MISSING, FIRST if n in (1, 80) else 0]]) for n in range(1, 180)]
     partition = follow(entries(never), rows)
     (episode,) = rows.episodes.values()
     assert (episode.code, episode.samples, episode.entity, episode.open) == (FIRST, 1, 2, False)
     # metric 1 was given before: that it is missing now is an episode
-    stream = entries([with_codes(n, BEGAN + n, [[0, MISSING], [0, 0]]) for n in range(130, 260)], began=BEGAN + 129)
+    stream = entries([with_codes(n, BEGAN + n, [[0, MISSING], [0, 0]]) for n in range(180, 310)], began=BEGAN + 179)
     partition.take(stream)
     assert rows.commit(partition.close((BEGAN + 500) * 1000))
     assert sorted(one.samples for one in rows.episodes.values()) == [1, 130]

@@ -1,0 +1,152 @@
+"""``shardpulse archive run``: follows the shards until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import socket
+import time
+from types import FrameType
+
+from acquisition import errors, help_text
+from acquisition.config.archive import Archive
+from acquisition.config.endpoints import connect, with_addresses
+from acquisition.config.settings import Settings
+from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
+from acquisition.link.cluster import read_layout
+from acquisition.stderr import speaker
+from acquisition.threads import end_with_threads
+from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.wire.layout import Layout
+from acquisition.wire.lease import Holder
+from filters.archive.engine import make_engine, told
+from filters.archive.follower import Follower, Timing
+from filters.archive.leases import Leases
+from filters.archive.migrating import migrate
+from filters.archive.partition import Rules
+from filters.archive.place import retention_of, store_of, url_of, with_url
+from filters.archive.store import Store
+from filters.archive.upkeep import Upkeep
+from filters.archive.values import DAY
+
+say = speaker("archive")
+_LAYOUT_SECONDS = 10.0  #: in which shards that are being started get their layout
+_LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
+_SLICE = 0.1  #: seconds after which a signal is heard at the latest
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this action, but ``--archive``."""
+    help_text.add_shards(parser)
+    help_text.add_wait(parser)
+    help_text.add_seconds(parser)
+    parser.add_argument("--finish", action="store_true", help="close the minutes that are open when told to stop")
+    parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Follow the shards into the archive, until told to stop. Any number may run: one works, the others stand by."""
+    end_with_threads(say)
+    service = _Service(options, settings)
+    service.run()
+    if options.json:
+        print(json.dumps(service.counters))
+    return errors.EXIT_OK
+
+
+def prepare(settings: Archive) -> None:
+    """Bring the schema of a file up to date: it is this machine's own. PostgreSQL waits for `shardpulse archive
+    migrate`, which its owner runs. Raises ArchiveError."""
+    url = url_of(settings)
+    if url.get_backend_name() == "sqlite":
+        engine = make_engine(url)
+        with told(url), engine.begin() as connection:
+            migrate(connection)
+        engine.dispose()
+
+
+class _Service:
+    """A follower that is built anew when other shards run; signals only set flags."""
+
+    def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
+        self._options = options
+        self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
+        self._stopped = self._others_run = False
+        self._look = 0.0
+        self.counters: dict[str, int] = {}
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signal)
+        self._settings = with_url(settings.archive, options.archive)
+        self._cluster = connect(with_addresses(settings.shards, options.shards))
+        self._log = TroubleLog(say)
+        self._url = url_of(self._settings)
+
+    def run(self) -> None:
+        """Until told to stop."""
+        prepare(self._settings)
+        with store_of(self._settings) as store:
+            upkeep = Upkeep(store_of(self._settings), retention_of(self._settings), self._log)
+            upkeep.start()
+            try:
+                while not self._over() and (layout := self._wait_for_layout()) is not None:
+                    self._follow(layout, store)
+            finally:
+                upkeep.stop()
+
+    def _follow(self, layout: Layout, store: Store) -> None:
+        settings = self._settings
+        me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
+        leases = Leases(self._cluster, layout.tags, me)
+        timing = Timing(Rules(settings.grace_seconds, settings.minutes_days * DAY), settings.claim_seconds)
+        follower = Follower(self._cluster, layout, store, leases, self._log, timing)
+        say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
+        self._others_run = False
+        while not self._over() and not self._others_run:
+            self._sleep(follower.turn())
+            self._look_for_others()
+        try:
+            if self._options.finish and not self._others_run:
+                follower.finish()
+            leases.leave()
+        except ShardpulseError as error:
+            say(f"{error}: what is not committed is read again by the next archiver")
+        counts = follower.counts
+        self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
+
+    def _sleep(self, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        while not self._over() and (left := due - time.monotonic()) > 0:
+            time.sleep(min(_SLICE, left))
+
+    def _look_for_others(self) -> None:
+        now = time.monotonic()
+        if self._log.troubled and now >= self._look:
+            self._look = now + _LOOK_SECONDS
+            self._others_run = self._cluster.is_replaced()
+
+    def _over(self) -> bool:
+        return self._stopped or time.monotonic() >= self._deadline
+
+    def _wait_for_layout(self) -> Layout | None:
+        """The layout, waiting for shards that are not there yet; None when told to stop meanwhile."""
+        began = time.monotonic()
+        while not self._over():
+            try:
+                return read_layout(self._cluster)
+            except (UnavailableError, TemporaryError, ConfigError) as error:
+                longest = _LAYOUT_SECONDS if isinstance(error, ConfigError) else math.inf
+                if time.monotonic() >= began + min(self._options.wait, longest):
+                    raise
+                self._log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"))
+            self._sleep(_SLICE)
+        return None
+
+    def _signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopped = True
+
+
+def _name() -> str:
+    return "".join(f"{socket.gethostname()}:{os.getpid()}".split())[:200] or "-"
