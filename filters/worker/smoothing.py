@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes as validity
 from acquisition.wire.planes import MEAN
-from acquisition.wire.recent import SEED_EVERY
+from acquisition.wire.recent import SEED_EVERY, SEEDS
 from acquisition.wire.smoothed import EXCEPTION, Floats
 from filters.kernels import Kernel, computed
 from filters.kernels.numpy_step import Batch, Positions, Smoothed, advance
@@ -148,7 +148,7 @@ class Smoother:
             state.hand_over(
                 native.make_stepper(
                     state.planes, self._numbers, exceptions, tau, head, frame.ids, raw, state.prefixes, tail,
-                    state.track, frame.monotonic, given, SEED_EVERY, lives_until,
+                    state.track, frame.monotonic, given, SEED_EVERY, SEEDS, lives_until,
                 )
             )  # fmt: skip
         return True

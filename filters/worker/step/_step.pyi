@@ -40,6 +40,7 @@ class Stepper:
         monotonic: float,
         inputs: NativeInputs | None,
         seed_every: int,
+        seeds: int,
         lives_until: float,
         /,
     ) -> Stepper: ...

@@ -36,19 +36,53 @@ static PyObject *begin_record(const Py_buffer *given, const Memory *memory, int 
     return made;
 }
 
-/* The SETRANGE command with room for the row, which ``row`` points to. */
+/* A SETRANGE command of the ring with room for ``size`` bytes at ``offset``, which ``data`` points to. */
+static PyObject *begin_setrange(const Inputs *inputs, unsigned long long offset, size_t size, char **data)
+{
+    char number[MOST_DIGITS], digits[4 * MOST_DIGITS];
+    int written = PyOS_snprintf(number, sizeof number, "%llu", offset);
+    size_t length = (size_t)PyOS_snprintf(digits, sizeof digits, "$%d\r\n%s\r\n$%zu\r\n", written, number, size);
+    PyObject *made =
+        PyBytes_FromStringAndSize(NULL, inputs->given[ROW_PREFIX].len + (Py_ssize_t)(length + size) + 2);
+    if (made) {
+        *data = put_bytes(put_buffer(PyBytes_AsString(made), &inputs->given[ROW_PREFIX]), digits, length);
+        memcpy(*data + size, "\r\n", 2);
+    }
+    return made;
+}
+
+/* The one with room for the row. */
 static PyObject *begin_row_command(const Inputs *inputs, char **row)
 {
     size_t size = row_size(&inputs->plan, inputs->tick.capacity);
     unsigned long long place = inputs->tick.step % (uint64_t)inputs->plan.shape.depth;
-    char offset[MOST_DIGITS], digits[4 * MOST_DIGITS];
-    int written = PyOS_snprintf(offset, sizeof offset, "%llu", inputs->rows_at + place * size);
-    size_t length = (size_t)PyOS_snprintf(digits, sizeof digits, "$%d\r\n%s\r\n$%zu\r\n", written, offset, size);
-    PyObject *made =
-        PyBytes_FromStringAndSize(NULL, inputs->given[ROW_PREFIX].len + (Py_ssize_t)(length + size) + 2);
-    if (made) {
-        *row = put_bytes(put_buffer(PyBytes_AsString(made), &inputs->given[ROW_PREFIX]), digits, length);
-        memcpy(*row + size, "\r\n", 2);
+    return begin_setrange(inputs, inputs->rows_at + place * size, size, row);
+}
+
+/* The one that writes a seed: the averages after this step, of whom they are, into place ``step / every % seeds`` of
+   those that lie before the rows (acquisition.wire.recent.encode_seed). */
+static PyObject *seed_command(const Inputs *inputs, const float *means, unsigned int every, unsigned int seeds)
+{
+    const Plan *plan = &inputs->plan;
+    const Tick *tick = &inputs->tick;
+    size_t n = tick->entities, m = (size_t)plan->shape.metrics, sources = (size_t)plan->shape.sources;
+    size_t size = seed_size(plan, tick->capacity), floats = plan->columns * tick->capacity;
+    char *data;
+    PyObject *made = begin_setrange(inputs, inputs->rows_at - (seeds - tick->step / every % seeds) * size, size, &data);
+    if (!made)
+        return NULL;
+    uint32_t unknown = NOT_VALID;
+    memset(data + size - 4, 0, 4);
+    memcpy(data, &tick->step, SEED_HEADER);
+    for (size_t i = 0; i < floats; i++)
+        memcpy(data + SEED_HEADER + 4 * i, &unknown, 4);
+    for (size_t place = 0; place < plan->columns; place++) {
+        const float *derived = inputs->memory.derived + DERIVED_MEAN * (size_t)plan->shape.derived * n;
+        char *column = data + SEED_HEADER + 4 * place * tick->capacity;
+        for (size_t e = 0; e < n; e++)
+            memcpy(column + 4 * (size_t)inputs->memory.slots[e],
+                   place < sources ? means + e * m + (size_t)plan->sources[place] : derived + (place - sources) * n + e,
+                   4);
     }
     return made;
 }

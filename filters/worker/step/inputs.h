@@ -7,7 +7,7 @@
 enum { LAST, DERIVED_MEAN, DERIVED_VARIANCE, DERIVED_TREND, AGE, DERIVED_PLANES }; /* acquisition.wire.inputs */
 enum { VALID_COUNT, COUNTED, ABOVE, COUNTS };
 enum { CPU_BUSY, MEMORY_USED, NETWORK_USED }; /* the formulas, in the order of filters.worker.step.native.FORMULAS */
-enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24, ROW_HEADER = 24 };
+enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24, ROW_HEADER = 24, SEED_HEADER = 8 };
 #define NOT_VALID 0x7fc00000u /* acquisition.wire.recent: a quiet NaN, its lowest byte is the code */
 #define NOT_THERE 0xffu
 
@@ -72,6 +72,11 @@ static size_t up_to_eight(size_t size)
 static size_t row_size(const Plan *plan, size_t capacity)
 {
     return up_to_eight(ROW_HEADER + plan->columns * (4 * capacity + (capacity + 7) / 8));
+}
+
+static size_t seed_size(const Plan *plan, size_t capacity)
+{
+    return up_to_eight(SEED_HEADER + 4 * plan->columns * capacity);
 }
 
 static size_t figure_count(const Shape *shape)

@@ -20,7 +20,7 @@ typedef struct {
     PyObject *prefixes, *exceptions;
     FrameHeader like; /* schema, metrics, entities, interval and epoch of frames that follow */
     double monotonic, lives_until;
-    unsigned int seed_every;
+    unsigned int seed_every, seeds;
     int raw;
 } Stepper;
 
@@ -60,8 +60,18 @@ static int follows(const Stepper *self, const FrameHeader *head, const uint8_t *
         || !(dt >= SHORTEST) || memcmp(data + sizeof *head, self->given[IDS].buf, (size_t)self->given[IDS].len))
         return 0;
     return !self->inputs.held
-           || (!(dt > GAP * (double)head->interval) && (self->inputs.tick.step + 1) % self->seed_every
-               && moment < self->lives_until);
+           || (!(dt > GAP * (double)head->interval) && moment < self->lives_until);
+}
+
+/* Answers 0 with an error set when there is no memory. */
+static int add_seed(const Stepper *self, PyObject *rows)
+{
+    if (!self->inputs.held || self->inputs.tick.step % self->seed_every)
+        return 1;
+    PyObject *seed = seed_command(&self->inputs, self->planes.mean, self->seed_every, self->seeds);
+    int added = seed && !PyList_Append(rows, seed);
+    Py_XDECREF(seed);
+    return added;
 }
 
 static void tick_inputs(Inputs *inputs, const Frame *frame, const FrameHeader *head)
@@ -117,7 +127,7 @@ static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *dat
     PyObject *exceptions = PyBytes_FromStringAndSize((const char *)room->exceptions,
                                                      (Py_ssize_t)(moved.exceptions * sizeof(Exception)));
     int kept = exceptions && (!moved.record || !PyDict_SetItem(records, prefix, moved.record))
-               && (!moved.row || !PyList_Append(rows, moved.row));
+               && (!moved.row || !PyList_Append(rows, moved.row)) && add_seed(self, rows);
     Py_XDECREF(moved.record);
     Py_XDECREF(moved.row);
     if (exceptions) {
@@ -177,7 +187,7 @@ PyDoc_STRVAR(run_doc,
 "run(frames, now, moment) -> (done, records, rows)\n\n"
 "Step over ``frames`` (a list of encoded ones, sound and in order) up to the first that does not simply follow the one\n"
 "before it; ``done`` is how many that were. ``records`` are the SET commands by their prefix, without those that a\n"
-"later frame replaces, ``rows`` the SETRANGE commands of rows of recent values. ``now`` is the time of the record,\n"
+"later frame replaces, ``rows`` the SETRANGE commands of rows of recent values and of seeds. ``now`` is the time of the record,\n"
 "``moment`` CLOCK_MONOTONIC. Raises ValueError for what is no frame; nothing is changed then.");
 
 static PyObject *stepper_run(PyObject *object, PyObject *arguments)
@@ -247,7 +257,12 @@ static const char *stepper_fault(Stepper *self)
     frame.planes = self->planes;
     self->inputs.tick.missing = 0;
     self->inputs.tick.begins = 0;
-    return self->inputs.held ? inputs_fault(&self->inputs, &frame, given) : NULL;
+    if (!self->inputs.held)
+        return NULL;
+    wrong = inputs_fault(&self->inputs, &frame, given);
+    if (!wrong && self->inputs.rows_at / self->seeds < seed_size(&self->inputs.plan, self->inputs.tick.capacity))
+        return "there is no room for the seeds before the rows";
+    return wrong;
 }
 
 static void stepper_dealloc(PyObject *object)
@@ -270,11 +285,11 @@ static void stepper_dealloc(PyObject *object)
 
 PyDoc_STRVAR(stepper_doc,
 "Stepper(planes, numbers, exceptions, taus, head, ids, raw, prefixes, tail, track, monotonic, inputs, seed_every,\n"
-"        lives_until)\n\n"
+"        seeds, lives_until)\n\n"
 "Arguments as those of ``advance``, as they are after a frame; ``head`` is the header of its record, ``prefixes`` a\n"
 "tuple of what SET commands begin with, by slot, ``track`` the memory of a filters.worker.sequence.Track, ``monotonic``\n"
-"that of the frame. At every ``seed_every``-th step and from ``lives_until`` on, CLOCK_MONOTONIC, a frame with inputs\n"
-"is left to Python. Raises ValueError for what does not fit.");
+"that of the frame. Before the rows there is room for ``seeds`` of averages, one of which is written at every\n"
+"``seed_every``-th step. From ``lives_until`` on, CLOCK_MONOTONIC, a frame with inputs is left to Python. Raises ValueError for what does not fit.");
 
 static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
@@ -285,14 +300,15 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *
     if (!self)
         return NULL;
     Py_buffer *given = self->given;
-    if (PyArg_ParseTuple(arguments, "w*y*Sy*y*y*iO!y*w*dOId", &given[PLANES_BUFFER], &given[NUMBERS],
+    if (PyArg_ParseTuple(arguments, "w*y*Sy*y*y*iO!y*w*dOIId", &given[PLANES_BUFFER], &given[NUMBERS],
                          &self->exceptions, &given[TAUS], &given[HEAD], &given[IDS], &self->raw, &PyTuple_Type,
                          &self->prefixes, &given[TAIL], &self->counts, &self->monotonic, &inputs, &self->seed_every,
-                         &self->lives_until)) {
+                         &self->seeds, &self->lives_until)) {
         Py_INCREF(self->exceptions);
         Py_INCREF(self->prefixes);
         if (read_inputs(inputs, &self->inputs)) {
-            const char *wrong = self->seed_every ? stepper_fault(self) : "seed_every must be positive";
+            const char *wrong =
+                self->seed_every && self->seeds ? stepper_fault(self) : "seed_every and seeds must be positive";
             if (!wrong)
                 return (PyObject *)self;
             PyErr_SetString(PyExc_ValueError, wrong);

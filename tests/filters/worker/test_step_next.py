@@ -18,6 +18,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import position, smoothed
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
+from acquisition.wire.recent import SEED_EVERY
 from filters.worker.partition import Accepted
 from filters.worker.sequence import APPLY, Track
 from filters.worker.step import native
@@ -222,6 +223,19 @@ def test_records_that_a_later_frame_replaces_are_not_made() -> None:
     assert sorted(ticks) == [9, 10, 11]
 
 
+def test_seeds_of_averages_are_written_without_leaving_the_run() -> None:
+    ours, numpys = Bench(native=native.STEP), Bench(native=None)
+    frames = [(float(at), [1, 2, 3], np.full((3, 4), at % 7 / 7, "<f4"), None, 1) for at in range(1, 3 * SEED_EVERY)]
+    for bench in (ours, numpys):
+        feed(bench, frames[:1], single=False)
+    stepper = ours.state(1).stepper
+    found, expected = (feed(bench, frames[1:], single=False) for bench in (ours, numpys))
+    assert ours.state(1).stepper is stepper
+    (key,) = [key for key in found if key.startswith(b"recent")]
+    assert len(found[key]) == len(frames) - 1 + 2
+    assert found[key] == expected[key]
+
+
 @pytest.mark.parametrize("frames", [[b"short"], [1], (), None])
 def test_what_is_no_list_of_frames_is_refused(frames: Any) -> None:
     bench = Bench(native=native.STEP)
@@ -241,7 +255,7 @@ def given_stepper(**changes: Any) -> list[Any]:
     plain: dict[str, Any] = {
         "planes": np.zeros((1, 2), np.float32), "numbers": b"\x02", "exceptions": b"", "taus": np.array([5.0]),
         "head": bytes(head), "ids": bytes(8), "raw": 1, "prefixes": (b"SET",), "tail": b"", "track": Track(),
-        "monotonic": 1.0, "inputs": None, "seed_every": 32, "lives_until": 0.0,
+        "monotonic": 1.0, "inputs": None, "seed_every": 32, "seeds": 5, "lives_until": 0.0,
     }  # fmt: skip
     return list((plain | changes).values())
 
@@ -251,7 +265,7 @@ def given_stepper(**changes: Any) -> list[Any]:
     [
         {"planes": np.zeros((1, 3), np.float32)}, {"numbers": b"\x09"}, {"exceptions": bytes(11)}, {"head": bytes(96)},
         {"exceptions": struct.pack("<IIf", 2, 0, 1.0)}, {"taus": np.ones(3)}, {"head": bytes(5)}, {"ids": bytes(7)},
-        {"raw": 9}, {"prefixes": ()}, {"track": bytearray(3)}, {"track": bytes(136)}, {"seed_every": 0},
+        {"raw": 9}, {"prefixes": ()}, {"track": bytearray(3)}, {"track": bytes(136)}, {"seed_every": 0}, {"seeds": 0},
         {"inputs": (bytearray(3), b"x", 1.0, 1.0, 1, 1, 0, False, b"", 1, 1)}, {"prefixes": None}, {"exceptions": 5},
         {"inputs": (1, 2)}, {"inputs": 3},
     ],
