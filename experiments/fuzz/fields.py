@@ -212,7 +212,7 @@ def _count_on(track: Track) -> None:
             before = track.position()
             if not track.judge(found):
                 track.apply(found)
-            after = track.position()
+            after = position.decode(position.encode(track.position()))
             counted = ("applied", "frames", "lost_frames", "duplicates", "refused")
             if epoch == before.epoch and any(getattr(after, name) < getattr(before, name) for name in counted):
                 raise Unsound(f"a count went back from {before} to {after}")
