@@ -74,6 +74,7 @@ class Track(ctypes.LittleEndianStructure):
         super().__init__(version=wire.VERSION)
         self.contested = 0  #: so many of its frames more are marked
         self._former: Position | None = None  #: of the epoch before, until its sender cannot be there any more
+        self._younger: Position | None = None  #: of the second sender when the first one was heard again
         self._rivals = 0  #: frames of another sender since the newest one that was applied
 
     def restore(self, position: Position) -> None:
@@ -127,11 +128,16 @@ class Track(ctypes.LittleEndianStructure):
             if frame.sequence <= former.sequence:  # was on its way when the new epoch began, for all that we know
                 self.refused += 1
                 return REFUSE
+            self._younger = self.position()
             self.restore(former)  # its sender is still there
             self._former, self._rivals = None, 0
             self._mark(_CONTEST)
             return self.judge(frame)
         held = self.position()
+        if self._younger is not None and frame.epoch == self._younger.epoch:  # what it had applied stays so
+            self.restore(self._younger._replace(gaps=self._gaps_after()))
+            self._former, self._younger = held, None
+            return self.judge(frame)
         verdict = self._begin(frame)
         if verdict == APPLY:
             self._former = held if held.epoch else None
@@ -147,8 +153,7 @@ class Track(ctypes.LittleEndianStructure):
         if frame.sequence > frame.floor:
             self.refused += 1
             return REFUSE
-        if self.epoch and not self.flags & ENDED:
-            self.gaps = min(self.gaps + 1, MOST_GAPS)
+        self.gaps = self._gaps_after()
         self.epoch = frame.epoch
         self.before = self.made = frame.made if frame.sequence > 1 else 0
         self.applied = self.invalid = self.lost = self.frames = self.lost_frames = 0
@@ -156,6 +161,10 @@ class Track(ctypes.LittleEndianStructure):
         if frame.kind == KIND_TOMBSTONE:
             self._lose(1, frame)
         return APPLY
+
+    def _gaps_after(self) -> int:
+        """How many gaps there are when this epoch is left."""
+        return min(self.gaps + bool(self.epoch and not self.flags & ENDED), MOST_GAPS)
 
     def want_table(self, wanted: bool) -> None:
         """Have the probe told, with the next position, whether it is to send its names again."""

@@ -170,8 +170,19 @@ def test_the_younger_sender_goes_on_when_the_elder_is_gone() -> None:
     verdicts = [offer(track, numbered(n, epoch=2)) for n in range(2, 60)]
     assert set(verdicts) == {REFUSE}
     assert not track.contested  # its probe reads that, and sends again from its floor
-    assert offer(track, numbered(1, epoch=2)) == APPLY
-    assert (track.epoch, track.contested) == (2, 0)
+    assert [offer(track, numbered(n, epoch=2)) for n in (1, 2)] == [DUPLICATE, APPLY]
+    assert (track.epoch, track.contested, track.gaps) == (2, 0, 1)
+
+
+def test_what_was_applied_of_the_younger_sender_stays_applied() -> None:
+    """Its ring no longer holds what was applied before the contest: that is not lost, nor of unknown fate."""
+    track = Track()
+    for frame in (numbered(1, epoch=1), *(numbered(n, epoch=2) for n in (1, 2)), numbered(2, epoch=1)):
+        offer(track, frame)
+    for number in range(3, 60):
+        offer(track, numbered(number, epoch=2))
+    assert offer(track, numbered(20, floor=20, epoch=2)) == APPLY
+    assert (track.before, track.applied, track.lost, track.made) == (0, 6, 34, 40)
 
 
 def test_a_name_that_is_handed_over_in_order_is_not_contested() -> None:
