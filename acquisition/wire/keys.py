@@ -23,6 +23,7 @@ key                                             type    written by; holds
 ``archiver:{tag}``                              string  archive; the archiver that follows it, expires
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
+``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
 ``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
 ==============================================  ======  =====================================
 
@@ -39,6 +40,7 @@ from functools import cache
 SLOTS = 16384
 LAYOUT = "shardpulse:layout"
 MIGRATIONS = "shardpulse:migrations"
+SETTLED = "shardpulse:settled"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"

@@ -2,7 +2,7 @@
 
 While a VM migrates, two hosts report it. When one of them no longer does, the VM has moved, or its migration was
 aborted: it has moved if it is elsewhere than its oldest process was. What was seen goes in and comes out as a value, as
-verdicts and proposals do; whoever begins to look later knows of no earlier ends.
+verdicts and proposals do; readers tell each other of ends (``filters.judging.migration_store``).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -109,7 +110,10 @@ class TickJudge:
             log = migration_store.read(reader.cluster, policy)
         except ShardpulseError as error:
             return f"the log of migrations cannot be read: {error}"
-        self._seen = sightings.follow(self._seen, picture, policy, log.now)
+        before, self._seen = self._seen.ends, sightings.follow(self._seen, picture, policy, log.now)
+        if new := {host: at for host, at in self._seen.ends.items() if before.get(host) != at}:
+            with contextlib.suppress(ShardpulseError):  # then this one alone knows
+                migration_store.note(reader.cluster, new)
         return sightings.joined(log, self._seen)
 
 

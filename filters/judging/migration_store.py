@@ -1,4 +1,4 @@
-"""The log of migrations in the shards: one stream that all readers share.
+"""The log of migrations in the shards: one stream that all readers share, and when others were seen to end.
 
 A report is one entry; its time is the entry's id, set by the shard that keeps the stream, and "now" is that
 shard's clock too. What follows from the entries is ``filters.decisions.migrations``; two reports that race
@@ -7,7 +7,7 @@ are judged by their order in the stream, the same by every reader.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acquisition.config.decisions import Policy
@@ -16,20 +16,40 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 from filters.decisions.migrations import Log, Report, append, replay
+from filters.decisions.sightings import Sightings, joined
 
 _KEEP_ENTRIES = 20_000
+_SETTLED_MILLISECONDS = 3_600_000
+_SKEW = 1.0  #: seconds by which the clocks of two shards may differ after one took over for the other
 _FIELDS = Report._fields
 
 
 def read(cluster: Cluster, policy: Policy) -> Log:
     """The log as far back as the policy looks. Raises ShardError, TemporaryError or PermissionRefused when
     the shard that keeps it cannot be read."""
-    now = _now(cluster)
+    clock, settled = cluster.gather([(keys.MIGRATIONS, ("TIME",)), (keys.SETTLED, ("HGETALL", keys.SETTLED))])
+    now = int(raise_for(clock)[0]) + int(clock[1]) / 1e6
     seconds = policy.migration_seconds + max(policy.cool_down_seconds, policy.settle_seconds)
     entries = cluster.call(keys.MIGRATIONS, "XRANGE", keys.MIGRATIONS, max(0, int((now - seconds) * 1000)), "+")
     said, broken = _reports(entries)
     migrations, problems = replay(said, policy.migration_seconds)
-    return Log(migrations, now, (*broken, *problems))
+    seen = Sightings(ends=_ends(raise_for(settled), now, policy.settle_seconds))
+    return joined(Log(migrations, now, (*broken, *problems)), seen)
+
+
+def note(cluster: Cluster, ends: Mapping[str, float]) -> None:
+    """Let other readers, and later ones, know when migrations were seen to end, by host id.
+
+    Raises ShardError when no shard answers, and what the shard that keeps it answers.
+    """
+    fields = [word for host, at in ends.items() for word in (host, int(at * 1000.0))]
+    for reply in cluster.gather(
+        [
+            (keys.SETTLED, ("HSET", keys.SETTLED, *fields)),
+            (keys.SETTLED, ("PEXPIRE", keys.SETTLED, _SETTLED_MILLISECONDS)),
+        ]
+    ):
+        raise_for(reply)
 
 
 def report(cluster: Cluster, said: Report, policy: Policy) -> Log:
@@ -54,9 +74,11 @@ def report(cluster: Cluster, said: Report, policy: Policy) -> Log:
     return after
 
 
-def _now(cluster: Cluster) -> float:
-    reply = raise_for(cluster.gather([(keys.MIGRATIONS, ("TIME",))])[0])
-    return int(reply[0]) + int(reply[1]) / 1e6
+def _ends(fields: Sequence[bytes], now: float, settle_seconds: float) -> dict[str, float]:
+    """When migrations were seen to end, by host, as far as hosts settle yet."""
+    pairs = zip(fields[::2], fields[1::2], strict=True)
+    ends = {host.decode("ascii", "replace"): int(at) / 1000.0 for host, at in pairs if at.isdigit() and len(at) < 15}
+    return {host: at for host, at in ends.items() if -_SKEW < now - at < settle_seconds}
 
 
 def _reports(entries: Sequence[Any]) -> tuple[list[tuple[str, Report, float]], list[str]]:

@@ -193,3 +193,16 @@ def test_a_shard_that_is_gone_is_an_error(start_cluster) -> None:  # type: ignor
     with pytest.raises(UnavailableError):
         store.read(cluster, POLICY)
     cluster.close()
+
+
+def test_ends_that_were_seen_are_told_to_later_readers(cluster: Cluster) -> None:
+    now = store.read(cluster, POLICY).now
+    store.note(cluster, {"a": now - 3.0, "b": now - 5.0, "old": now - 1000.0, "ahead": now + 1000.0})
+    store.report(cluster, START, POLICY)
+    store.report(cluster, FINISH, POLICY)
+    cluster.call(keys.SETTLED, "HSET", keys.SETTLED, "c", b"\xff", "d", "9" * 30, b"\xfe", int(1000 * now))
+    ends = store.read(cluster, POLICY).migrations.ends
+    assert {host: round(now - at) for host, at in ends.items() if host in "abcd"} == {"a": 3, "b": 5}
+    assert "old" not in ends
+    assert "ahead" not in ends
+    assert cluster.call(keys.SETTLED, "PTTL", keys.SETTLED) > 0

@@ -328,3 +328,9 @@ def test_hosts_settle_after_a_migration_that_nobody_reported(shards: Shards, clu
     assert decided.plan is not None
     (refused,) = (each.reason for each in decided.plan.refusals if each.vm is None)
     assert refused == "a migration from or to it ended 0 s ago, it settles for 12 s"
+    later = TickJudge(settings, method_of(settings))  # of a service that starts again
+    reader, snapshot = read(shards, tick + 1)
+    with reader:
+        plan = later.judge(reader, snapshot).decided.plan
+    assert plan is not None
+    assert any("it settles for 12 s" in each.reason for each in plan.refusals)
