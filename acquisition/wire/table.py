@@ -18,6 +18,8 @@ from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric
 
 _ID = re.compile("[0-9a-f]{16}")
+#: Entities encoded at once: those of a thousand would be a megabyte for a moment, and for good in a probe's memory.
+_TOGETHER = 64
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -46,8 +48,8 @@ class Table(NamedTuple):
 
 def encode(table: Table) -> bytes:
     """The JSON payload of a table."""
-    # the words of a thousand entities at once would be a megabyte for a moment, and for good in a probe's memory
-    entities = ",".join([_json([f"{e.id:016x}", e.kind, e.stable, e.epoch, e.name, e.labels]) for e in table.entities])
+    rows = table.entities
+    entities = ",".join([_rows(rows[first : first + _TOGETHER]) for first in range(0, len(rows), _TOGETHER)])
     document = {
         "host": table.host,
         "resource_set": table.resource_set,
@@ -57,6 +59,10 @@ def encode(table: Table) -> bytes:
         "metrics": [[m.name, m.unit, m.kind, _finite(m.low), _finite(m.high), m.help] for m in table.metrics],
     }
     return f'{_json(document)[:-1]},"entities":[{entities}]}}'.encode()
+
+
+def _rows(entities: tuple[Entity, ...]) -> str:
+    return _json([(f"{e.id:016x}", e.kind, e.stable, e.epoch, e.name, e.labels) for e in entities])[1:-1]
 
 
 def decode(payload: bytes) -> Table:

@@ -7,6 +7,7 @@ functions of (seed, host, number of the change), so that a verifier can repeat t
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 from acquisition.model.identity import entity_id, identity
@@ -46,7 +47,9 @@ class Membership:
 
     def entities(self) -> tuple[Entity, ...]:
         """The rows with their names, as a table lists them."""
-        return tuple(entity(self.host_index, serial) for serial in self.members.serials)
+        serials, ids, _ = self.members
+        numbers = struct.unpack(f"<{len(serials)}Q", ids)
+        return tuple(_named(self.host_index, serial, number) for serial, number in zip(serials, numbers, strict=True))
 
 
 def first_serials(workload: Workload) -> tuple[int, ...]:
@@ -56,17 +59,23 @@ def first_serials(workload: Workload) -> tuple[int, ...]:
 
 def entity(host_index: int, serial: int) -> Entity:
     """Row ``serial`` of a host: 0 is the host, the others are VMs that never come back."""
+    return _named(host_index, serial, _id_of(host_index, serial))
+
+
+def _named(host_index: int, serial: int, number: int) -> Entity:
     host = host_name(host_index)
     if not serial:
-        return Entity(entity_id("host", host, "1"), "host", host, "1", host)
-    stable = f"{host}/{serial}"
-    return Entity(entity_id("vm", stable, "1"), "vm", stable, "1", f"vm-{host_index}-{serial}")
+        return Entity(number, "host", host, "1", host)
+    return Entity(number, "vm", f"{host}/{serial}", "1", f"vm-{host_index}-{serial}")
+
+
+def _id_of(host_index: int, serial: int) -> int:
+    host = host_name(host_index)
+    return entity_id("vm", f"{host}/{serial}", "1") if serial else entity_id("host", host, "1")
 
 
 def _id_bytes(host_index: int, serial: int) -> bytes:
-    host = host_name(host_index)
-    number = entity_id("vm", f"{host}/{serial}", "1") if serial else entity_id("host", host, "1")
-    return number.to_bytes(8, "little")
+    return _id_of(host_index, serial).to_bytes(8, "little")
 
 
 def _change(members: Members, seed: int, host_index: int, entities: int) -> Members:
