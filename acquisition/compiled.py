@@ -6,7 +6,10 @@ SHARDPULSE_PURE_PYTHON=1 in the environment chooses the definition everywhere.
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import NamedTuple
+
+from acquisition.errors import UnavailableError
 
 SWITCH = "SHARDPULSE_PURE_PYTHON"
 NATIVE, NUMPY, PYTHON = "native", "numpy", "python"
@@ -32,6 +35,17 @@ class ChosenStep(NamedTuple):
 def switched_off() -> bool:
     """Whether the environment forbids the compiled steps."""
     return bool(os.environ.get(SWITCH))
+
+
+def complete(module: ModuleType, *names: str) -> ModuleType:
+    """A compiled step that offers all of these. Raises UnavailableError where it is of older sources."""
+    missing = [name for name in names if not hasattr(module, name)]
+    if missing:
+        raise UnavailableError(
+            f"{module.__file__} was compiled from older sources, it has no {', '.join(missing)}: compile it again "
+            f"(python setup.py build_ext --inplace, or install shardpulse again), or set {SWITCH}=1"
+        )
+    return module
 
 
 def chosen(loaded: bool, definition: str) -> ChosenStep:

@@ -19,12 +19,15 @@ def chosen() -> compiled.ChosenStep:
 
 
 def _load() -> tuple[ModuleType | None, ModuleType]:
+    defined = import_module("probes.columns")
+    if compiled.switched_off():
+        return None, defined
     try:
-        if not compiled.switched_off():
-            return import_module("probes.sources._process_step"), import_module("probes._columns")
+        processes, columns = import_module("probes.sources._process_step"), import_module("probes._columns")
     except ImportError:
-        pass
-    return None, import_module("probes.columns")
+        return None, defined
+    compiled.complete(processes, "open_process", "close_processes", "read_processes")
+    return processes, compiled.complete(columns, "outside", "unmarked", "unbalanced", "pack")
 
 
 PROCESSES, COLUMNS = _load()

@@ -76,6 +76,7 @@ def _load() -> Step | None:
         from filters.worker.step import _step
     except ImportError:
         return None
+    compiled.complete(_step, "advance", "next_frame", "Stepper")
     return Step(_step.advance, _step.next_frame, _step.Stepper)
 
 
