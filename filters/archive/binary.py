@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _LENGTH = struct.Struct(">i")
 _COUNT = struct.Struct(">h")
 _ARRAY = struct.Struct(">iiIii")  #: dimensions, has nulls, type of elements, length, lower bound
 _NUMBERS = {kind: struct.Struct(f">i{kind}") for kind in "qdih?"}
+_NUMPY = {"q": "i8", "d": "f8", "i": "i4", "h": "i2", "?": "?"}
 _OIDS = {"f4": 700, "i2": 21, "i8": 20}
 
 #: A row as SQL has it: signed numbers, escaped text, arrays of one dimension.
@@ -28,14 +30,15 @@ Row = tuple[Any, ...]
 
 def encode(kinds: Sequence[str], rows: Iterable[Row]) -> bytes:
     """Rows of columns of these kinds: ``q d i h ?`` as in struct, ``t`` text, ``f4 i2 i8`` arrays."""
-    packers = [_packer(kind) for kind in kinds]
-    count = _COUNT.pack(len(kinds))
-    parts = [_HEADER]
-    for row in rows:
-        parts.append(count)
-        parts += [_NULL if value is None else pack(value) for pack, value in zip(packers, row, strict=True)]
-    parts.append(_TRAILER)
-    return b"".join(parts)
+    columns = list(zip(*rows, strict=True))
+    if not columns:
+        return _HEADER + _TRAILER
+    parts = [[_COUNT.pack(len(kinds))] * len(columns[0])]
+    pairs = zip(kinds, columns, strict=True)
+    for together, group in groupby(pairs, lambda pair: pair[0] in _NUMBERS and None not in pair[1]):
+        beside = tuple(group)
+        parts += [_pack_together(beside)] if together else [_pack_each(*pair) for pair in beside]
+    return b"".join((_HEADER, *chain.from_iterable(zip(*parts, strict=True)), _TRAILER))
 
 
 def decode(kinds: Sequence[str], data: bytes) -> Iterator[Row]:
@@ -51,6 +54,23 @@ def decode(kinds: Sequence[str], data: bytes) -> Iterator[Row]:
             row.append(None if size < 0 else unpack(data[at : at + size]))
             at += max(size, 0)
         yield tuple(row)
+
+
+def _pack_together(columns: Sequence[tuple[str, tuple[Any, ...]]]) -> list[bytes]:
+    """Columns of numbers that lie beside each other, by row: many times faster than number by number."""
+    fields = [(f"{what}{n}", kind) for n, (code, _) in enumerate(columns)
+              for what, kind in (("size", ">i4"), ("value", f">{_NUMPY[code]}"))]  # fmt: skip
+    made = np.empty(len(columns[0][1]), fields)
+    for n, (_, values) in enumerate(columns):
+        made[f"size{n}"] = made.dtype[f"value{n}"].itemsize
+        made[f"value{n}"] = values
+    data, size = made.tobytes(), made.itemsize
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def _pack_each(kind: str, values: tuple[Any, ...]) -> list[bytes]:
+    pack = _packer(kind)
+    return [_NULL if value is None else pack(value) for value in values]
 
 
 def _packer(kind: str) -> Callable[[Any], bytes]:

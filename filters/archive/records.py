@@ -51,7 +51,7 @@ def tables(batch: Batch, cluster: int) -> Iterator[tuple[str, Iterable[Row]]]:
     ]  # fmt: skip
     hashes: dict[str, tuple[int, str]] = {}
     yield "episodes", [
-        (day_of(e.start), cluster, signed(e.host), e.resource_set, signed(e.entity), metric[0], e.code, e.start,
+        (signed(e.host), signed(e.entity), e.start, metric[0], e.code, e.resource_set, cluster, day_of(e.start),
          metric[1], e.end, e.samples, e.open, _copies(e.copies))
         for e in batch.episodes
         for metric in (hashes.get(e.metric) or hashes.setdefault(e.metric, (text_hash(e.metric), escape(e.metric))),)

@@ -22,31 +22,23 @@ class Retention(NamedTuple):
     episodes_days: float = 90
     events_days: float = 730
 
-    def by_table(self) -> dict[str, float]:
-        """Table -> days."""
-        return {
+    def limits(self, now: float) -> dict[str, int]:
+        """Table -> before when its rows are too old."""
+        days = {
             "minutes": self.minutes_days, "rollups_1m": self.minutes_days, "rollups_5m": self.five_minutes_days,
             "rollups_1h": self.hours_days, "episodes": self.episodes_days, "events": self.events_days,
         }  # fmt: skip
+        return {table: int(now - limit * DAY) for table, limit in days.items()}
 
 
-def apply(connection: Connection, now: float, keep: Retention) -> int:
-    """Remove some of what is too old: at most one part or slice of each table; how many parts or rows."""
-    removed = 0
-    for name, days in keep.by_table().items():
-        column, width = PARTITIONED[name]
-        before = int(now - days * DAY)
-        if connection.dialect.name == "postgresql":
-            values = {"parent": name, "width": width, "before": before}
-            removed += connection.execute(_DROP, values).scalar_one()
-            continue
-        done = connection.execute(
-            text(
-                f"DELETE FROM {name} WHERE rowid IN (SELECT rowid FROM {name} WHERE {column} < :before LIMIT {_SLICE})"
-            ),
-            {"before": before},
-        )
-        removed += done.rowcount
-    if removed and connection.dialect.name != "postgresql":
+def apply(connection: Connection, name: str, before: int) -> int:
+    """Remove some of a table that is older: at most one part, or a slice of rows; how many parts or rows."""
+    column, width = PARTITIONED[name]
+    if connection.dialect.name == "postgresql":
+        dropped: int = connection.execute(_DROP, {"parent": name, "width": width, "before": before}).scalar_one()
+        return dropped
+    old = f"SELECT rowid FROM {name} WHERE {column} < {before} LIMIT {_SLICE}"
+    removed = connection.exec_driver_sql(f"DELETE FROM {name} WHERE rowid IN ({old})").rowcount
+    if removed:
         connection.exec_driver_sql("PRAGMA incremental_vacuum(1000)")
     return removed

@@ -61,12 +61,11 @@ runs = Table(
     "runs", metadata, _key("name", Name), _needed("started", Double), _needed("command", Name),
     Column("ended", Double), _needed("figures", Json),
 )  # fmt: skip
-episodes = Table(
-    "episodes", metadata, _key("day", BigInteger), _key("cluster"), _key("host"), _key("resource_set", BigInteger),
-    _key("entity"), _key("metric_hash", BigInteger), _key("code", SmallInteger), _key("started", Double),
-    _needed("metric", Name), _needed("ended", Double), _needed("samples", BigInteger),
-    _needed("open", Boolean), _needed("copies", Json),
-    postgresql_partition_by="RANGE (day)",
+episodes = Table(  # the key begins with what tells rows apart
+    "episodes", metadata, _key("host"), _key("entity"), _key("started", Double), _key("metric_hash", BigInteger),
+    _key("code", SmallInteger), _key("resource_set", BigInteger), _key("cluster"), _key("day", BigInteger),
+    _needed("metric", Name), _needed("ended", Double), _needed("samples", BigInteger), _needed("open", Boolean),
+    _needed("copies", Json), postgresql_partition_by="RANGE (day)",
 )  # fmt: skip
 events = Table(
     "events", metadata, _key("day", BigInteger), _key("cluster"), _key("event"), _needed("time", Double),

@@ -131,8 +131,10 @@ class Store:
     def retain(self, now: float, keep: Retention = Retention()) -> int:  # noqa: B008 - frozen
         """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns
         soon: a slice is removed, and it is to be called again while it is not 0."""
-        with self._transaction() as connection:
-            removed = retention.apply(connection, now, keep)
+        removed = 0
+        for name, before in keep.limits(now).items():
+            with self._transaction() as connection:  # of each table its own: nobody waits for two
+                removed += retention.apply(connection, name, before)
         self._parts.clear()
         return removed
 
