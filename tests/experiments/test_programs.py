@@ -103,7 +103,11 @@ STARTED = {
     "scale": ["--quick"],
     "serve_load": ["--hosts", "5", "--entities", "5"],
 }
-ALONE = {"exposition": ["--hosts", "2000"], "planner": []}  #: they start nothing
+ALONE = {
+    "archive_cost": ["--episodes", "100000000"],
+    "exposition": ["--hosts", "2000"],
+    "planner": [],
+}  #: they start nothing
 
 
 @pytest.mark.parametrize(
