@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import subprocess
-import threading
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from experiments import testbed
 from experiments.harness.chromium import chromium
 from experiments.testbed.namespace import Namespace
+from tests.support.slow_scripts import SCRIPTS
 from tests.support.untested import require
 
-SCRIPTS = 30
 # an interface comes and goes for some two seconds
 FLAPPING = """
 for _ in 1 2 3 4 5 6; do
@@ -23,31 +22,17 @@ for _ in 1 2 3 4 5 6; do
 done"""
 
 
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        threading.Event().wait(0.02)
-        scripts = "".join(f"<script type=module src='/{number}.js'></script>" for number in range(SCRIPTS))
-        kind, text = ("html", scripts) if self.path == "/" else ("javascript", "window.ran = (window.ran || 0) + 1")
-        self.send_response(200)
-        self.send_header("Content-Type", f"text/{kind}")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
     """A page of many scripts in a network of its own, in which this thread is until the test ends."""
     namespace = Namespace.create()
+    serve = [sys.executable, "-m", "tests.support.slow_scripts"]
     with namespace.inside():
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_port}/"
-            server.shutdown()
+        with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
+            server.kill()
     namespace.close()
 
 
