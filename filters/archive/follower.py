@@ -28,18 +28,18 @@ READER = "archive"  #: the name of its claims
 _EVERY = 1.0  #: seconds between two reads
 _CLAIMS_EVERY = 5.0
 _DAY_MS = 86_400_000
-_READ_BYTES = 8 << 20  #: of one round, of all partitions together
 _FRAME_BYTES = 8192  #: what an entry is taken to weigh before any was seen
 _MOST_ENTRIES = 2000
 _RETRY, _LONGEST_RETRY = 0.5, 10.0
 DATABASE = "database"  #: the trouble that the database does not answer as it should
 
 
-class Timing(NamedTuple):
-    """Seconds."""
+class Limits(NamedTuple):
+    """``claim`` in seconds; ``read_bytes`` is what one round reads, of all partitions together: some, not exactly."""
 
     rules: Rules = Rules()
     claim: float = 900.0
+    read_bytes: int = 8 << 20
 
 
 class Follower:
@@ -52,10 +52,10 @@ class Follower:
         store: Store,
         leases: Leases,
         log: TroubleLog,
-        timing: Timing | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._cluster, self._layout, self._store, self._leases, self._log = cluster, layout, store, leases, log
-        self._timing = timing or Timing()
+        self._limits = limits or Limits()
         self._followed: dict[int, Partition] = {}
         self._clocks: dict[int, int] = {}  #: milliseconds, of the shard, as far as a partition was read
         self._asked: dict[int, tuple[int, float]] = {}  #: milliseconds of the shard at CLOCK_MONOTONIC
@@ -157,7 +157,7 @@ class Follower:
         """Go on where the database says that it is."""
         cursors = self._store.cursors(numbers)
         for number in sorted(numbers):
-            partition = Partition(number, self._layout.partitions, self._timing.rules, self._host_of)
+            partition = Partition(number, self._layout.partitions, self._limits.rules, self._host_of)
             partition.resume(cursors[number])
             self._followed[number] = partition
             self._durable[number] = partition.entry
@@ -172,7 +172,7 @@ class Follower:
     def _read(self) -> bool:
         """Read what has come in each partition; whether there is more."""
         numbers = sorted(self._followed)
-        count = max(1, min(_MOST_ENTRIES, round(_READ_BYTES / len(numbers) / self._bytes)))
+        count = max(1, min(_MOST_ENTRIES, round(self._limits.read_bytes / len(numbers) / self._bytes)))
         self._doubt_those_that_moved(numbers)
         commands: list[Command] = []
         for number in numbers:
@@ -291,7 +291,7 @@ class Follower:
         for number, partition in self._followed.items():
             if number in self._asked:
                 clock, asked = self._asked[number]
-                expires = clock + round(1000 * (self._claims_at - asked + self._timing.claim))
+                expires = clock + round(1000 * (self._claims_at - asked + self._limits.claim))
                 cursor = before(self._durable[number])
                 claim = Reader(cursor, expires, partition.read, *partition.counts)
                 name = keys.readers(partition.tag)

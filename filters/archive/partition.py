@@ -59,6 +59,7 @@ class Partition:
         self._closed = 0  #: minutes that begin before it are closed
         self._events: list[Event] = []
         self._news = False
+        self._late_since = 0  #: milliseconds of the first entry that came late and is not written; 0: there is none
         self._positions: dict[tuple[int, int, int], int] = {}
         self._forgotten: list[Position] = []
         self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
@@ -161,6 +162,8 @@ class Partition:
         minute = int(time // MINUTE) * MINUTE
         late = minute < self._closed
         held = one.late if late else one.minutes
+        if late and not self._late_since:
+            self._late_since = now
         series = Series(frame.host, frame.resource_set, frame.epoch, frame.schema)
         found = held.get((series, minute))
         if found is None:
@@ -189,7 +192,10 @@ class Partition:
     # ---------------------------------------------------------------- commits
 
     def due(self, now: int) -> bool:
-        """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet."""
+        """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet, or something
+        has come late a grace ago."""
+        if self._late_since and now - self._late_since > 1000 * self._rules.grace:
+            return True
         return self._news and self._closing(now) > self._closed
 
     def _closing(self, now: int) -> int:
@@ -203,7 +209,7 @@ class Partition:
             open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
         parts = _Parts(self._events)
-        self._events = []
+        self._events, self._late_since = [], 0
         for one in self._sets.values():
             self._close_set(one, parts)
         self._forget(now, parts)

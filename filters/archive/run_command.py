@@ -23,7 +23,7 @@ from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters.archive.engine import make_engine, told
-from filters.archive.follower import Follower, Timing
+from filters.archive.follower import Follower, Limits
 from filters.archive.leases import Leases
 from filters.archive.migrating import migrate
 from filters.archive.partition import Rules
@@ -100,8 +100,8 @@ class _Service:
         settings = self._settings
         me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
         leases = Leases(self._cluster, layout.tags, me)
-        timing = Timing(Rules(settings.grace_seconds, settings.minutes_days * DAY), settings.claim_seconds)
-        follower = Follower(self._cluster, layout, store, leases, self._log, timing)
+        limits = Limits(Rules(settings.grace_seconds, settings.minutes_days * DAY), settings.claim_seconds)
+        follower = Follower(self._cluster, layout, store, leases, self._log, limits)
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False
         while not self._over() and not self._others_run:
