@@ -23,6 +23,7 @@ class Worker(NamedTuple):
     renewed: float
     partitions: tuple[int, ...]
     step: str = ""  #: how it computes, ``native`` or ``numpy``; "" when it does not say
+    figures: str = ""  #: a checksum of what it is to compute, the same for the same configuration; "" as above
 
 
 class Workers(NamedTuple):
@@ -91,7 +92,7 @@ def _decode(value: Any, left: Any, members: Any, clock: Any) -> tuple[Holder | N
 
 
 def _worker(holder: Holder, partitions: list[int], renewed: float) -> Worker:
-    return Worker(holder.id, holder.name, holder.milliseconds / 1000.0, renewed, tuple(partitions), holder.step)
+    return Worker(holder.id, holder.name, holder.milliseconds / 1000.0, renewed, tuple(partitions), *holder[3:])
 
 
 def _value(reply: Any) -> Any:

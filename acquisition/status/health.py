@@ -24,6 +24,10 @@ from acquisition.wire.status import Status
 #: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
 BEHIND_SECONDS = 5.0
 _FULL = 0.9
+_OTHER_FIGURES = (
+    "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
+    "who holds a partition"
+)
 _SLOW_STEP = (
     "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
     "install"
@@ -104,7 +108,7 @@ def read(
     now = wall()
     findings += _of_books(found, set_names) if found is not None else []
     findings += _of_shards(rows)
-    findings += _of_filter(lags, live)
+    findings += of_filter(lags, live)
     findings += _of_hosts(accounts, now, down_after)
     findings += _of_probes(found.statuses.values()) if found is not None else []
     return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings)
@@ -172,7 +176,8 @@ def _of_majority(rows: Sequence[ShardHealth]) -> list[Finding]:
     return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
 
 
-def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
+def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
+    """What is to be said of the workers."""
     found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
     free = len(live.unowned)
     if free and not live.workers:
@@ -182,6 +187,8 @@ def _of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
     found += [
         Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
     ]
+    if len({worker.figures for worker in live.workers if worker.figures}) > 1:
+        found.append(Finding(NOTE, "filter", _OTHER_FIGURES))
     for worker in live.workers:
         worst = lag.worst_of(worker, lags)
         if worst > BEHIND_SECONDS:

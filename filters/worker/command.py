@@ -7,6 +7,7 @@ import json
 import math
 import signal
 import time
+import zlib
 from collections.abc import Sequence
 from types import FrameType
 
@@ -189,7 +190,8 @@ class _Service:
     def _holder(self) -> Holder:
         """Who this worker is to the others, and how it computes."""
         self._step = native.chosen(kernels.select(self._settings.filter.kernels))
-        return new_holder(self._settings.filter.lease_seconds, step=self._step.name)
+        figures = f"{zlib.crc32(_figures(self._settings)):08x}"
+        return new_holder(self._settings.filter.lease_seconds, step=self._step.name, figures=figures)
 
     def _over(self) -> bool:
         return self._stopped or time.monotonic() >= self._deadline
@@ -257,9 +259,15 @@ class _Service:
 
 def _other_leases(before: Settings, now: Settings) -> bool:
     """Whether what this worker holds is worth nothing under the new settings."""
-    return (before.shards, before.filter.lease_seconds, before.filter.kernels) != (
-        now.shards, now.filter.lease_seconds, now.filter.kernels
+    return (before.shards, before.filter.lease_seconds, _figures(before)) != (
+        now.shards, now.filter.lease_seconds, _figures(now)
     )  # fmt: skip
+
+
+def _figures(settings: Settings) -> bytes:
+    """What the figures that are written depend on."""
+    chosen = settings.filter
+    return msgspec.json.encode((chosen.kernels, chosen.tau_seconds, chosen.tau, chosen.inputs), order="sorted")
 
 
 def _with_shards(settings: Settings, addresses: list[str]) -> Settings:

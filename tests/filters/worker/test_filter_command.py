@@ -17,6 +17,7 @@ from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.workers import read_workers
+from acquisition.status.health import of_filter
 from acquisition.wire import keys, position, smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
@@ -235,3 +236,22 @@ def test_a_worker_says_which_step_computes(
     assert worker.step == (compiled.NUMPY if pure or native.STEP is None else compiled.NATIVE)
     assert f"{worker.step} step" in line
     assert (f"{compiled.SWITCH} is set" in line) == bool(pure)
+
+
+def test_workers_of_different_configurations_are_told_apart(cluster: Cluster, start: Start, tmp_path: Path) -> None:
+    for number, tau in enumerate((5.0, 50.0)):
+        config = tmp_path / f"{number}.toml"
+        config.write_text(f"[filter]\ntau_seconds = {tau}\n")
+        start("--config", str(config))
+
+    def figures() -> list[str]:
+        found = [worker.figures for worker in read_workers(cluster, read_layout(cluster)).workers]
+        return found if len(found) == 2 else []
+
+    one, other = eventually(figures)
+    assert one != other
+    workers = read_workers(cluster, read_layout(cluster))
+    (told,) = [each.text for each in of_filter([], workers) if "configured differently" in each.text]
+    assert "[filter] kernels, tau_seconds, tau or inputs" in told
+    alike = workers._replace(workers=tuple(each._replace(figures=one) for each in workers.workers))
+    assert not [each for each in of_filter([], alike) if "configured differently" in each.text]
