@@ -114,7 +114,7 @@ class LeanWriter:
             self._begin()
         if sender.blocked and not sender.flush(now):
             return now + self._interval
-        if self._expected:
+        if self._expected and not self._queue:  # what was stored can be read when there is nothing to send
             self._receive(now)
         if sender.ready and (self._queue or now >= self._due):
             self._transmit(now)
