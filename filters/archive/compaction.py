@@ -93,7 +93,8 @@ def _late(there: Floats, more: Floats) -> Floats:
 def _figures(row: Row) -> Floats:
     """Statistics x metrics x slots of a row of rollups."""
     slots, offsets, steps, *codes = row[7:]
-    offsets, steps = offsets.reshape(_KINDS, -1), steps.reshape(_KINDS, -1)
+    offsets = offsets.reshape(_KINDS, -1)
+    steps = np.zeros_like(offsets) if steps is None else steps.reshape(_KINDS, -1)
     plain = np.zeros(offsets.shape[1] * slots, np.int16)
     all_codes = np.stack([plain if one is None else one for one in codes]).reshape(_KINDS, -1, slots)
     return chunks.decode(offsets, steps, all_codes)
@@ -109,7 +110,8 @@ def _rows(hour: _Hour, cluster: int, began: int) -> Iterator[tuple[str, list[Row
         encoded = chunks.encode(np.moveaxis(values, (2, 1, 3, 0), (0, 1, 2, 3)))
         yield table.name, [
             (cluster, signed(int(key)), began, *series, len(values), encoded.offsets[n].ravel(),
-             encoded.steps[n].ravel(), *(None if plain else codes.ravel() for plain, codes in
-                                         zip(encoded.plain[n], encoded.codes[n], strict=True)))
+             encoded.steps[n].ravel() if encoded.steps[n].any() else None,
+             *(None if plain else codes.ravel()
+               for plain, codes in zip(encoded.plain[n], encoded.codes[n], strict=True)))
             for n, key in enumerate(hour.ids)
         ]  # fmt: skip

@@ -95,7 +95,7 @@ minutes = Table(
 def _rollups(name: str) -> Table:
     return Table(
         name, metadata, _key("cluster"), _key("entity"), _key("began", BigInteger), *_series(),
-        _needed("slots", SmallInteger), _needed("offsets", Array("f4")), _needed("steps", Array("f4")),
+        _needed("slots", SmallInteger), _needed("offsets", Array("f4")), Column("steps", Array("f4")),
         *_statistics("i2"), postgresql_partition_by="RANGE (began)",
     )  # fmt: skip
 

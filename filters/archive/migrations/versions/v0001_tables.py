@@ -175,7 +175,7 @@ def _rollups(on_postgresql: bool) -> None:
     for table in ("rollups_1m", "rollups_5m", "rollups_1h"):
         op.create_table(
             table, _key("cluster"), _key("entity"), _key("began"), *map(_key, series),
-            _needed("slots", sa.SmallInteger), _needed("offsets", array(sa.REAL)), _needed("steps", array(sa.REAL)),
+            _needed("slots", sa.SmallInteger), _needed("offsets", array(sa.REAL)), sa.Column("steps", array(sa.REAL)),
             *(sa.Column(name, array(sa.SmallInteger)) for name in _STATISTICS),
             postgresql_partition_by="RANGE (began)",
         )  # fmt: skip
