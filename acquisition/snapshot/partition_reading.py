@@ -62,6 +62,7 @@ class PartitionReader:
         self._asked: dict[tuple[int, ...], list[_Question]] = {}
         self._batches: dict[tuple[int, ...], Batch] = {}
         self._due: tuple[int, ...] = ()
+        self._same: list[Any] | None = None  #: the ids as they were when nothing had changed
         self.answers: list[Answer] = []
 
     def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
@@ -79,7 +80,13 @@ class PartitionReader:
         changed: Sequence[int] = range(len(self._tags))
         failed: Mapping[int, ShardpulseError] = {}
         if self.answers and now == self._due and any(answer.commit for answer in self.answers):
-            changed, failed = self._changed(cluster.ask(self._commits))
+            commits = cluster.ask(self._commits)
+            if commits == self._same:
+                return False
+            changed, failed = self._changed(commits)
+            self._same = None if changed or failed else commits
+        else:
+            self._same = None
         self._due = now
         if not changed and not failed:
             return False

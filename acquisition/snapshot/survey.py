@@ -22,7 +22,7 @@ from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools, Column, Doubles
-from acquisition.snapshot.record_arrays import Group, dtype_of, groups_of, offset_of
+from acquisition.snapshot.record_arrays import Group, dtype_of, offset_of
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
@@ -121,7 +121,7 @@ class Survey:
 
 def _parts(taken: Taken) -> Iterator[_Part]:
     """The records of one row by shape; what is damaged, or has no decision inputs, is in none."""
-    for group in groups_of(taken.records, smoothed.HEADER_SIZE + wire.HEADER.size):
+    for group in taken.records.groups(smoothed.HEADER_SIZE + wire.HEADER.size):
         left = group
         for _ in range(_MOST_SHAPES):
             if not len(left.rows):

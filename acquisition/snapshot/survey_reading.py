@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Batch, Cluster
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
+from acquisition.snapshot.set_records import HostRows, SetRecords, joined
 from acquisition.snapshot.shard_reading import Command, Member
+from acquisition.wire import host_records, keys
 from acquisition.wire.layout import Layout
 
-_MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
+_SAID_EVERY = 10  #: seconds, filters are told that somebody asks for records side by side
+_MOST_QUESTIONS = 8  #: that are kept: one for each slot, and some for mixtures
+_OWN = resource_set_id(HOST_SET)
 
 
 class Taken(NamedTuple):
-    """Everything that was read. ``rows`` (N,) are those of the resource set among all of ``table``; arrays and
-    lists (N,) are in their order.
+    """Everything that was read. ``rows`` (N,) are those of the resource set among all of ``table``; arrays (N,) and
+    records are in their order.
 
     ``ticks`` are those that are due, ``intervals`` seconds; both 0 where a host's position says nothing of them.
     ``records`` are None where there is nothing; ``answered`` is False where that is not certain.
@@ -35,14 +43,43 @@ class Taken(NamedTuple):
     rows: Rows
     ticks: npt.NDArray[np.int64]
     intervals: npt.NDArray[np.float64]
-    records: Sequence[bytes | None]
+    records: SetRecords
     answered: Bools
     without: npt.NDArray[np.uint64]  #: hosts of which the shards know other resource sets only
 
 
+class _Part(NamedTuple):
+    """The members of the partition with a ``tag``, adjacent rows, each with its slot. ``joint`` is the key of what may
+    hold the records of all of them side by side; "" where nothing does."""
+
+    tag: str
+    members: Sequence[Member]
+    slots: Sequence[int]
+    joint: str
+
+    def records(self, places: Sequence[int]) -> Command:
+        """What asks for the records of some of them under their own keys."""
+        names = [f"{self.members[place].prefix}{self.slots[place]}" for place in places]
+        return names[0], ("MGET", *names)
+
+
+class _Question(NamedTuple):
+    """What is asked: in ``batch`` all positions, then what lies side by side, then the records of partitions in which
+    nothing can. If all records are asked for ``alone``, only whether anything lies side by side."""
+
+    parts: Sequence[_Part]
+    rows: HostRows
+    alone: bool
+    batch: Batch
+
+
 class SetReader:
-    """Reads one resource set, again and again, behind all ``positions``; it keeps the commands while nobody comes or
-    goes."""
+    """Reads one resource set, again and again, behind all ``positions``; it keeps what it asks while nobody comes or
+    goes.
+
+    Where records lie side by side (acquisition.wire.host_records) it asks for these, and only for who is not among them
+    alone; where most partitions have none, for all alone at once.
+    """
 
     def __init__(self, layout: Layout, set_id: int, positions: Batch) -> None:
         self._keep_ticks = layout.keep_ticks
@@ -51,14 +88,18 @@ class SetReader:
         self._members: Sequence[Member] = ()
         self._intervals: npt.NDArray[np.float64] = np.empty(0)
         self._without: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._early = b""  #: the slots that were asked for early
-        self._asked: dict[bytes, Batch] = {}  #: by slots: all positions, then the records
+        self._early: tuple[bool, bytes] = (True, b"")  #: how, and for which slots, was asked early
+        self._alone = True
+        self._said = -math.inf  #: when (CLOCK_MONOTONIC) filters were told that somebody asks
+        self._asked: dict[tuple[bool, bytes], _Question] = {}
 
     def prefetch(self, due: Due) -> Batch:
         """All positions, and what ``take`` will ask for behind them unless hosts have come or gone since (as
         acquisition.snapshot.partition_reading does)."""
-        self._early = (due_ticks(self._intervals, due)[1] % self._keep_ticks).tobytes()
-        return self._asked.get(self._early, self._positions)
+        slots = due_ticks(self._intervals, due)[1] % self._keep_ticks
+        self._early = self._alone, slots.tobytes()
+        found = self._asked.get(self._early)
+        return self._positions if found is None else found.batch
 
     def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
         """Read it, as far as the ``replies`` to what was asked early are not what is wanted. Raises ShardError when no
@@ -67,42 +108,85 @@ class SetReader:
         self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
         intervals, wanted = due_ticks(self._intervals, due)
         slots = wanted % self._keep_ticks
-        foreseen = len(replies) and self._members is table.members and self._early == slots.tobytes()
-        commands = self._asking(table, rows, slots)
+        foreseen = len(replies) and self._members is table.members and self._early[1] == slots.tobytes()
+        question = self._question(table, rows, slots)
         if not foreseen:
-            replies = cluster.gather(commands)
-        sizes = [len(command) - 1 for _, command in commands]
-        records, answered = _flat(replies, sizes)
+            replies = cluster.gather(question.batch.commands[len(self._positions.commands) :])
+        records, answered = self._records(cluster, question, iter(replies))
         return Taken(due, table, self._set_id, rows, wanted, intervals, records, answered, self._without)
 
-    def _asking(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> Sequence[Command]:
-        """One command for each partition."""
+    def _question(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> _Question:
         if self._members is not table.members:
             self._members = table.members
             self._asked.clear()
             self._without = np.setdiff1d(table.hosts, table.hosts[rows])
-        found = self._asked.get(slots.tobytes())
+        key = self._alone, slots.tobytes()
+        found = self._asked.get(key)
         if found is None:
-            if len(self._asked) >= _MOST_BATCHES:
+            if len(self._asked) >= _MOST_QUESTIONS:
                 self._asked.clear()
-            members = [table.members[row] for row in rows.tolist()]
-            commands = _commands(members, slots.tolist())
-            found = self._asked[slots.tobytes()] = Batch([*self._positions.commands, *commands])
-        return found.commands[len(self._positions.commands) :]
+            parts = _parts([table.members[row] for row in rows.tolist()], slots.tolist())
+            joint = [(part.joint, ("STRLEN" if self._alone else "GET", part.joint)) for part in parts if part.joint]
+            alone = [part.records(range(len(part.members))) for part in parts if self._alone or not part.joint]
+            batch = Batch([*self._positions.commands, *joint, *alone])
+            found = self._asked[key] = _Question(parts, HostRows(table.hosts[rows]), self._alone, batch)
+        return found
+
+    def _records(self, cluster: Cluster, question: _Question, replies: Iterator[Any]) -> tuple[SetRecords, Bools]:
+        """The records of all rows, and which of them are certain."""
+        joint = [next(replies) if part.joint else None for part in question.parts]
+        values: list[bytes | None] = []
+        certain: list[bool] = []
+        for part, reply in zip(question.parts, joint, strict=True):
+            if question.alone or not part.joint:
+                found, is_certain = _listed(next(replies), len(part.members))
+            else:
+                found, is_certain = [None] * len(part.members), not isinstance(reply, ShardpulseError)
+            values += found
+            certain += [is_certain] * len(found)
+        self._note(cluster, question, joint)
+        if question.alone:
+            return SetRecords(values), np.array(certain, np.bool_)
+        data = [reply for reply in joint if isinstance(reply, bytes)]
+        records = joined(values, data, question.rows)
+        self._ask_alone(cluster, question, records, certain)
+        return records, np.array(certain, np.bool_)
+
+    def _note(self, cluster: Cluster, question: _Question, joint: Sequence[Any]) -> None:
+        """How to ask the next time; and now and then tell the filters that somebody does."""
+        able = [(part.tag, reply) for part, reply in zip(question.parts, joint, strict=True) if part.joint]
+        self._alone = 2 * sum(isinstance(reply, (bytes, int)) and bool(reply) for _, reply in able) <= len(able)
+        if able and time.monotonic() - self._said >= _SAID_EVERY:
+            self._said = time.monotonic()
+            sought = [keys.sought(tag) for tag, reply in able if not isinstance(reply, ShardpulseError)]
+            cluster.gather([(key, ("SET", key, "1", "EX", str(3 * _SAID_EVERY))) for key in sought])
+
+    def _ask_alone(self, cluster: Cluster, question: _Question, records: SetRecords, certain: list[bool]) -> None:
+        """Ask for the records of those that were not among the ones side by side."""
+        first, asked = 0, []
+        lacking = ~records.known()
+        for part in question.parts:
+            last = first + len(part.members)
+            places = np.flatnonzero(lacking[first:last]).tolist() if part.joint and certain[first] else []
+            if places:
+                asked.append((part, first, places))
+            first = last
+        replies = cluster.gather([part.records(places) for part, _, places in asked]) if asked else []
+        for (_, first, places), reply in zip(asked, replies, strict=True):
+            for place, value in zip(places, _listed(reply, len(places))[0], strict=True):
+                records.put(first + place, value)
+                certain[first + place] = isinstance(reply, list)
 
 
-def _commands(members: Sequence[Member], slots: Sequence[int]) -> list[Command]:
-    commands: list[Command] = []
-    for _, pairs in groupby(zip(members, slots, strict=True), key=lambda pair: pair[0].tag):
-        records = [f"{member.prefix}{slot}" for member, slot in pairs]
-        commands.append((records[0], ("MGET", *records)))
-    return commands
+def _parts(members: Sequence[Member], slots: Sequence[int]) -> list[_Part]:
+    parts: list[_Part] = []
+    for tag, group in groupby(zip(members, slots, strict=True), key=lambda pair: pair[0].tag):
+        of_tag, of_slots = zip(*group, strict=True)
+        alike = len(of_tag) >= host_records.FEWEST and len(set(of_slots)) == 1 and of_tag[0].resource_set == _OWN
+        parts.append(_Part(tag, of_tag, of_slots, keys.hosts(tag, of_slots[0]) if alike else ""))
+    return parts
 
 
-def _flat(replies: Sequence[Any], sizes: Sequence[int]) -> tuple[list[bytes | None], Bools]:
-    """The values of all replies, and which were answered: a partition may be on its way, its shard down."""
-    values: list[bytes | None] = []
-    answered = [isinstance(reply, list) for reply in replies]
-    for reply, size, good in zip(replies, sizes, answered, strict=True):
-        values += reply if good else [None] * size
-    return values, np.repeat(np.array(answered, np.bool_), sizes)
+def _listed(reply: Any, size: int) -> tuple[list[bytes | None], bool]:
+    """The values of a reply to MGET; they are not certain where a partition is on its way, or its shard down."""
+    return (reply, True) if isinstance(reply, list) else ([None] * size, False)

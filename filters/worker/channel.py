@@ -125,7 +125,7 @@ class Channel:
             replies, self._replies = self._replies[:count], self._replies[count:]
             self._check(kind, replies)
             if kind is _TRIM:
-                self.partition.hear_readers(replies[-2], replies[-1])
+                self.partition.hear_readers(*replies[-3:])
             if kind is _READ:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
         return entries
@@ -141,7 +141,7 @@ class Channel:
         trim = self.partition.trim_commands(time.time())
         if trim:
             pieces += trim
-            self._expected.append((_TRIM, len(trim) + 1))
+            self._expected.append((_TRIM, len(trim) + 2))
         if linger:
             self.due = together(now, linger, self.partition.number)
         else:

@@ -23,6 +23,7 @@ from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
+from filters.worker.host_records import HostRecords
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
@@ -83,7 +84,7 @@ class Partition:
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
         self.dormant = DormantPositions(tag)
-        self._look = pack(("HGETALL", keys.readers(tag))) + pack(("TIME",))
+        self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",), ("PTTL", keys.sought(tag)))))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
@@ -96,6 +97,7 @@ class Partition:
         self._dirty: dict[bytes, State] = {}
         self._records: dict[bytes, bytes] = {}
         self._extra: list[bytes] = []
+        self._hosts = HostRecords(tag, settings.keep_ticks, settings.expire_seconds)
         self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
@@ -226,6 +228,7 @@ class Partition:
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         if self.cursor == _LAST_ID:
             self._begin_stream_anew()
+        self._extra += self._hosts.commands(self._records, time.monotonic(), full)
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
         if self._dirty:
@@ -269,7 +272,7 @@ class Partition:
         )
 
     def trim_commands(self, now: float) -> list[bytes]:
-        """XTRIM of what may go, as far as it is known by now, then HGETALL and TIME, whose replies are for
+        """XTRIM of what may go, as far as it is known by now, then HGETALL, TIME and PTTL, whose replies are for
         ``hear_readers``; [] while nothing is due."""
         if now < self._trim_at and not self._kept.overflowing:
             return []
@@ -283,9 +286,11 @@ class Partition:
                 commands.insert(0, pack(("SET", keys.cut(self.tag), readers.encode_cut(Cut(first, 0)))))
         return commands
 
-    def hear_readers(self, fields: list[Any], clock: list[bytes]) -> None:
-        """Who else reads the stream, as its shard says."""
+    def hear_readers(self, fields: list[Any], clock: list[bytes], sought: int) -> None:
+        """Who else reads the stream, as its shard says, and for how many milliseconds more somebody seeks hosts'
+        records side by side."""
         self._kept.claim(readers.oldest_claim(fields, clock))
+        self._hosts.hear(sought > 0)
 
     def expire(self, now: float) -> bool:
         """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for

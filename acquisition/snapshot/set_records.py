@@ -1,0 +1,106 @@
+"""The records of one resource set as a survey has them: single values, and those of hosts side by side (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.errors import FrameError
+from acquisition.snapshot.column import Bools
+from acquisition.snapshot.record_arrays import Group, groups_of
+from acquisition.wire import host_records, smoothed
+
+Hosts = npt.NDArray[np.uint64]
+_MOST_KEPT = 256
+_HOST = slice(smoothed.HOST_AT, smoothed.HOST_AT + 8)
+
+
+class SetRecords:
+    """The records of rows, None where there is none: those of ``values`` (N,), and in their places where these are None
+    those of ``joint``."""
+
+    def __init__(self, values: list[bytes | None], joint: Sequence[Group] = ()) -> None:
+        self._values = values
+        self._joint = joint
+        self._places: list[tuple[npt.NDArray[np.intp], Group]] = []
+        for group in joint:
+            places = np.full(len(values), -1, np.intp)
+            places[group.rows] = np.arange(len(group.rows))
+            self._places.append((places, group))
+
+    def __getitem__(self, row: int) -> bytes | None:
+        value = self._values[row]
+        if value is None:
+            for places, group in self._places:
+                if places[row] >= 0:
+                    record: bytes = group.data[places[row]].tobytes()
+                    return record
+        return value
+
+    def put(self, row: int, value: bytes | None) -> None:
+        """Make a value the record of a row that has none."""
+        self._values[row] = value
+
+    def known(self) -> Bools:
+        """Which rows have a record, (N,)."""
+        known = np.array([value is not None for value in self._values], np.bool_)
+        for group in self._joint:
+            known[group.rows] = True
+        return known
+
+    def groups(self, least: int) -> Iterator[Group]:
+        """All of them by length, as ``groups_of``."""
+        yield from (group for group in self._joint if group.data.shape[1] >= least)
+        yield from groups_of(self._values, least)
+
+
+class HostRows:
+    """The rows of ``hosts`` (N,). What was found is kept, for the same are asked for again and again."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._order = np.argsort(hosts)
+        self._found: dict[bytes, npt.NDArray[np.intp]] = {}
+
+    def of(self, wanted: Hosts) -> npt.NDArray[np.intp]:
+        """The row of each of them, -1 where it has none."""
+        key = wanted.tobytes()
+        if key not in self._found:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            last = len(self._hosts) - 1
+            rows = self._order[np.minimum(np.searchsorted(self._hosts, wanted, sorter=self._order), last)]
+            self._found[key] = np.where(self._hosts[rows] == wanted, rows, -1)
+        return self._found[key]
+
+
+def joined(values: list[bytes | None], data: Sequence[bytes], rows: HostRows) -> SetRecords:
+    """``values`` (N,), and the records of these ``rows`` in ``data``, values of ``acquisition.wire.host_records``. What
+    is no such value says nothing, nor does a record of anybody else."""
+    even: dict[int, list[npt.NDArray[np.uint8]]] = {}
+    for each in data:
+        try:
+            found = host_records.decode(each)
+        except FrameError:
+            continue
+        if found.size >= smoothed.HEADER_SIZE:
+            matrix = np.frombuffer(each, np.uint8, offset=found.start).reshape(-1, found.size)
+            even.setdefault(found.size, []).append(matrix)
+        else:
+            _put_each(values, found.records(), rows)
+    groups = []
+    for matrices in even.values():
+        matrix = np.concatenate(matrices)
+        found_rows = rows.of(np.ascontiguousarray(matrix[:, _HOST]).view("<u8")[:, 0])
+        theirs = found_rows >= 0
+        groups.append(Group(found_rows, matrix) if theirs.all() else Group(found_rows[theirs], matrix[theirs]))
+    return SetRecords(values, groups)
+
+
+def _put_each(values: list[bytes | None], records: Sequence[bytes], rows: HostRows) -> None:
+    whose = [int.from_bytes(record[_HOST], "little") for record in records]
+    for row, record in zip(rows.of(np.array(whose, np.uint64)).tolist(), records, strict=True):
+        if row >= 0:
+            values[row] = record
