@@ -45,7 +45,7 @@ from acquisition.shards.redis_binary import find
 from probes import native
 
 _DESCRIPTION = """\
-Start one Redis shard per core, a probe of this host, the filter and a live view, and
+Start one Redis shard per core, a probe of this host, the filter, an archive and a live view, and
 stop them all at the end: after --seconds, on Ctrl-C or on SIGTERM.
 
 The view shows host metrics and the busiest processes, raw beside smoothed, with validity
@@ -137,7 +137,7 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
         say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
         if not shards.bus_secured:
             say(bus.OPEN)
-        with Pipeline(shards, directory, options.interval, tools, say) as pipeline:
+        with Pipeline(shards, directory, options.interval, tools, say, options.archive) as pipeline:
             say(f"the filter computes with the {pipeline.step.text}")
             say(f"the probes compute with the {native.chosen().text}")
             _watch(pipeline, options, stop)
@@ -231,6 +231,11 @@ def _arguments() -> argparse.Namespace:
         choices=("tools", "procfs"),
         default="tools",
         help="tools: vmstat and pidstat where they are installed (default); procfs: /proc directly, which is cheaper",
+    )
+    parser.add_argument(
+        "--archive",
+        metavar="PATH|postgresql://…",
+        help="the database that keeps invalid samples and rollups (default: a file of SQLite that goes with the demo)",
     )
     return parser.parse_args()
 

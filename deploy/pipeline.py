@@ -8,14 +8,17 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from archived import Archived, archived
 from children import Child, adopt_orphans, end_orphans
 from progress import Progress, TickCount
 from usage import Meter
 
 from acquisition.config import text as config_text
+from acquisition.config.archive import Archive
 from acquisition.config.settings import HostModule, Probe, ProcessesModule, Settings
 from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import ShardpulseError, UnavailableError
@@ -35,6 +38,9 @@ _SETTLE_AT_MOST = 10.0  #: with progress
 _STOP_SECONDS = 1.0  #: for a part that was asked to stop, before it is killed
 _REPLY_SECONDS = 1.0  #: for a reply of a shard on this machine
 _REVIVE_SECONDS = 3.0
+_ARCHIVE_SECONDS = 10.0  #: for the archive to close its minutes
+_ARCHIVE_GRACE = 2.0
+_EARLIER = 60.0  #: the first minute began so long before the demo
 _QUIET_SECONDS = 4.0  #: without anything new, besides two intervals: something is stuck
 
 
@@ -48,11 +54,17 @@ class Pipeline:
     """
 
     def __init__(
-        self, shards: Shards, directory: Path, interval: float, tools: bool, say: Callable[[str], None]
+        self,
+        shards: Shards,
+        directory: Path,
+        interval: float,
+        tools: bool,
+        say: Callable[[str], None],
+        archive: str | None = None,
     ) -> None:
         self.shards = shards
         self._say = say
-        self.settings = _settings(shards, directory, interval, tools)
+        self.settings = _settings(shards, directory, interval, tools, archive or str(directory / "archive.db"))
         configuration = directory / "shardpulse.toml"
         configuration.write_text(config_text.render(self.settings))
         self.reader = SnapshotReader(shards.connect(_REPLY_SECONDS))
@@ -89,6 +101,11 @@ class Pipeline:
         ):
             self.children.append(Child(name, arguments, log, say))
         self.filter, _, self.probe = self.children
+        self._archiver = partial(
+            Child, "archive", [*command, "archive", "run", "--finish", *options], directory / "archive.log", say
+        )
+        self._archives = False  #: whether it was started: after the first value, so that nobody waits for it
+        self.archived: Archived | None = None
         self.started = time.monotonic()
         self.stopped: float | None = None
         self.first_value_seconds: float | None = None
@@ -107,6 +124,9 @@ class Pipeline:
         if self.has_values:
             self.probe_usage.look(self.probe.pid)
             self.filter_usage.look(self.filter.pid)
+            if not self._archives:
+                self._archives = True
+                self.children.append(self._archiver())
         if any(row.answering for row in self.shard_rows):
             with contextlib.suppress(ShardpulseError):
                 self.snapshot = self.reader.latest()
@@ -124,7 +144,16 @@ class Pipeline:
         self.first_value_seconds = round(seconds, 3)
 
     def settle(self) -> None:
-        """Stop the probe, let the filter apply what it has sent, read everything for the last time."""
+        """Stop the probe, let filter and archive take what it has sent, read everything for the last time."""
+        self._settle_books()
+        if self._archives:
+            archiver = self.children.pop()
+            archiver.stop(_ARCHIVE_SECONDS)
+            for line in archiver.new_lines():
+                self._say(line)
+            self.archived = archived(self.settings.archive, time.time() - self.seconds - _EARLIER)
+
+    def _settle_books(self) -> None:
         self.probe_usage.look(self.probe.pid)
         self.filter_usage.look(self.filter.pid)
         self._look_at_shards()
@@ -264,8 +293,9 @@ class Pipeline:
         self._told[about] = text
 
 
-def _settings(shards: Shards, directory: Path, interval: float, tools: bool) -> Settings:
+def _settings(shards: Shards, directory: Path, interval: float, tools: bool, archive: str) -> Settings:
     return Settings(
+        archive=Archive(url=archive, grace_seconds=_ARCHIVE_GRACE),
         shards=ShardSettings(directory=str(shards.directory)),
         probe=Probe(
             interval_seconds=interval,

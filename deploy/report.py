@@ -64,6 +64,7 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         },
         "redis": {"version": pipeline.shards.redis.version, "source": pipeline.shards.redis.source},
         "sources": sources(pipeline),
+        "archive": pipeline.archived._asdict() if pipeline.archived is not None else None,
         "restarts": pipeline.restarts,
     }
 
@@ -101,7 +102,7 @@ def _entities(pipeline: Pipeline) -> int:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """The document in three lines."""
+    """The document in four lines."""
     fresh, probe, filter_ = result["freshness_ms"], result["probe"], result["filter"]
     return "\n".join(
         (
@@ -115,7 +116,17 @@ def summary(result: dict[str, Any]) -> str:
             f"probe {_count(probe['cpu_percent'])}% of a core and {_megabytes(probe['pss_bytes'])} MB,"
             f" its tools {_count(probe['children_cpu_percent'])}%;"
             f" filter {_count(filter_['cpu_percent'])}% and {_megabytes(filter_['pss_bytes'])} MB",
+            _archive(result["archive"]),
         )
+    )
+
+
+def _archive(kept: dict[str, Any] | None) -> str:
+    if kept is None:
+        return "the archive kept nothing"
+    return (
+        f"the archive kept {_count(kept['invalid_samples'])} invalid samples in {_count(kept['episodes'])} episodes"
+        f" (beside first samples and what no source provides): {kept['place']}"
     )
 
 

@@ -70,6 +70,7 @@ class StatusDocument(Struct, frozen=True):
     workers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.workers.Worker, and behind_seconds")]
     unowned: Annotated[list[int], Meta(description="partitions without a worker")]
     partitions: Annotated[list[_Values], Meta(description="number, behind_seconds (null: unknown), problem")]
+    readers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.registered.Registered: the archive")]
     findings: Annotated[list[_Values], Meta(description="kind (unbalanced, down, stale, note), about, text")]
 
 
@@ -117,6 +118,7 @@ def document(
         partitions=[
             {"number": row.number, "behind_seconds": row.seconds, "problem": row.problem} for row in health.lags
         ],
+        readers=[row._asdict() for row in health.readers],
         findings=[finding._asdict() for finding in health.findings],
     )
 

@@ -11,10 +11,11 @@ from acquisition import compiled
 from acquisition.errors import FrameError, ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books, lag
+from acquisition.snapshot import books, lag, registered
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.books import Account, Books, Totals
 from acquisition.snapshot.lag import Lag
+from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker, Workers, read_workers
 from acquisition.status import shards
 from acquisition.status.shards import REPLICA, ShardHealth
@@ -23,6 +24,8 @@ from acquisition.wire.status import Status
 
 #: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
 BEHIND_SECONDS = 5.0
+#: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
+READER_BEHIND_SECONDS = 30.0
 _FULL = 0.9
 _OTHER_FIGURES = (
     "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
@@ -79,6 +82,7 @@ class Health(NamedTuple):
     totals: Totals
     freshness: Freshness | None  #: None: there are no samples
     findings: list[Finding]
+    readers: Sequence[Registered] = ()  #: of the raw streams, beside the filter
 
 
 def read(
@@ -96,12 +100,14 @@ def read(
     found: Books | None = None
     lags: list[Lag] = []
     live = Workers((), (), ())
+    others: list[Registered] = []
     findings: list[Finding] = []
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
+        others = registered.read(cluster, layout)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     accounts = found.accounts if found is not None else []
@@ -109,9 +115,10 @@ def read(
     findings += _of_books(found, set_names) if found is not None else []
     findings += _of_shards(rows)
     findings += of_filter(lags, live)
+    findings += _of_readers(others)
     findings += _of_hosts(accounts, now, down_after)
     findings += _of_probes(found.statuses.values()) if found is not None else []
-    return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings)
+    return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings, others)
 
 
 def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
@@ -196,6 +203,23 @@ def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
     waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), lags)
     if waited > BEHIND_SECONDS:
         found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
+    return found
+
+
+def _of_readers(rows: Sequence[Registered]) -> list[Finding]:
+    found = []
+    for row in rows:
+        if row.expired:
+            text = f"has not been heard of for long: nothing waits for it any more in {row.expired} partitions"
+            found.append(Finding(STALE, row.name, text))
+        elif row.behind_seconds > READER_BEHIND_SECONDS:
+            found.append(
+                Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: it, or its database, is away")
+            )
+        if row.gap:
+            found.append(
+                Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
+            )
     return found
 
 

@@ -89,6 +89,12 @@ def _summary(health: Health) -> Iterator[Text]:
         f"{_plural(len(health.workers.workers), 'worker')} for {held} of {len(health.lags)} partitions,"
         f" at worst {worst:.2f} s behind, {rejected:,} put aside",
     )
+    for reader in health.readers:
+        yield _row(
+            _cut(reader.name, _MARGIN - 1),
+            f"{reader.behind_seconds:.0f} s behind, {reader.archived:,} samples archived, {reader.open:,} in open"
+            f" minutes, {reader.gap:,} never",
+        )
 
 
 def _cluster(rows: Sequence[ShardHealth]) -> str:

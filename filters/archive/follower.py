@@ -289,11 +289,11 @@ class Follower:
         self._claims_at = time.monotonic() + _CLAIMS_EVERY
         commands: list[Command] = []
         for number, partition in self._followed.items():
-            if number in self._asked:
+            if number in self._clocks:
                 clock, asked = self._asked[number]
                 expires = clock + round(1000 * (self._claims_at - asked + self._limits.claim))
                 cursor = before(self._durable[number])
-                claim = Reader(cursor, expires, partition.read, *partition.counts)
+                claim = Reader(cursor, expires, self._clocks[number], *partition.counts)
                 name = keys.readers(partition.tag)
                 commands += [
                     (name, ("HSET", name, READER, readers.encode(claim))),

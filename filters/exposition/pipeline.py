@@ -86,6 +86,16 @@ WORKER = _table("worker", ("worker", "id"), (
     ("behind_seconds", GAUGE, "seconds", "The longest wait in a partition of the worker", lambda pair: pair[1]),
     ("renewed_seconds", GAUGE, "seconds", "Time since the worker renewed a lease", lambda pair: pair[0].renewed),
 ))  # fmt: skip
+READER = _table("reader", ("reader",), (
+    ("behind_seconds", GAUGE, "seconds", "How old the newest is that a registered reader (the archive) has read",
+     lambda row: row.behind_seconds),
+    ("partitions", GAUGE, "", "Partitions in which it has registered itself", lambda row: row.partitions),
+    ("expired_partitions", GAUGE, "", "Partitions in which it was not heard of for so long that nothing waits for it",
+     lambda row: row.expired),
+    ("archived_samples", GAUGE, "", "Samples that are durable", lambda row: row.archived),
+    ("gap_samples", GAUGE, "", "Samples that it will never have", lambda row: row.gap),
+    ("open_samples", GAUGE, "", "Samples of minutes that are still open", lambda row: row.open),
+))  # fmt: skip
 FILTER = _table("filter", (), (
     ("workers", GAUGE, "", "Filter workers that are alive", lambda health: len(health.workers.workers)),
     ("unowned_partitions", GAUGE, "", "Partitions that no worker holds at this moment",
@@ -121,7 +131,10 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
         for row in health.workers.workers
     ]
     found = [*_filled(FILTER, [("", health)]), *_filled(LEDGER, [("", health)])]
-    for table, rows in ((BOOKS, books), (PROBE, books), (SHARD, shards), (PARTITION, partitions), (WORKER, workers)):
+    readers = [(syntax.labels(("reader",), (row.name,)), row) for row in health.readers]
+    for table, rows in (
+        (BOOKS, books), (PROBE, books), (SHARD, shards), (PARTITION, partitions), (WORKER, workers), (READER, readers),
+    ):  # fmt: skip
         found += _filled(table, rows)
     kinds = [finding.kind for finding in health.findings]
     found.append((FINDINGS, [(f'kind="{kind}"', kinds.count(kind)) for kind in _KINDS]))

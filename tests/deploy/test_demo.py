@@ -229,7 +229,7 @@ def test_lines_in_a_pipe(demo):
     for words in ("host ", "cpu_user_ratio raw ", "process ", "shard 127.0.0.1:", " pinned ", "samples lost 0"):
         assert words in output
     assert "\x1b" not in output
-    assert "processes: procfs" in output.splitlines()[-2]
+    assert "processes: procfs" in output.splitlines()[-3]
     running.assert_nothing_is_left()
 
 

@@ -1,0 +1,35 @@
+"""What the demo's archive has kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from acquisition.config.archive import Archive
+from acquisition.errors import ShardpulseError
+from filters.archive.engine import make_engine, told
+from filters.archive.place import url_of
+from filters.archive.schema import episodes
+
+
+class Archived(NamedTuple):
+    """Where it is, and how many invalid samples in how many episodes."""
+
+    place: str
+    invalid_samples: int
+    episodes: int
+
+
+def archived(settings: Archive, since: float) -> Archived | None:
+    """What came since then, seconds since 1970; None where the database does not answer."""
+    try:
+        url = url_of(settings)
+        engine = make_engine(url)
+        with told(url), engine.connect() as connection:
+            query = select(func.count(), func.sum(episodes.c.samples)).where(episodes.c.started >= since)
+            count, samples = connection.execute(query).one()
+        engine.dispose()
+    except ShardpulseError:
+        return None
+    return Archived(url.render_as_string(), int(samples or 0), count)
