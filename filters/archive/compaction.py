@@ -34,7 +34,8 @@ def compact(connection: Connection, cluster: int, hour: int) -> int:
     """Take some series of an hour; how many minutes of them. 0: there is nothing left of this hour."""
     within = f"cluster = {cluster} AND minute >= {hour} AND minute < {hour + HOUR}"
     found = connection.exec_driver_sql(
-        f"SELECT DISTINCT host, resource_set, epoch, schema FROM minutes WHERE {within} LIMIT {_SERIES}"
+        f"SELECT DISTINCT host, resource_set, epoch, schema FROM minutes WHERE {within}"
+        f" ORDER BY host, resource_set, epoch, schema LIMIT {_SERIES}"  # the same order everywhere: no circle of locks
     ).fetchall()
     taken = 0
     made: dict[str, list[Row]] = {table.name: [] for table in rollups.values()}
