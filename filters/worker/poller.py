@@ -52,11 +52,13 @@ class Poller:
 
     def wait(self, seconds: float, gather: float) -> Ready:
         """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one.
-        Others have ``gather`` seconds more to join the first one."""
-        events = self._poll.poll(max(0.0, seconds) * 1000.0)
-        if events and gather:
-            time.sleep(gather)
-            events = self._poll.poll(0)
+        Others have ``gather`` seconds more to join the first one, unless it came while the turn before was at work."""
+        events = self._poll.poll(0) if gather else []
+        if not events:
+            events = self._poll.poll(max(0.0, seconds) * 1000.0)
+            if events and gather:
+                time.sleep(gather)
+                events = self._poll.poll(0)
         found = [descriptor for descriptor, _ in events]
         channels = [self._channels[descriptor] for descriptor in found if descriptor in self._channels]
         channels.sort(key=lambda channel: channel.asked)
