@@ -62,7 +62,7 @@ def run_together(
 
 
 def settle(cluster: Cluster, worker: Worker, machines: list[Machine], tick: int) -> str:
-    """Have a tick written side by side, while guests go on; answers its key."""
+    """Have a tick written side by side, while guests go on, and kept; answers its key."""
     key = keys.hosts(keys.tags(keys.DEFAULT_PARTITIONS)[PARTITION], tick % KEEP_TICKS)
     first, own = machines[0], machines[0].sends_host
     first.sends_host = False
@@ -72,7 +72,7 @@ def settle(cluster: Cluster, worker: Worker, machines: list[Machine], tick: int)
         first.send(next(walls) + 0.5)
         worker.turn(0.05)
 
-    eventually(lambda: cluster.call(key, "STRLEN", key), meanwhile=go_on)
+    eventually(lambda: cluster.call(key, "PERSIST", key), meanwhile=go_on)
     first.sends_host = own
     return key
 
