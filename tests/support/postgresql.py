@@ -78,7 +78,7 @@ def server() -> Iterator[PostgreSQL]:
         try:
             yield running
         finally:
-            stop(running)
+            stop(running, signal.SIGQUIT)  # nobody will read it again: at once, without writing what is in memory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -100,7 +100,7 @@ def start(directory: Path, binaries: Path) -> PostgreSQL:
 def stop(running: PostgreSQL, how: int = signal.SIGINT) -> None:
     """End it: by default in order, without waiting for its clients."""
     running.process.send_signal(how)
-    running.process.wait(30)
+    running.process.wait(60)
 
 
 def _binaries() -> Path:
