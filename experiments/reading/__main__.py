@@ -129,6 +129,8 @@ def _failures(given: argparse.Namespace, median: dict[str, Any]) -> list[str]:
         failures.append(f"unchanged: p99 {unchanged} ms, at most {_MOST_UNCHANGED_P99:g} are asked for")
     if (ratio := median.get("ratio", {}).get("p50", 0.0)) > _MOST_RATIO:
         failures.append(f"{ratio} times a pipelined GET of the same bytes, at most {_MOST_RATIO:g} are asked for")
+    if abstained := median.get("abstained", 0):
+        failures.append(f"{abstained} of {median['hosts']} hosts could not be judged: the pipeline is behind")
     if not median.get("equal", True):
         failures.append("the hot list is not what judging every host says")
     return failures
