@@ -14,14 +14,15 @@ from filters.archive.schema import episodes
 
 
 class Archived(NamedTuple):
-    """Where it is, and how many invalid samples in how many episodes."""
+    """Where it is, whether it outlives the demo, and how many invalid samples in how many episodes."""
 
     place: str
+    stays: bool
     invalid_samples: int
     episodes: int
 
 
-def archived(settings: Archive, since: float) -> Archived | None:
+def archived(settings: Archive, stays: bool, since: float) -> Archived | None:
     """What came since then, seconds since 1970; None where the database does not answer."""
     try:
         url = url_of(settings)
@@ -32,4 +33,4 @@ def archived(settings: Archive, since: float) -> Archived | None:
         engine.dispose()
     except ShardpulseError:
         return None
-    return Archived(url.render_as_string(), int(samples or 0), count)
+    return Archived(url.render_as_string(), stays, int(samples or 0), count)

@@ -104,6 +104,7 @@ class Pipeline:
         self._archiver = partial(
             Child, "archive", [*command, "archive", "run", "--finish", *options], directory / "archive.log", say
         )
+        self._archive_stays = archive is not None
         self._archives = False  #: whether it was started: after the first value, so that nobody waits for it
         self.archived: Archived | None = None
         self.started = time.monotonic()
@@ -151,7 +152,7 @@ class Pipeline:
             archiver.stop(_ARCHIVE_SECONDS)
             for line in archiver.new_lines():
                 self._say(line)
-            self.archived = archived(self.settings.archive, time.time() - self.seconds - _EARLIER)
+            self.archived = archived(self.settings.archive, self._archive_stays, time.time() - self.seconds - _EARLIER)
 
     def _settle_books(self) -> None:
         self.probe_usage.look(self.probe.pid)

@@ -123,10 +123,11 @@ def summary(result: dict[str, Any]) -> str:
 
 def _archive(kept: dict[str, Any] | None) -> str:
     if kept is None:
-        return "the archive kept nothing"
+        return "the archive has not begun, or its database could not be read in the end"
+    place = kept["place"] if kept["stays"] else "gone with the demo; --archive PATH keeps it"
     return (
         f"the archive kept {_count(kept['invalid_samples'])} invalid samples in {_count(kept['episodes'])} episodes"
-        f" (beside first samples and what no source provides): {kept['place']}"
+        f" (beside first samples and what no source provides): {place}"
     )
 
 
