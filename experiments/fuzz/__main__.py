@@ -23,7 +23,7 @@ _SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside 
 _DESCRIPTION = """\
 Mutate captured lines of vmstat and pidstat (bits, cuts, joins, numbers, scripts, NUL, huge fields, other
 locales, swapped columns) and send them through the real parsers and checks; mutate frames, with broken
-and with repaired checksums, and send them through the decoder and the filter's path in memory; mutate
+and with repaired checksums, and send them through the decoder and the paths of filter and archive in memory; mutate
 tables, positions, commits, accounts and records (numbers that are none, ids of other lengths, text that is
 no UTF-8) and send them through their decoders and those who go on with what these let pass; write arbitrary
 entries and fields as a foreign client into the streams and keys of real shards, and trim streams, with a real

@@ -1,4 +1,4 @@
-"""Mutated frames through the decoder and the filter's path in memory: take, sequence, smoothing, commit.
+"""Mutated frames through the decoder and, in memory, what filter and archive do: take, sequence, smoothing, commit.
 
 Some mutations leave the checksum broken: then the decoder must refuse. In the others it is
 repaired, so that they reach what lies behind it. What comes out as VALID must have been sent as
@@ -26,6 +26,7 @@ from acquisition.wire.table import Entity, Table
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
+from filters.archive import partition as archive
 from filters.worker.partition import Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
@@ -35,6 +36,7 @@ from probes.metrics import PROCESSES
 KIND = "frames"
 _FRAMES = 48  #: per session
 _CPU_SECONDS = 5.0
+_CLOCK = 1_700_000_000_000  #: milliseconds, of the first entry
 _KERNELS = kernels.select(tuple(kernels.REGISTRY))
 _CRC_END = 8
 
@@ -118,6 +120,7 @@ def run(case: Session) -> Outcome:
 def _run(case: Session) -> Outcome:
     partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}), STEP and STEP.next_frame)
     smoother = Smoother(FilterSettings(), _KERNELS)
+    archived = archive.Partition(0, 1, archive.Rules(retention=_CLOCK / 1000.0))
     decoded = applied = valid = number = 0
     epochs: dict[tuple[int, int], list[int]] = {}
     for read in case.reads:
@@ -128,9 +131,11 @@ def _run(case: Session) -> Outcome:
                 seen = epochs.setdefault((found.host, found.resource_set), [])
                 if seen[-1:] != [found.epoch]:
                     seen.append(found.epoch)
-        ids = [b"%d-0" % (number + i) for i in range(1, len(read) + 1)]
+        ids = [b"%d-0" % (_CLOCK + number + i) for i in range(1, len(read) + 1)]
         number += len(read)
-        taken = partition.take([(name, entry.fields) for name, entry in zip(ids, read, strict=True)])
+        entries = [(name, entry.fields) for name, entry in zip(ids, read, strict=True)]
+        taken = partition.take(entries)
+        archived.take(entries)
         applied += len(taken)
         smoother.smooth(taken)
         frames = [each.decoded() for each in taken]
@@ -139,6 +144,9 @@ def _run(case: Session) -> Outcome:
         for record in _records(b"".join(bytes(piece) for piece in pieces)):
             valid += _judge(record, newest)
     _books(partition, epochs)
+    archived.close(_CLOCK + number, finish=True)
+    if min(archived.counts) < 0 or archived.counts.open:
+        raise Unsound(f"the books of the archive make no sense: {archived.counts}")
     return Outcome(decoded, applied, partition.rejected, valid)
 
 
