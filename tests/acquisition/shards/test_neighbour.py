@@ -21,6 +21,7 @@ from acquisition.link.local_shards import STATE_FILE, LocalShards
 from acquisition.link.resp import Connection
 from acquisition.shards import machine, redis_binary
 from acquisition.shards.launch import Shards, start_shards
+from acquisition.snapshot import refills
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
 from tests.support.neighbour import UID, Task
@@ -101,9 +102,9 @@ class Pipeline:
     def answers(self, *arguments: str) -> bool:
         return shardpulse([*arguments, "--config", str(self.config)]) == 0
 
-    def goes_on(self) -> None:
+    def goes_on(self, seconds: float = PATIENCE) -> None:
         for arguments in (["query"], ["status"], ["query", "hot"], ["shards", "status"]):
-            eventually(lambda a=arguments: self.answers(*a), PATIENCE, says=self.said.read_text)  # type: ignore[misc]
+            eventually(lambda a=arguments: self.answers(*a), seconds, says=self.said.read_text)  # type: ignore[misc]
 
 
 def test_shards_without_users_are_an_open_door(start_cluster: StartCluster) -> None:
@@ -167,7 +168,7 @@ def test_a_neighbour_at_the_port_of_a_dead_shard_is_told_nothing(
             assert "heard" not in heard.read_text()
         assert all(part.poll() is None for part in pipeline.parts), pipeline.said.read_text()
         shards.revive(PATIENCE)
-        pipeline.goes_on()
+        pipeline.goes_on(refills.KEPT + PATIENCE)  # so long whoever begins to read says that hosts may be missing
 
 
 def test_a_state_that_a_neighbour_laid_out_leads_nobody(place: Path, start_cluster: StartCluster) -> None:
