@@ -30,7 +30,7 @@ class Statistic(enum.IntEnum):
     LOW = 4
     HIGH = 5
     LAST = 6  #: the newest valid value, by tick
-    P95 = 7  #: nearest rank over the minute, late frames not included; NaN where it is not configured
+    P95 = 7  #: nearest rank over the minute, late frames not included; nobody computes it yet, so it is NaN
 
 
 class Series(NamedTuple):
@@ -87,8 +87,8 @@ class Episode(NamedTuple):
 class Event(NamedTuple):
     """Something that happened; the same event written twice is one row.
 
-    ``kind`` is a word such as ``gap``, ``hot``, ``cool``, ``move_proposed``, ``loss``, ``shed``, ``restart``,
-    ``blind``, ``episodes_left_out``; ``details`` is what JSON can hold (a NaN becomes null).
+    ``kind`` is a word, so far ``gap``, ``restart`` or ``episodes_left_out``; ``details`` is what JSON can hold (a NaN
+    becomes null).
     """
 
     time: float
