@@ -27,12 +27,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -94,12 +95,14 @@ def main(argv: list[str]) -> int:
 def load(count: int, directory: Path) -> Iterator[list[int]]:
     """``count`` load processes; their pids."""
     command = [sys.executable, "-m", "experiments.emulation.load_processes", str(count), str(directory)]
-    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as parent:
         assert parent.stdout is not None
         try:
             yield [int(word) for word in parent.stdout.readline().split()]
         finally:
-            parent.terminate()
+            with suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)  # with whom it has forked just now and does not know yet
 
 
 def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, directory: Path) -> dict[str, float]:
