@@ -159,8 +159,9 @@ class SnapshotReader:
         return read_recent(self.cluster, self._prepare()[0], owners)
 
     @collector.paused()
-    def survey(self, resource_set: str) -> Survey:
-        """One resource set of all hosts at the coherent tick, as arrays (acquisition.snapshot.survey).
+    def survey(self, resource_set: str, newest: bool = False) -> Survey:
+        """One resource set of all hosts at the coherent tick, as arrays (acquisition.snapshot.survey); with ``newest``
+        each host at its own newest tick, where that is newer.
 
         Errors as of ``coherent``.
         """
@@ -171,7 +172,10 @@ class SnapshotReader:
             self._sets[set_id] = SetReader(layout, set_id, positions.batch)
         asked = self._sets[set_id]
         table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
-        return Survey(asked.take(self.cluster, table, due, replies), [*errors, *self._lost(due, errors)])
+        taken = asked.take(self.cluster, table, due, replies)
+        if newest:
+            taken = asked.with_newest(self.cluster, taken)
+        return Survey(taken, [*errors, *self._lost(due, errors)])
 
     @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
@@ -195,7 +199,8 @@ class SnapshotReader:
 
     @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
-        """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them.
+        """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them, but for
+        newer ticks of the survey.
 
         Hosts of which the shards know other resource sets only are added, as ``unread``.
         """

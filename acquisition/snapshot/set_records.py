@@ -40,7 +40,7 @@ class SetRecords:
         return value
 
     def put(self, row: int, value: bytes | None) -> None:
-        """Make a value the record of a row that has none."""
+        """Make a value the record of a row."""
         self._values[row] = value
 
     def known(self) -> Bools:
@@ -52,7 +52,8 @@ class SetRecords:
 
     def groups(self, least: int) -> Iterator[Group]:
         """All of them by length, as ``groups_of``."""
-        yield from (group for group in self._joint if group.data.shape[1] >= least)
+        alone = np.array([value is None for value in self._values], np.bool_)
+        yield from (group.pick(alone[group.rows]) for group in self._joint if group.data.shape[1] >= least)
         yield from groups_of(self._values, least)
 
 

@@ -1,9 +1,9 @@
 """A survey: one resource set of all hosts at the coherent tick, as arrays, for questions to very many hosts at once.
 
-Most hosts are as they should be: their record is there with its decision inputs, of the tick that is due, and
-sound. Of these ``column`` gives the figures of a metric without building an object per host; the others (late, down,
-damaged, without decision inputs, or merely unusual) are not ``known``. ``SnapshotReader.details`` gives chosen hosts in
-full, of the same moment, for nothing is read twice::
+Each host's own newest tick can be asked for instead, where that is newer. Most hosts are as they should be: their
+record is there with its decision inputs, of that tick, and sound. Of these ``column`` gives the figures of a metric
+without building an object per host; the others (late, down, damaged, without decision inputs, or merely unusual) are
+not ``known``. ``SnapshotReader.details`` gives chosen hosts in full, of the same moment, for nothing is read twice::
 
     survey = reader.survey("host")
     column = survey.column("cpu_busy_ratio")
@@ -55,7 +55,7 @@ class Survey:
         self.taken = taken
         self.errors = tuple(errors)
         self.hosts: npt.NDArray[np.uint64] = taken.table.hosts[taken.rows]
-        self.tick = int(taken.ticks.max(initial=0))
+        self.tick = taken.tick
         self._parts = list(_parts(taken))
         self._heads = np.zeros(len(self.hosts), _HEAD)
         self._sound, self._flawless = self._judge()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,8 @@ class Taken(NamedTuple):
     """Everything that was read. ``rows`` (N,) are those of the resource set among all of ``table``; arrays (N,) and
     records are in their order.
 
-    ``ticks`` are those that are due, ``intervals`` seconds; both 0 where a host's position says nothing of them.
+    ``ticks`` are those that are due, or newer ones where these were asked for; ``intervals`` seconds; both 0 where a
+    host's position says nothing of them. ``tick`` is the newest that is due.
     ``records`` are None where there is nothing; ``answered`` is False where that is not certain.
     """
 
@@ -42,6 +43,7 @@ class Taken(NamedTuple):
     set_id: int
     rows: Rows
     ticks: npt.NDArray[np.int64]
+    tick: int
     intervals: npt.NDArray[np.float64]
     records: SetRecords
     answered: Bools
@@ -113,7 +115,23 @@ class SetReader:
         if not foreseen:
             replies = cluster.gather(question.batch.commands[len(self._positions.commands) :])
         records, answered = self._records(cluster, question, iter(replies))
-        return Taken(due, table, self._set_id, rows, wanted, intervals, records, answered, self._without)
+        newest = int(wanted.max(initial=0))
+        return Taken(due, table, self._set_id, rows, wanted, newest, intervals, records, answered, self._without)
+
+    def with_newest(self, cluster: Cluster, taken: Taken) -> Taken:
+        """The same with the newest record of each host that is ahead of what is due. Raises as ``take``."""
+        applied = taken.table.records["tick"][taken.rows]
+        ahead = np.flatnonzero((taken.intervals > 0.0) & (applied > taken.ticks))
+        members = [taken.table.members[row] for row in taken.rows[ahead].tolist()]
+        parts = _parts(members, (applied[ahead] % self._keep_ticks).tolist())
+        replies = cluster.gather([part.records(range(len(part.members))) for part in parts]) if parts else []
+        listed = [_listed(reply, len(part.members))[0] for part, reply in zip(parts, replies, strict=True)]
+        ticks = taken.ticks.copy()
+        for place, value in zip(ahead.tolist(), chain.from_iterable(listed), strict=True):
+            if value is not None:
+                taken.records.put(place, value)
+                ticks[place] = applied[place]
+        return taken._replace(ticks=ticks)
 
     def _question(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> _Question:
         if self._members is not table.members:

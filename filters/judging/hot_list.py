@@ -1,5 +1,6 @@
 """The hot hosts of a data center of any size in one reading: what a scheduler asks at every tick.
 
+Each host is judged by its newest sample, also before its tick is due (see ``newest``).
 A screen (see ``overload_detection.rule``) says by arrays who is certainly not hot; the others, and all on
 whom there is any doubt, are read in full and judged by the rule itself. The verdicts are the same as if all had been.
 A rule without a screen, or one that needs the recent values, judges every host.
@@ -35,7 +36,7 @@ def hot_list(
 
     Raises ShardError, TemporaryError or PermissionRefused when no shard can be read.
     """
-    survey = reader.survey(HOST_SET)
+    survey = reader.survey(HOST_SET, newest=True)
     well = _well(survey, method, hot_before)
     snapshot, tables = reader.details(survey, ~well)
     picture = observe(snapshot, settings, inputs_of(reader, snapshot, method.rule, tables))

@@ -26,8 +26,9 @@ from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU
 from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
+from filters.judging.newest import Newest
 from filters.judging.observe import observe
-from filters.judging.sources import inputs_of
+from filters.judging.sources import TickInputs, host_owners, inputs_of, recent_of
 from filters.worker.worker import Worker
 from tests.support.data_center import HOST_METRICS, Guest, Machine, run, smooth, smoothing
 from tests.support.moving_slot import Move
@@ -44,6 +45,18 @@ def everyone(reader: SnapshotReader, method: Method, hot: frozenset[str] = froze
     """Every host, judged one by one."""
     snapshot = reader.coherent(lambda _, number: number == resource_set_id(HOST_SET))
     return decide(observe(snapshot, Decisions(), inputs_of(reader, snapshot, method.rule)), method, None, hot)
+
+
+def newest(reader: SnapshotReader, method: Method, hot: frozenset[str]) -> Decided:
+    """Every host, judged one by one by its newest sample as the service does."""
+    judge = Newest(Decisions(), method)
+    judge.take(reader, hot)
+    snapshot = reader.coherent(lambda _, number: number == resource_set_id(HOST_SET))
+    whole, tables, recent, known = judge.over(reader, snapshot)
+    every = {**reader.inputs(snapshot), **tables}
+    older = recent_of(reader, host_owners(snapshot, every), method.rule)
+    picture = observe(whole, Decisions(), TickInputs(every, {**older, **recent}))
+    return decide(picture, method, None, hot, known=known)
 
 
 def told(decided: Decided) -> dict[str, object]:
@@ -91,6 +104,34 @@ def test_a_hot_list_tells_the_same_as_judging_everyone(shards: Shards, cluster: 
         assert listed.picture.others > 8  # so that it was worth it
         assert any(verdict.outcome == Outcome.HOT for verdict in listed.heat.verdicts.values())
         assert listed.picture.tick == tick + 1
+
+
+def test_each_host_is_judged_by_its_newest_sample(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    chance = random.Random(12)
+    machines = center(cluster, chance)
+    tick = run(worker, machines, ahead=-60)
+    rising, fast = machines[:6], machines[3:16]  # who samples early in the second that has begun
+    for after in range(1, 5):
+        for machine in rising:
+            machine.busy = 0.97
+        for machine in machines if after < 4 else fast:
+            machine.send(tick + after + 0.1)
+        smooth(worker, machines if after < 4 else fast, tick + after)
+    due = tick + 3
+    for name in REGISTRY:
+        method = method_of(Decisions(), name)
+        some = frozenset(chance.sample([machine.id for machine in machines], 8))
+        for hot in (frozenset[str](), some):
+            with look(shards, due) as reader:
+                expected = told(newest(reader, method, hot))
+                assert told(hot_list(reader, Decisions(), method, hot)) == expected, name
+    with look(shards, due) as reader:
+        listed = hot_list(reader, Decisions(), method_of(Decisions()))
+        assert listed.picture.tick == due
+        hot = listed.heat.hot
+        assert {machine.id for machine in rising[3:5]} <= hot  # the last four are high
+        ages = {host.id: host.age_seconds for host in listed.picture.hosts}
+        assert ages[rising[4].id] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("key", "begin"), [("smoothed:*", 0), ("smoothed:*", HEADER_SIZE), ("applied:*", 0)])

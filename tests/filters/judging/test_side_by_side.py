@@ -22,7 +22,7 @@ from filters.decisions.picture import CPU
 from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
 from filters.worker.worker import Worker
-from tests.filters.judging.test_hot_list import everyone, look, told
+from tests.filters.judging.test_hot_list import everyone, look, newest, told
 from tests.support.data_center import HOST_METRICS, KEEP_TICKS, Guest, Machine, run, smooth, smoothing
 from tests.support.waiting import eventually
 
@@ -142,7 +142,7 @@ def test_a_second_sample_of_a_tick_and_another_epoch_are_seen(shards: Shards, cl
         machines[2].send(tick + 1.6)
         smooth(worker, machines[2:3], tick + 1)
         assert_same(reader.survey(HOST_SET), alone(shards, cluster, key, tick))
-        assert told(hot_list(reader, Decisions(), method)) == told(everyone(reader, method))
+        assert told(hot_list(reader, Decisions(), method)) == told(newest(reader, method, frozenset()))
 
 
 def test_what_is_none_says_nothing(shards: Shards, cluster: Cluster, worker: Worker) -> None:
