@@ -2,21 +2,53 @@
 
 ``python -m experiments.emulation.load_processes N DIRECTORY`` forks N processes named NAME. Each wakes up ten
 times a second for 0.2 ms of work and writes 4 kB once a second to a file in DIRECTORY. They
-share their parent's memory. The parent prints their pids on one line; when it ends, or
-its standard input is closed, it kills them.
+share their parent's memory. The parent prints their pids on one line; when it is told to end, or
+its standard input is closed, it kills them. They die with it, too, if it is killed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 NAME = "shardload"
 _WAKE_UPS = 10
 _WORK_SECONDS = 0.0002
 _BLOCK = bytes(4096)
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """SIGTERM and SIGINT wait: who forks, and who kills what was forked, is not told to end half way."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def fork(number: int, count: int, directory: str) -> int:
+    """Start one of ``count`` processes; its pid. Call it ``uninterrupted`` until the pid is written down: a signal
+    between the fork and that would leave the child behind, or be handled by the child as by its parent."""
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # not inherited: see acquisition.lifeline
+        if os.getppid() != parent:  # it died before the request was made
+            os._exit(1)
+        for ending in _ENDING:
+            signal.signal(ending, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        work(number, count, directory)
+    return pid
 
 
 def work(number: int, count: int, directory: str) -> None:
@@ -44,20 +76,18 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         for number in range(count):
-            pid = os.fork()
-            if not pid:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                work(number, count, directory)
-            pids.append(pid)
+            with uninterrupted():
+                pids.append(fork(number, count, directory))
         print(*pids, flush=True)
         while os.read(0, 4096):
             pass
     except (KeyboardInterrupt, SystemExit):
         pass
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        with uninterrupted():
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
     return 0
 
 

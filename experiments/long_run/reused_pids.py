@@ -11,7 +11,6 @@ Talks JSON lines: says ``{"pids"}``; ``{"do": "stop"}`` is answered with ``{"rep
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -19,13 +18,11 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.emulation.load_processes import work
+from experiments.emulation.load_processes import fork, uninterrupted
 from experiments.processes.control import Orders, say
 
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 _ATTEMPTS = 20
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 def main(arguments: list[str]) -> int:
@@ -35,14 +32,17 @@ def main(arguments: list[str]) -> int:
     orders = Orders()
     pids: list[int] = []
     try:
-        pids += [_fork(number, count, directory) for number in range(count)]
+        for number in range(count):
+            with uninterrupted():
+                pids.append(fork(number, count, directory))
         say({"pids": pids})
         say(_replace_until_told(orders, pids, directory, period))
     except (KeyboardInterrupt, SystemExit):
         pass
     finally:
-        for pid in pids:
-            _end(pid)
+        with uninterrupted():
+            for pid in pids:
+                _end(pid)
     return 0
 
 
@@ -57,8 +57,9 @@ def _replace_until_told(orders: Orders, pids: list[int], directory: str, period:
         due += period
         number = replaced % len(pids)
         old = pids[number]
-        _end(old)
-        pids[number] = _fork_as(old, number, len(pids), directory)
+        with uninterrupted():
+            _end(old)
+            pids[number] = _fork_as(old, number, len(pids), directory)
         replaced += 1
         same += pids[number] == old
 
@@ -69,20 +70,11 @@ def _fork_as(pid: int, number: int, count: int, directory: str) -> int:
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(OSError):  # not allowed: then any pid
             _LAST_PID.write_text(str(pid - 1))
-        new = _fork(number, count, directory)
+        new = fork(number, count, directory)
         if new == pid or _exists(pid):
             return new
         _end(new)
-    return _fork(number, count, directory)
-
-
-def _fork(number: int, count: int, directory: str) -> int:
-    pid = os.fork()
-    if not pid:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # not inherited: see acquisition.lifeline
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        work(number, count, directory)
-    return pid
+    return fork(number, count, directory)
 
 
 def _end(pid: int) -> None:
