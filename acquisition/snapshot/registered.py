@@ -1,19 +1,26 @@
-"""The registered readers of the raw streams beside the filter, as the shards know them: how far each has come."""
+"""The registered readers of the raw streams beside the filter, as the shards know them: how far each has come, and
+which archivers follow the partitions."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, Command
-from acquisition.wire import keys, readers
+from acquisition.wire import keys, lease, readers
 from acquisition.wire.layout import Layout
 from acquisition.wire.readers import Reader
+
+ARCHIVE = "archive"  #: the name of the archivers' claims
 
 
 class Registered(NamedTuple):
     """A reader of all its partitions together. ``behind_seconds`` is of the partition that it has read least of;
-    ``expired`` partitions are those in which nothing waits for it any more. The last three are samples."""
+    ``expired`` partitions are those in which nothing waits for it any more. Then come samples, and ``processes``: how
+    many partitions each of its processes follows, by name."""
 
     name: str
     partitions: int
@@ -22,19 +29,31 @@ class Registered(NamedTuple):
     archived: int
     gap: int
     open: int
+    processes: Mapping[str, int] = {}
 
 
 def read(cluster: Cluster, layout: Layout) -> list[Registered]:
     """All readers by name, in one pipeline per shard; partitions whose shard does not answer are left out."""
     commands: list[Command] = []
     for tag in layout.tags:
-        commands += [(keys.readers(tag), ("HGETALL", keys.readers(tag))), (keys.readers(tag), ("TIME",))]
+        name = keys.readers(tag)
+        commands += [(name, ("HGETALL", name)), (name, ("TIME",)), (name, ("GET", keys.archiver(tag)))]
     replies = cluster.gather(commands)
     found: dict[str, list[tuple[Reader, int]]] = {}
-    for fields, clock in zip(replies[::2], replies[1::2], strict=True):
+    for fields, clock in zip(replies[::3], replies[1::3], strict=True):
         if isinstance(fields, list) and isinstance(clock, list):
             _gather(fields, readers.milliseconds(clock), found)
-    return [_registered(name, claims) for name, claims in sorted(found.items())]
+    archivers = _names(replies[2::3])
+    return [_registered(name, found[name], archivers if name == ARCHIVE else {}) for name in sorted(found)]
+
+
+def _names(holders: list[Any]) -> Mapping[str, int]:
+    found: Counter[str] = Counter()
+    for holder in holders:
+        if isinstance(holder, bytes):
+            with suppress(FrameError):
+                found[lease.decode(holder).name] += 1
+    return dict(sorted(found.items()))
 
 
 def _gather(fields: list[Any], now: int, found: dict[str, list[tuple[Reader, int]]]) -> None:
@@ -46,7 +65,7 @@ def _gather(fields: list[Any], now: int, found: dict[str, list[tuple[Reader, int
         found.setdefault(name.decode(errors="replace"), []).append((claim, now))
 
 
-def _registered(name: str, claims: list[tuple[Reader, int]]) -> Registered:
+def _registered(name: str, claims: list[tuple[Reader, int]], processes: Mapping[str, int]) -> Registered:
     return Registered(
         name,
         len(claims),
@@ -55,4 +74,5 @@ def _registered(name: str, claims: list[tuple[Reader, int]]) -> Registered:
         sum(claim.archived for claim, _ in claims),
         sum(claim.gap for claim, _ in claims),
         sum(claim.open for claim, _ in claims),
+        processes,
     )

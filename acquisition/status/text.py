@@ -93,8 +93,12 @@ def _summary(health: Health) -> Iterator[Text]:
         yield _row(
             _cut(reader.name, _MARGIN - 1),
             f"{reader.behind_seconds:.0f} s behind, {reader.archived:,} samples archived, {reader.open:,} in open"
-            f" minutes, {reader.gap:,} never",
+            f" minutes, {reader.gap:,} never" + _processes(reader.processes),
         )
+
+
+def _processes(partitions: Mapping[str, int]) -> str:
+    return f"; {', '.join(f'{name} follows {count}' for name, count in partitions.items())}" if partitions else ""
 
 
 def _cluster(rows: Sequence[ShardHealth]) -> str:

@@ -23,6 +23,7 @@ key                                             type    written by; holds
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``readers:{tag}``                               hash    other readers of ``raw``; name -> ``acquisition.wire.readers``
 ``archiver:{tag}``                              string  archive; the archiver that follows it, expires
+``archivers:{tag}``                             zset    archive; archivers that could, score: until when, in ms
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
@@ -174,3 +175,8 @@ def cut(tag: str) -> str:
 def archiver(tag: str) -> str:
     """Which archiver follows a partition."""
     return f"archiver:{{{tag}}}"
+
+
+def archivers(tag: str) -> str:
+    """The live archivers that reach a partition."""
+    return f"archivers:{{{tag}}}"

@@ -7,10 +7,10 @@ are told in minutes, as they are closed, so that a minute that is read again aft
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from filters.archive.escape import escape, unescape
 from filters.archive.values import DAY, Copy, Episode
 
 QUIET_SECONDS = 60.0  #: without an invalid sample, and the episode is over
@@ -102,17 +102,11 @@ class Episodes:
         )
 
     def document(self) -> list[Any]:
-        """As JSON can hold it, for ``restore``."""
-        return [[entity, metric, one.code, one.start, one.end, one.samples, list(_flat(one.copies))]
+        """For ``restore``."""
+        return [[entity, escape(metric), one.code, one.start, one.end, one.samples, one.copies]
                 for (entity, metric), one in self._open.items()]  # fmt: skip
 
     def restore(self, document: list[Any]) -> None:
         """Go on from a ``document``."""
         for entity, metric, code, start, end, samples, copies in document:
-            kept = [Copy(time, math.nan if value is None else value) for time, value in copies]
-            self._open[(entity, metric)] = _Open(code, start, end, samples, kept)
-
-
-def _flat(copies: Iterable[Copy]) -> Iterator[list[float | None]]:
-    for time, value in copies:
-        yield [time, value if math.isfinite(value) else None]
+            self._open[(entity, unescape(metric))] = _Open(code, start, end, samples, [Copy(*copy) for copy in copies])

@@ -41,6 +41,14 @@ class ArchiveRefused(ArchiveError):
     exit_code = EXIT_PERMISSION
 
 
+class ArchiveRejected(ArchiveError):
+    """Something in a batch cannot be stored, ever: ``Store.sift`` says which rows. Nothing of it was written."""
+
+
+class ArchiveDamaged(ArchiveError):
+    """What the database holds of a partition is not what an archiver has written."""
+
+
 class SchemaTooOld(ArchiveError):
     """The database has no schema yet or an older one: ``shardpulse archive migrate`` is to be run."""
 

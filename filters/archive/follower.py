@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import Address, ReplyError, error_for
+from acquisition.snapshot.registered import ARCHIVE
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys, readers
 from acquisition.wire.layout import Layout
@@ -24,7 +25,6 @@ from filters.archive.partition import Counts, Partition, Rules, before, together
 from filters.archive.store import Store
 from filters.archive.values import Batch
 
-READER = "archive"  #: the name of its claims
 _EVERY = 1.0  #: seconds between two reads
 _CLAIMS_EVERY = 5.0
 _DAY_MS = 86_400_000
@@ -296,7 +296,7 @@ class Follower:
                 claim = Reader(cursor, expires, self._clocks[number], *partition.counts)
                 name = keys.readers(partition.tag)
                 commands += [
-                    (name, ("HSET", name, READER, readers.encode(claim))),
+                    (name, ("HSET", name, ARCHIVE, readers.encode(claim))),
                     (name, ("PEXPIRE", name, _DAY_MS)),
                 ]
         self._cluster.gather(commands)

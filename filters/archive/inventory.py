@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.wire.table import Entity, Table
+from filters.archive.escape import escape, unescape
 from filters.archive.values import EntityEpoch, Ids, Unprovided
 
 _MOST_METRICS = 64
@@ -28,11 +29,8 @@ class Change(NamedTuple):
     vanished: float | None
 
 
-class _Known:
-    __slots__ = ("appeared", "provided", "seen")
-
-    def __init__(self, appeared: float, seen: float, provided: int) -> None:
-        self.appeared, self.seen, self.provided = appeared, seen, provided
+#: Of an entity: when it appeared and was seen last, minutes since 1970, and bit by bit the metrics that were provided.
+_KNOWN = np.dtype([("id", "<u8"), ("appeared", "<u4"), ("seen", "<u4"), ("provided", "<u8")])
 
 
 class Inventory:
@@ -40,13 +38,14 @@ class Inventory:
 
     def __init__(self, host: int, resource_set: int) -> None:
         self._host, self._set = host, resource_set
-        self._entities: dict[int, _Known] = {}
+        self._known = np.zeros(0, _KNOWN)  #: in the order of their ids
         self._unprovided: set[str] = set()
 
     def provided(self, ids: Ids, metrics: int) -> npt.NDArray[np.bool_]:
         """bool (n, metrics): what the source had given of these entities before this minute."""
-        known = [self._entities.get(key) for key in ids.tolist()]
-        before = np.array([0 if one is None else one.provided for one in known], np.uint64)
+        places, found = self._find(ids)
+        before = np.zeros(len(ids), np.uint64)
+        before[found] = self._known["provided"][places[found]]
         columns = np.arange(metrics, dtype=np.uint64) % np.uint64(_MOST_METRICS)
         given: npt.NDArray[np.bool_] = ((before[:, None] >> columns) & np.uint64(1)).astype(bool)
         return given
@@ -54,20 +53,38 @@ class Inventory:
     def see(self, minute: float, ids: Ids, provided: npt.NDArray[np.bool_], whole: bool) -> list[Change]:
         """The entities of a minute; ``whole``: those that are not among them have vanished."""
         weights = np.uint64(1) << (np.arange(provided.shape[1], dtype=np.uint64) % np.uint64(_MOST_METRICS))
-        masks = np.bitwise_or.reduce(np.where(provided, weights, np.uint64(0)), 1) if len(ids) else np.zeros(0, int)
-        changes, there = [], set()
-        for entity, mask in zip(ids.tolist(), masks.tolist(), strict=True):
-            there.add(entity)
-            one = self._entities.get(entity)
-            if one is None:
-                self._entities[entity] = _Known(minute, minute, mask)
-                changes.append(Change(entity, minute, minute, None))
-            else:
-                one.seen, one.provided = max(one.seen, minute), mask
-        for entity in [key for key in self._entities if key not in there] if whole else ():
-            one = self._entities.pop(entity)
-            changes.append(Change(entity, one.appeared, one.seen, one.seen + 60.0))
+        masks = np.bitwise_or.reduce(np.where(provided, weights, np.uint64(0)), 1)
+        places, found = self._find(ids)
+        known, there = self._known, places[found]
+        known["provided"][there] = masks[found]
+        known["seen"][there] = np.maximum(known["seen"][there], minute // 60)
+        changes = [Change(entity, minute, minute, None) for entity in ids[~found].tolist()]
+        if whole and len(there) < len(known):
+            gone = np.ones(len(known), bool)
+            gone[there] = False
+            changes += self._leave(gone)
+        if len(there) < len(ids):
+            fresh = np.zeros(len(ids) - len(there), _KNOWN)
+            fresh["id"], fresh["provided"] = ids[~found], masks[~found]
+            fresh["appeared"] = fresh["seen"] = minute // 60
+            joined = np.concatenate([self._known, fresh])
+            self._known = joined[np.argsort(joined["id"])]
         return changes
+
+    def _find(self, ids: Ids) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """The places of entities, and which of them are known; the place of one that is not means nothing."""
+        places = np.searchsorted(self._known["id"], ids)
+        if not len(self._known):
+            return places, np.zeros(len(ids), bool)
+        places = np.minimum(places, len(self._known) - 1)
+        return places, self._known["id"][places] == ids
+
+    def _leave(self, gone: npt.NDArray[np.bool_]) -> list[Change]:
+        """Some have vanished, a minute after they were seen last."""
+        leaving, self._known = self._known[gone], self._known[~gone]
+        return [
+            Change(entity, appeared * 60, seen * 60, seen * 60 + 60.0) for entity, appeared, seen, _ in leaving.tolist()
+        ]
 
     def never(self, metrics: Iterable[str], since: float) -> list[Unprovided]:
         """Metrics that a source does not provide, those that were told already left out."""
@@ -77,20 +94,17 @@ class Inventory:
 
     def end(self) -> list[Change]:
         """All of them have vanished: the set is heard of no more."""
-        gone = [Change(key, one.appeared, one.seen, one.seen + 60.0) for key, one in self._entities.items()]
-        self._entities.clear()
-        return gone
+        return self._leave(np.ones(len(self._known), bool))
 
     def document(self) -> list[Any]:
-        """As JSON can hold it, for ``restore``."""
-        rows = [[entity, one.appeared, one.seen, one.provided] for entity, one in self._entities.items()]
-        return [rows, sorted(self._unprovided)]
+        """For ``restore``: the entities as bytes, and the metrics that are not provided."""
+        return [self._known.tobytes(), sorted(map(escape, self._unprovided))]
 
     def restore(self, document: list[Any]) -> None:
         """Go on from a ``document``."""
-        rows, unprovided = document
-        self._entities = {entity: _Known(appeared, seen, mask) for entity, appeared, seen, mask in rows}
-        self._unprovided = set(unprovided)
+        known, unprovided = document
+        self._known = np.frombuffer(known, _KNOWN).copy()
+        self._unprovided = set(map(unescape, unprovided))
 
 
 def rows(host: int, resource_set: int, changes: Sequence[Change], table: Table | None) -> list[EntityEpoch]:

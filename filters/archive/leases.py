@@ -1,19 +1,24 @@
 """Which partitions this archiver follows: leases that only save work.
 
 Two archivers that follow one partition write nothing twice (``Store.commit`` is guarded), they only do the work twice.
-So these leases are simpler than the filter's (docs/decisions/0013): whoever comes first has a partition until it lets
-go or is not heard of for a term; a second archiver stands by.
+The archivers share the partitions by the rule of the filter's workers (docs/decisions/0013), with keys of their own
+and in the loop of the follower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from acquisition.link.cluster import Cluster, Command
+from acquisition.link.resp import ReplyError
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
+from filters.worker.leases import ownership, scripts
+from filters.worker.leases.ownership import Ownership
 
 _RENEWALS = 4  #: in a term
+_EXPIRED_BY = 0.01  #: seconds after which a lease that was to end has ended
 
 
 class Leases:
@@ -22,30 +27,72 @@ class Leases:
     def __init__(self, cluster: Cluster, tags: Sequence[str], me: Holder) -> None:
         self.held: set[int] = set()
         self._cluster = cluster
-        self._keys = [keys.archiver(tag) for tag in tags]
+        self._names = [(keys.archiver(tag), keys.archivers(tag)) for tag in tags]
         self._me = lease.encode(me)
-        self._term = me.milliseconds
+        self._milliseconds = me.milliseconds
+        self._term = me.milliseconds / 1000.0
         self._due = 0.0
+        self._free_since: dict[int, float] = {}
 
     def turn(self, now: float) -> bool:
-        """Renew and take what is free, when it is time (CLOCK_MONOTONIC); whether it was. Raises ShardError."""
+        """Renew, take and give what is this archiver's share, when it is time (CLOCK_MONOTONIC); whether it was.
+        Raises ShardError."""
         if now < self._due:
             return False
-        self._due = now + self._term / 1000.0 / _RENEWALS
-        commands: list[Command] = []
-        for key in self._keys:
-            commands += [(key, ("SET", key, self._me, "NX", "PX", str(self._term))), (key, ("GET", key))]
-        holders = self._cluster.gather(commands)[1::2]
+        self._due = now + self._term / _RENEWALS
+        everything = range(len(self._names))
+        known = self._visit(everything, False, now)
+        self.held = self._mine(known) | (self.held - known.keys())
         # a shard that does not answer says nothing: its partitions are kept, whose streams cannot be read either
-        mine = {number for number, holder in enumerate(holders) if holder == self._me}
-        unknown = {number for number, holder in enumerate(holders) if isinstance(holder, Exception)}
-        self.held = mine | (self.held & unknown)
-        self._cluster.gather(
-            [(self._keys[number], ("PEXPIRE", self._keys[number], str(self._term))) for number in mine]
-        )
+        waiting = [number for number, since in self._free_since.items() if now - since > self._term]
+        changes = ownership.plan(self._me, len(self._names), known, self.held, waiting)
+        self.held |= self._mine(self._visit(changes.take, True, now))
+        self.held -= set(changes.give)
+        self._give(changes.give, False)
         return True
 
     def leave(self) -> None:
-        """Give all of them back. Raises ShardError."""
-        self._cluster.gather([(self._keys[number], ("DEL", self._keys[number])) for number in self.held])
+        """Give all of them back and go. Raises ShardError."""
+        self._give(range(len(self._names)), True)
         self.held = set()
+
+    def _mine(self, known: dict[int, Ownership]) -> set[int]:
+        return {number for number, one in known.items() if one.holder == self._me}
+
+    def _visit(self, numbers: Iterable[int], take: bool, now: float) -> dict[int, Ownership]:
+        """Who has these partitions, as far as their shards answer."""
+        numbers = list(numbers)
+        replies = self._ask(
+            [(names[0], scripts.visit(*names, self._me, self._milliseconds, take)) for names in self._of(numbers)]
+        )
+        known = {}
+        for number, reply in zip(numbers, replies, strict=True):
+            if isinstance(reply, Exception):
+                continue
+            milliseconds, holder, *workers = reply
+            known[number] = Ownership(holder, frozenset([holder, *workers]) - {b""})
+            if holder:
+                self._free_since.pop(number, None)
+            else:
+                self._free_since.setdefault(number, now)
+            if holder != self._me:
+                self._due = min(self._due, now + milliseconds / 1000.0 + _EXPIRED_BY)
+        return known
+
+    def _give(self, numbers: Iterable[int], leave: bool) -> None:
+        self._ask([(names[0], scripts.give(*names, self._me, leave)) for names in self._of(numbers)])
+
+    def _of(self, numbers: Iterable[int]) -> list[tuple[str, str]]:
+        return [self._names[number] for number in numbers]
+
+    def _ask(self, commands: list[Command]) -> list[Any]:
+        """Replies to scripts, which shards that do not have them are given."""
+        replies = self._cluster.gather(commands)
+        unknown = [
+            place for place, reply in enumerate(replies)
+            if isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")
+        ]  # fmt: skip
+        texts = [(commands[place][0], scripts.in_full(commands[place][1])) for place in unknown]
+        for place, reply in zip(unknown, self._cluster.gather(texts), strict=True):
+            replies[place] = reply
+        return replies

@@ -92,7 +92,7 @@ class Numbers:
         return Numbers(newest, made, self.gap, merged)
 
     def document(self) -> list[Any]:
-        """As JSON can hold it, for ``restore``."""
+        """For ``restore``."""
         return [self.newest, self.made, self.gap, [list(hole) for hole in self.holes]]
 
     @classmethod

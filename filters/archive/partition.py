@@ -16,10 +16,12 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.stream_id import parse
+from filters.archive import state as states
 from filters.archive.episodes import MOST_OPENED
 from filters.archive.minute import Minute
 from filters.archive.numbers import Numbers
 from filters.archive.resource_set import ResourceSet
+from filters.archive.state import State
 from filters.archive.values import MINUTE, Advance, Batch, Cursor, Event, HostRow, Position, Series
 
 START = b"0-0"
@@ -70,12 +72,10 @@ class Partition:
         """Go on behind a commit that this or another archiver made."""
         self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
         self.read = before(self.entry)
-        self._closed = cursor.state.get("closed", 0)
-        self._past = cursor.state.get("past", [0, 0])
-        for member, document in cursor.state.get("sets", {}).items():
-            named = keys.parse_member(member.encode())
-            if named is not None:
-                self._set(*named).restore(document)
+        self._closed, (archived, gap), sets = states.decode(cursor.state)
+        self._past = [archived, gap]
+        for document in sets:
+            self._set(*document[:2]).restore(document)
         self._positions = {position[:3]: position.sequence for position in cursor.positions}
         self.rewind()  # the shard may be another one by now
 
@@ -217,16 +217,16 @@ class Partition:
         self.entry = min(firsts, key=parse, default=after(self.read))
         previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
         self._news = bool(firsts) or self.open_episodes > 0
-        state = {
-            "closed": self._closed,
-            "past": self._past,
-            "sets": {keys.member(*key): one.document() for key, one in self._sets.items()},
-        }
         advance = Advance(
-            self.number, previous, self.commit_id, self.entry.decode(), state, self._changed(), (*self._forgotten,)
-        )
+            self.number, previous, self.commit_id, self.entry.decode(), self._state(), self._changed(),
+            (*self._forgotten,),
+        )  # fmt: skip
         self._forgotten = []
         return parts.batch(advance)
+
+    def _state(self) -> bytes:
+        archived, gap = self._past
+        return states.encode(State(self._closed, (archived, gap), tuple(one.document() for one in self._sets.values())))
 
     def _close_set(self, one: ResourceSet, parts: _Parts) -> None:
         over = [key for key in one.minutes if key[1] < self._closed]

@@ -63,6 +63,8 @@ class ResourceSet:
 
     def changed(self, changes: list[Change]) -> list[EntityEpoch]:
         """The rows of entities that came or went, and of those that have got their names since they came."""
+        if not changes and not self._unnamed:
+            return []
         named = set() if self.table is None else {entity.id for entity in self.table.entities}
         older = [change for entity, change in self._unnamed.items() if entity in named]
         for change in older:
@@ -79,17 +81,18 @@ class ResourceSet:
         return Event(now / 1000.0, "gap", self.host, None, {**details, "frames": frames})
 
     def document(self) -> list[Any]:
-        """As JSON can hold it, for ``restore``: what is durable with this commit."""
+        """For ``restore``: what is durable with this commit."""
         numbers = {
-            str(epoch): [self.heard[epoch], known.without(self.spans(epoch)).document()]
+            epoch: [self.heard[epoch], known.without(self.spans(epoch)).document()]
             for epoch, known in self.numbers.items()
         }
-        return [numbers, self.archived, self.gap, self.episodes.document(), self.inventory.document()]
+        told = self.episodes.document(), self.inventory.document()
+        return [self.host, self.resource_set, numbers, self.archived, self.gap, *told]
 
     def restore(self, document: list[Any]) -> None:
         """Go on from a ``document``."""
-        found, self.archived, self.gap, episodes, entities = document
+        _, _, found, self.archived, self.gap, episodes, entities = document
         for epoch, (heard, known) in found.items():
-            self.heard[int(epoch)], self.numbers[int(epoch)] = heard, Numbers.restore(known)
+            self.heard[epoch], self.numbers[epoch] = heard, Numbers.restore(known)
         self.episodes.restore(episodes)
         self.inventory.restore(entities)

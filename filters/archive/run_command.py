@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Follow the shards into the archive, until told to stop. Any number may run: one works, the others stand by."""
+    """Follow the shards into the archive, until told to stop. Any number may run: they share the partitions."""
     end_with_threads(say)
     service = _Service(options, settings)
     service.run()

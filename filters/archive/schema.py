@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, SmallInteger, Table
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, MetaData, SmallInteger, Table
 
 from filters.archive.types import Array, Json, Name, Unsigned
 from filters.archive.values import DAY, FIVE_MINUTES, HOUR, MINUTE, Statistic
@@ -27,7 +27,7 @@ def _needed(name: str, kind: object) -> Column[object]:
 clusters = Table("clusters", metadata, _key("cluster"), _needed("name", Name))
 partitions = Table(
     "partitions", metadata, _key("cluster"), _key("partition", Integer), _needed("commit_id", Unsigned),
-    _needed("entry", Name), _needed("state", Json), _needed("committed", Double),
+    _needed("entry", Name), _needed("state", LargeBinary), _needed("committed", Double),
 )  # fmt: skip
 positions = Table(
     "positions", metadata, _key("cluster"), _key("host"), _key("resource_set", BigInteger), _key("epoch"),

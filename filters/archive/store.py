@@ -26,7 +26,6 @@ from filters.archive.merging import merge
 from filters.archive.migrating import check_version
 from filters.archive.retention import Retention
 from filters.archive.schema import PARTITIONED
-from filters.archive.types import dumps
 from filters.archive.values import HOUR, Advance, Batch, Cursor, MinuteMatrix, Position
 
 _INSERT = text(
@@ -156,7 +155,7 @@ class Store:
         """Whether the partition went on; its positions that are over are forgotten."""
         values = {
             "cluster": self._cluster, "partition": advance.partition, "commit_id": signed(advance.commit_id),
-            "entry": escape(advance.entry), "state": dumps(dict(advance.state)), "now": time.time(),
+            "entry": escape(advance.entry), "state": advance.state, "now": time.time(),
         }  # fmt: skip
         if advance.previous:
             done = connection.execute(_UPDATE, {**values, "previous": signed(advance.previous)})

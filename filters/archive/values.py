@@ -176,7 +176,7 @@ class Cursor(NamedTuple):
     partition: int
     commit_id: int = 0
     entry: str = "0-0"  #: the oldest stream entry that an open minute still needs
-    state: Mapping[str, Any] = {}
+    state: bytes = b""  #: filters.archive.state
     positions: tuple[Position, ...] = ()
 
 
@@ -187,7 +187,7 @@ class Advance(NamedTuple):
     previous: int  #: commit_id as ``Store.cursors`` or the last commit had it; 0: the first
     commit_id: int  #: fresh and random, not 0
     entry: str
-    state: Mapping[str, Any] = {}
+    state: bytes = b""
     positions: tuple[Position, ...] = ()
     forgotten: tuple[Position, ...] = ()  #: of epochs that are over: their rows are removed
 

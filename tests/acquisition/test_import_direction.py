@@ -49,7 +49,10 @@ ROOMS = {
         "acquisition.model", "acquisition.config", "acquisition.snapshot.column", "acquisition.snapshot.states",
     },
     # What reads: no reader knows the worker.
-    "filters.archive": {*_VALUES, "acquisition.link", "filters.runtime"},
+    "filters.archive": {
+        *_VALUES, "acquisition.link", "filters.runtime", "filters.worker.leases.ownership",
+        "filters.worker.leases.scripts",
+    },
     "filters.text": {"acquisition.snapshot"},
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},
     "filters.documents": {*_VALUES, "filters.decisions", "filters.judging", "filters.text"},

@@ -73,7 +73,7 @@ def episode(number: int, start: float = HOUR_BEGAN + 0.5, samples: int = 3) -> E
 def batch(previous: int = 0, commit_id: int = BIG, partition: int = 3, **more: Any) -> Batch:
     """A batch of one partition."""
     held = (Position(BIG, 7, BIG - 1, 12),)
-    return Batch((Advance(partition, previous, commit_id, "1-1", {"added": 5}, held),), **more)
+    return Batch((Advance(partition, previous, commit_id, "1-1", b"added", held),), **more)
 
 
 def made_up(seed: int = 1, minutes: int = 60) -> Floats:

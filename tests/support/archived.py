@@ -76,8 +76,7 @@ class Rows:
             self._event(event)
         for entity_row in batch.entities:
             self.entities[entity_row.entity] = entity_row.vanished
-        state = json.loads(json.dumps(advance.state, allow_nan=False))
-        self.cursor = Cursor(advance.partition, advance.commit_id, advance.entry, state)
+        self.cursor = Cursor(advance.partition, advance.commit_id, advance.entry, advance.state)
         return True
 
     def _event(self, event: Event) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 
-from acquisition.link.resp import packed
+from acquisition.link.resp import Argument, packed
 from acquisition.wire import keys
 
 #: KEYS lease, workers; ARGV the worker, its term in milliseconds, whether to take a free lease.
@@ -61,15 +61,31 @@ return 1
 """
 SCRIPTS = (_VISIT, _GIVE)
 _VISIT_SHA, _GIVE_SHA = (hashlib.sha1(script.encode()).hexdigest() for script in SCRIPTS)
+_TEXTS: dict[Argument, str] = {_VISIT_SHA: _VISIT, _GIVE_SHA: _GIVE}
+
+
+def visit(lease: str, workers: str, worker: bytes, milliseconds: int, take: bool) -> tuple[Argument, ...]:
+    """Renews a lease, or looks who has it, or takes a free one; these are two keys."""
+    return ("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, int(take))
+
+
+def give(lease: str, workers: str, worker: bytes, leave: bool) -> tuple[Argument, ...]:
+    """Gives a lease back; ``leave``: the worker goes altogether."""
+    return ("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, int(leave))
+
+
+def in_full(command: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """The same for a shard that has not loaded the script."""
+    return ("EVAL", _TEXTS[command[1]], *command[2:])
 
 
 class Commands:
     """The packed commands of one worker about one partition; the scripts must be loaded."""
 
     def __init__(self, tag: str, worker: bytes, milliseconds: int) -> None:
-        lease, workers = keys.lease(tag), keys.workers(tag)
-        self.look = packed(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 0))
-        self.take = packed(("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, 1))
-        self.give = packed(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 0))
-        self.leave = packed(("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, 1))
-        self.remove = packed(("DEL", lease, workers))
+        names = keys.lease(tag), keys.workers(tag)
+        self.look = packed(visit(*names, worker, milliseconds, False))
+        self.take = packed(visit(*names, worker, milliseconds, True))
+        self.give = packed(give(*names, worker, False))
+        self.leave = packed(give(*names, worker, True))
+        self.remove = packed(("DEL", *names))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 
+import msgspec
 import pytest
 
 from acquisition.model.codes import RANGE, STUCK
@@ -23,7 +23,7 @@ def told(*minutes: tuple[float, list[Invalid]]) -> list[Told]:
     document, found = [], []
     for until, invalid in minutes:
         episodes = Episodes(7, 3)
-        episodes.restore(json.loads(json.dumps(document, allow_nan=False)))
+        episodes.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(document)))
         found.append(episodes.tell(invalid, until))
         document = episodes.document()
     return found

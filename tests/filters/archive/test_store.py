@@ -43,7 +43,7 @@ def test_a_commit_is_read_back(migrated: str) -> None:
     with open_store(migrated) as store:
         assert store.cursors([3, 4]) == {3: Cursor(3), 4: Cursor(4)}
         assert store.commit(batch())
-        expected = Cursor(3, BIG, "1-1", {"added": 5}, (Position(BIG, 7, BIG - 1, 12),))
+        expected = Cursor(3, BIG, "1-1", b"added", (Position(BIG, 7, BIG - 1, 12),))
         assert store.cursors([3, 4]) == {3: expected, 4: Cursor(4)}
     with open_store(migrated) as again:
         assert again.cursors([3]) == {3: expected}

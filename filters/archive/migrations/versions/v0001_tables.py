@@ -108,7 +108,7 @@ def _inventory() -> None:
     op.create_table("clusters", _key("cluster"), _needed("name", sa.Text))
     op.create_table(
         "partitions", _key("cluster"), _key("partition", sa.Integer), _needed("commit_id", sa.BigInteger),
-        _needed("entry", sa.Text), _needed("state", sa.Text), _needed("committed", sa.Double),
+        _needed("entry", sa.Text), _needed("state", sa.LargeBinary), _needed("committed", sa.Double),
     )  # fmt: skip
     op.create_table(
         "positions", _key("cluster"), _key("host"), _key("resource_set"), _key("epoch"),

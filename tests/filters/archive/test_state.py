@@ -1,0 +1,73 @@
+"""The state of a partition: golden bytes, round trips, what is none, and how large it is with many entities."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+import numpy as np
+import pytest
+
+from acquisition.model.codes import RANGE
+from filters.archive import state as states
+from filters.archive.episodes import Invalid
+from filters.archive.errors import ArchiveDamaged
+from filters.archive.numbers import Numbers, Span
+from filters.archive.resource_set import ResourceSet
+from filters.archive.state import State
+
+MINUTE = 1_700_000_040
+
+
+def filled(entities: int = 2) -> ResourceSet:
+    """A set with something of everything."""
+    one = ResourceSet((1 << 64) - 3, 7)
+    one.numbers[5] = Numbers(9, 36, 1, [Span(3, 4, 8, 16, 1_700_000_000_000)])
+    one.heard[5] = 1_700_000_000_123
+    one.archived, one.gap = 32, 1
+    one.episodes.tell([Invalid(MINUTE + 1.0, 1, "cpu \ud800", RANGE, float("nan"))], MINUTE + 30.0)
+    ids = np.random.default_rng(1).integers(0, 1 << 64, entities, np.uint64) if entities > 2 else np.array([2, 1])
+    one.inventory.see(MINUTE, ids.astype(np.uint64), np.array([[True, False]] * len(ids)), True)
+    one.inventory.never(["steal"], MINUTE)
+    return one
+
+
+def test_golden_bytes() -> None:
+    data = states.encode(State(MINUTE, (4, 5), (filled().document(),)))
+    assert data[0] == states.VERSION == 1
+    assert zlib.decompress(data[1:]).hex() == (
+        "93ce6553f1289204059197cffffffffffffffffd07810592cf0000018bcfe5687b94092401919503040810cf0000018bcfe5"
+        "68002001919701a9637075201a6438303003cb41d954fc4a400000cb41d954fc4a400000019192cb41d954fc4a400000cb7f"
+        "f800000000000092c43001000000000000001655b0011655b001010000000000000002000000000000001655b0011655b001"
+        "010000000000000091a5737465616c"
+    )
+
+
+def test_round_trip() -> None:
+    one = filled()
+    closed, past, (document,) = states.decode(states.encode(State(MINUTE, (4, 5), (one.document(),))))
+    assert (closed, past) == (MINUTE, (4, 5))
+    other = ResourceSet(*document[:2])
+    other.restore(document)
+    assert repr(other.document()) == repr(one.document())
+    assert len(other.episodes) == 1
+    assert other.inventory.provided(np.array([3, 1], np.uint64), 2).tolist() == [[False, False], [True, False]]
+
+
+def test_of_none_it_is_empty() -> None:
+    assert states.decode(b"") == State()
+
+
+@pytest.mark.parametrize("data", [b"\x02", b"\x01", b"\x01garbage", b"\x01" + zlib.compress(b"\xc1"), b"{}"])
+def test_bytes_that_are_none(data: bytes) -> None:
+    with pytest.raises(ArchiveDamaged, match="the state of a partition is"):
+        states.decode(data)
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = states.encode(State(0, (0, 0), (filled(1000).document(),)))
+    assert len(msgspec.msgpack.encode(filled(1000).document())) < 24 * 1000 + 500
+    assert len(data) < 12 * 1000 + 500
+    monkeypatch.setattr(states, "MOST", 5000)
+    with pytest.raises(ArchiveDamaged, match="larger than"):
+        states.decode(data)
