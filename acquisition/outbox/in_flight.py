@@ -32,7 +32,7 @@ class InFlight:
 
     def __init__(self, outbox: Outbox, overload: Overload, old: float = OLD) -> None:
         self.expected: deque[Expected] = deque()
-        self._bytes = 0  # of frames
+        self.bytes = 0  #: of the frames that are not confirmed yet
         self.catch_up = CatchUp()
         self._old = old
         self._outbox = outbox
@@ -55,7 +55,7 @@ class InFlight:
         key = keys.raw(tag)
         self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
         self.expected.clear()
-        self._bytes = 0
+        self.bytes = 0
         self.catch_up.end()
 
     def take(self, parts: list[bytes], now: float) -> None:
@@ -65,7 +65,7 @@ class InFlight:
         hints = frame.HINT_SHEDS if overload.state.is_active else 0
         index, end = max(self._index, outbox.first), outbox.end
         size = 0
-        while index < end and size < _MOST_PER_SEND and self._bytes < _MOST_IN_FLIGHT:
+        while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
@@ -81,7 +81,7 @@ class InFlight:
                     data = self._stamped(index, data, floor or window.floor, hints)
                 length = len(data)
                 expected.append((window, sequence, entry[2], length))
-                self._bytes += length
+                self.bytes += length
                 size += length
                 parts += (head, b"%d\r\n" % length, data, b"\r\n")
             index += 1
@@ -103,7 +103,7 @@ class InFlight:
             window, number, made, length = expected.popleft() if expected else _SURPLUS
             if type(reply) is not bytes or (window is None and number != FRAME):
                 return FRAME if window is not None else number, reply
-            self._bytes -= length
+            self.bytes -= length
             if window is not None:
                 window.acknowledge(number, made, reply)
                 if catch_up is not None:

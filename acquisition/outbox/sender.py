@@ -46,14 +46,16 @@ _MOST_BYTES = 1 << 14  #: of one read
 
 class Sender:
     """``timeout`` bounds each step of finding the owner. ``errors`` counts by kind (``moved loading
-    oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, "" when
-    it is, and ``needs_a_person`` whether it does not pass by itself; ``generation`` grows with every
+    oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, or why
+    what was sent last was refused, until something is taken; "" when all is well.
+    ``needs_a_person`` is whether it does not pass by itself; ``generation`` grows with every
     connection that became ready; ``due`` is when ``advance`` wants to be called if nothing happens before."""
 
     def __init__(self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float) -> None:
         self.ready = False
         self.due = 0.0
         self.problem = "not connected yet"
+        self._refused = ""  #: why it took nothing of what was sent last
         self.needs_a_person = False
         self.errors: dict[str, int] = {}
         self.generation = 0
@@ -160,16 +162,20 @@ class Sender:
             return []
         return replies
 
-    def succeed(self) -> None:
-        """The shard took something: the next failure starts with a short delay again."""
+    def succeed(self, took: bool) -> None:
+        """The shard answered; ``took``: it has taken a frame. The next failure starts with a short delay again."""
         self._attempt = 0
+        if took and self._refused:
+            self._refused = self.problem = ""
 
     def refuse(self, error: ReplyError, now: float) -> None:
         """The shard answered with an error: find the owner again, at once or later."""
         word, _, rest = str(error).partition(" ")
         known = error_for(error, self.address)
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
-        self.fail(word.lower(), str(known), now, slow)
+        told = f"shard {self.address} is full and takes nothing ({error})" if word == "OOM" else str(known)
+        self._refused = told if self.ready and word not in ("MOVED", "ASK") else ""
+        self.fail(word.lower(), told, now, slow)
         if word == "MOVED":
             self._target = redirection(rest, self.address) if self.address else None
             if self._attempt <= 1:
@@ -316,7 +322,7 @@ class Sender:
         else:
             self._state = READY
             self.ready = True
-            self.problem = ""
+            self.problem = self._refused
             self.generation += 1
 
     def _fail_os(self, error: OSError, now: float) -> None:

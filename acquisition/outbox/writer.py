@@ -269,11 +269,12 @@ class Writer:
                 sender.fail("timeout", f"shard {sender.address} does not answer in time", now)
             return
         self._reply_due = now + self._timeout
+        unconfirmed = self._in_flight.bytes
         rest = iter(replies)
         while (answer := self._in_flight.confirm(rest)) is not None:
             if not self._take(*answer, now):
                 return
-        sender.succeed()
+        sender.succeed(took=self._in_flight.bytes < unconfirmed)
 
     def _take(self, kind: int, reply: Any, now: float) -> bool:
         """Take what does not acknowledge a frame; False when that ends the connection."""

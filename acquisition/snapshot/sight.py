@@ -1,9 +1,10 @@
 """Sight: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
 
 Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a filter
-worker hold its partition; has that committed what lies there; did its probe say goodbye; and are most of its neighbours
-heard while it is not? Only then, after ``down_after``, it is *down*. Before that it is *late*; in all other cases it is
-*unknown*, with the cause and since when. A probe that has died cannot be told from its host that has.
+worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe say
+goodbye; and are most of its neighbours heard while it is not? Only then, after ``down_after``, it is *down*. Before
+that it is *late*; in all other cases it is *unknown*, with the cause and since when. A probe that has died cannot be
+told from its host that has.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _FEWEST = 3
 
 class PartitionSight(NamedTuple):
     """A partition in which somebody is late: whether a filter worker holds it, and for how many seconds the oldest
-    entry of its raw stream has waited for one; ``committed`` is when the newest committed entry came, 0.0: never."""
+    entry of its raw stream has waited for one; ``committed`` is when the newest committed entry came, 0.0: never;
+    ``full``: its shard uses all the memory that it may."""
 
     held: bool
     waiting: float
     committed: float
+    full: bool = False
 
 
 class Sight(NamedTuple):
@@ -178,6 +181,8 @@ def _of_pipeline(host: _Host, sight: Sight) -> tuple[str, float]:
         return states.SHARD, host.seen
     if not partition.held:
         return states.UNHELD, partition.committed
+    if partition.full:
+        return states.FULL, partition.committed
     if partition.waiting > sight.grace + (host.shortest if host.shortest < _INFINITY else 0.0):
         return states.UNCOMMITTED, partition.committed
     return "", 0.0

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import ReplyError
+from acquisition.link.resp import Address, ReplyError
 from acquisition.snapshot import lag
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
@@ -82,7 +82,7 @@ class SightReader:
 
 
 def read_sight(cluster: Cluster, layout: Layout, tags: Collection[str]) -> dict[int, PartitionSight | None]:
-    """The sight of the partitions with these tags, by number, None where it cannot be read; two pipelines per shard.
+    """The sight of the partitions with these tags, by number, None where it cannot be read; three pipelines per shard.
 
     Raises PermissionRefused.
     """
@@ -91,12 +91,30 @@ def read_sight(cluster: Cluster, layout: Layout, tags: Collection[str]) -> dict[
     replies = cluster.gather([(key, ("GET", key)) for key in (*leases, *commits)])
     cursors = dict(zip(asked, map(_cursor, replies[len(asked) :]), strict=True))
     lags = lag.read(cluster, layout, cursors, cursors.keys())
+    full = _full_shards(cluster, asked)
     return {
         each.number: None
         if isinstance(holder, (ReplyError, ShardpulseError)) or each.seconds is None
-        else PartitionSight(holder is not None, each.seconds, _seconds(cursor))
-        for holder, cursor, each in zip(replies, cursors.values(), lags, strict=False)
+        else PartitionSight(holder is not None, each.seconds, _seconds(cursor), cluster.known_owner(commit) in full)
+        for commit, holder, cursor, each in zip(commits, replies, cursors.values(), lags, strict=False)
     }
+
+
+def _full_shards(cluster: Cluster, tags: Iterable[str]) -> set[Address | None]:
+    """The owners of these partitions that use all the memory that they may. Who may not ask sees none."""
+    owners = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
+    replies = cluster.gather([(key, ("INFO", "memory")) for key in owners.values()])
+    return {owner for owner, reply in zip(owners, replies, strict=True) if isinstance(reply, bytes) and _is_full(reply)}
+
+
+def _is_full(info: bytes) -> bool:
+    """Whether a server refuses what takes memory (Redis, "INFO")."""
+    figures = dict(line.split(b":", 1) for line in info.split(b"\r\n") if b":" in line)
+    return 0 < _whole(figures.get(b"maxmemory")) < _whole(figures.get(b"used_memory"))
+
+
+def _whole(digits: bytes | None) -> int:
+    return int(digits) if digits and digits.isdigit() else 0
 
 
 def heard_before(

@@ -16,6 +16,7 @@ STATES = (CURRENT, LATE, UNKNOWN, DOWN)  #: the index of a state is its number i
 
 SHARD = "shard"
 UNHELD = "unheld"
+FULL = "full"
 UNCOMMITTED = "uncommitted"
 SILENCE = "silence"
 GOODBYE = "goodbye"
@@ -25,11 +26,12 @@ SILENT = "silent"
 CAUSES = {
     SHARD: "its shard does not answer, or has lost it",
     UNHELD: "no filter worker holds its partition",
+    FULL: "its shard is full, and refuses what probes send and filters write",
     UNCOMMITTED: "the filter has not committed what lies in its partition",
     GOODBYE: "its probe was stopped in order",
     SILENCE: "neither its probe nor those of its neighbours are heard",
     SILENT: "its probe is silent while those of its neighbours are heard",
 }
 #: Those by which the pipeline hides what hosts send; and all for which it cannot be told how a host is that runs on.
-HIDING = frozenset((SHARD, UNHELD, UNCOMMITTED))
+HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))
 BLIND = HIDING | {SILENCE}

@@ -31,6 +31,10 @@ _OTHER_FIGURES = (
     "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
     "who holds a partition"
 )
+_REFUSING = (
+    "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
+    "it needs more memory, or shards beside it (`shardpulse shards add`)"
+)
 _SLOW_STEP = (
     "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
     "install"
@@ -162,7 +166,9 @@ def _of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
         if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
             share = 100 * row.memory_bytes / row.memory_limit_bytes
             found.append(
-                Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
+                Finding(STALE, about, _REFUSING.format(share=share))
+                if row.memory_bytes > row.memory_limit_bytes
+                else Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
             )
         if row.slots_moving:
             found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))

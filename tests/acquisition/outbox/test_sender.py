@@ -242,7 +242,7 @@ def test_moved_leads_straight_to_the_new_owner(make: Make, impostor: Callable[..
     new._answers.append(slots(b"127.0.0.1", new.address.port))
     sender = make([old.address])
     advance_until(sender, lambda: old.turn() or sender.ready)
-    sender.succeed()
+    sender.succeed(took=True)
     sender.refuse(ReplyError(f"MOVED 1 127.0.0.1:{new.address.port}"), time.monotonic())
     assert not sender.ready
     advance_until(sender, lambda: new.turn() or sender.ready)

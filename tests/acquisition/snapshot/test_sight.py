@@ -63,6 +63,7 @@ def test_those_that_fell_silent_long_before_are_no_neighbours() -> None:
     [
         (None, states.SHARD),
         (SEEN._replace(held=False), states.UNHELD),
+        (SEEN._replace(full=True, waiting=1.6), states.FULL),
         (SEEN._replace(waiting=1.6), states.UNCOMMITTED),
     ],
 )
