@@ -70,7 +70,7 @@ def run(trial: Trial) -> dict[str, Any]:
         during = parts.freshness()
         (report,) = parts.finish()
         counts = report["counts"]
-        books = balance.balance(parts.cluster, counts["samples"])
+        books = balance.balance(balance.read(parts.cluster), counts["samples"])
     return {
         "paced": trial.paced,
         "backlog_seconds": round(min(lags), 3),

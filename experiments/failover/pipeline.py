@@ -71,7 +71,7 @@ class Pipeline:
         """
         self.load.settle(_SETTLE_SECONDS)
         with contextlib.closing(self.shards.connect()) as cluster:
-            figures = balance.balance(cluster, self.load.samples)
+            figures = balance.balance(balance.read(cluster), self.load.samples)
             snapshot = SnapshotReader(cluster).latest()
         found = balance.problems(figures, overload=False)
         blocks = {block.host_id: block for block in snapshot.blocks}

@@ -16,10 +16,11 @@ from acquisition import lifeline
 from acquisition.errors import ShardpulseError
 from experiments.figures import references
 from experiments.figures.kinds import Bare, Figure, Row, find
+from experiments.harness import outcome
 from experiments.processes.control import ChildFailed, python
 from experiments.processes.needs import LACKS
 
-_MOST_TOLD = 4  #: of a run's failures
+_MOST_TOLD = 8  #: of a run's failures
 _STOP_SECONDS = 20.0
 _SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
 
@@ -113,7 +114,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: float) -> Measured:
     wrong = answer.get(row.failures) if row.failures else None
     if wrong:
-        return Measured(row, seconds, failed="; ".join(map(str, wrong[:_MOST_TOLD])))
+        return Measured(row, seconds, failed="; ".join(outcome.first(wrong, _MOST_TOLD)))
     return Measured(row, seconds, tuple(read(figure, answer, beside) for figure in row.figures))
 
 

@@ -7,16 +7,20 @@ from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import books
-from acquisition.snapshot.books import Account
+from acquisition.snapshot.books import Account, Books
 from experiments.emulation.workload import host_number
 
 _MOST_FAULTS = 10
 
 
-def balance(cluster: Cluster, made: int) -> dict[str, Any]:
-    """The books after the drain. ``made`` samples were counted by the generator; what was not applied
+def read(cluster: Cluster) -> Books:
+    """The books as they are now."""
+    return books.read(cluster, read_layout(cluster))
+
+
+def balance(found: Books, made: int) -> dict[str, Any]:
+    """The figures of books after the drain. ``made`` samples were counted by the generator; what was not applied
     is lost, and so is what is still pending now."""
-    found = books.read(cluster, read_layout(cluster))
     totals = books.totals(found.accounts)
     return {
         "samples_made": made,
@@ -39,6 +43,11 @@ def of_hosts(accounts: Iterable[Account], hosts: range) -> list[Account]:
     """The accounts of some emulated hosts."""
     numbers = set(map(host_number, hosts))
     return [account for account in accounts if account.host in numbers]
+
+
+def incomplete(found: Books) -> set[int]:
+    """The numbers of the hosts of which not everything that was made is known to be applied."""
+    return {each.host for each in found.accounts if not each.balanced or each.before + each.applied < each.made}
 
 
 def problems(figures: dict[str, Any], overload: bool) -> list[str]:

@@ -28,7 +28,8 @@ def measure(options: Options) -> dict[str, Any]:
             memory = usage.memory(parts.roles)
             reports = parts.finish()
             made = sum(report["counts"]["samples"] for report in reports)
-            accounts = balance.balance(parts.cluster, made)
+            books = balance.read(parts.cluster)
+            accounts = balance.balance(books, made)
             snapshot_seconds, verdict = parts.verify(reports)
             parts.stop_filters()
         found = pipeline.profiles(options, directory)
@@ -46,7 +47,7 @@ def measure(options: Options) -> dict[str, Any]:
         "mismatches": verdict.mismatches,
         "worst_difference": round(verdict.worst, 4),
     }
-    failures = _failures(options, figures, verdict, reports)
+    failures = what_failed(options, figures, reports, verdict, balance.incomplete(books))
     return {
         "passed": not failures,
         "failures": failures,
@@ -97,19 +98,29 @@ def _rounded(values: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in values.items()}
 
 
-def _failures(options: Options, figures: dict[str, Any], verdict: Verdict, reports: list[dict[str, Any]]) -> list[str]:
-    """Why the run does not count; empty when it does."""
+def what_failed(
+    options: Options, figures: dict[str, Any], reports: list[dict[str, Any]], verdict: Verdict, incomplete: set[int]
+) -> list[str]:
+    """Why a run does not count, causes before what follows from them; empty when it does.
+
+    ``incomplete`` are the hosts whose values cannot be those of the model, by their books.
+    """
     found = []
-    if verdict.mismatches:
-        found.append(f"{verdict.mismatches} of {verdict.samples} samples differ from the scalar model")
-        found += verdict.examples
     if not all(report["drained"] for report in reports):
-        found.append(f"not everything was smoothed within {options.drain_seconds:g} s")
+        pending = figures["samples_pending"]
+        found.append(f"not everything was smoothed within {options.drain_seconds:g} s: {pending:,} samples are pending")
+    errors = {name: count for name, count in sorted(_sum_accounts(reports).items()) if name.startswith("error_")}
+    if any(errors.values()) and (options.lean or found):  # whole writers send again what an error has cost
+        told = ", ".join(f"{count:,} x {name.removeprefix('error_')}" for name, count in errors.items() if count)
+        found.append(f"emulated hosts were refused: {told}")
     found += balance.problems(figures, options.overload)
     if figures["missed_ticks"] and not options.overload:
         found.append(f"the generator missed {figures['missed_ticks']} ticks: it is the bottleneck")
     if not figures["readings"]:
         found.append("the freshness reader read nothing")
+    if verdict.mismatches:
+        told = f"{verdict.mismatches} of {verdict.samples} samples differ from the scalar model"
+        found += [f"{told}, {verdict.of_others(incomplete)} of them of hosts that lost nothing", *verdict.examples]
     return found
 
 

@@ -88,6 +88,12 @@ def document(
     }
 
 
+def first(reasons: Sequence[object], most: int) -> list[str]:
+    """The first of many reasons, in words, and how many more there are."""
+    told, more = [str(reason) for reason in reasons[:most]], len(reasons) - most
+    return [*told, f"and {more} more"] if more > 0 else told
+
+
 def conclude(
     document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], list[str]] | None = None
 ) -> int:

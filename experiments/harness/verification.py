@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from acquisition.model.metric import Metric
@@ -22,7 +23,8 @@ _MOST_EXAMPLES = 20
 class Verdict(NamedTuple):
     """``samples`` were compared in mean, variance, trend, last value and code; ``mismatches`` differ.
 
-    ``worst`` is the largest difference in units of what is allowed (up to 1 is equal).
+    ``worst`` is the largest difference in units of what is allowed (up to 1 is equal), ``by_host`` how many differ of
+    each host, by its number.
     """
 
     entities: int
@@ -30,6 +32,11 @@ class Verdict(NamedTuple):
     mismatches: int
     worst: float
     examples: tuple[str, ...]
+    by_host: Mapping[int, int]
+
+    def of_others(self, hosts: Set[int]) -> int:
+        """How many samples differ of hosts that are not among these."""
+        return sum(count for host, count in self.by_host.items() if host not in hosts)
 
 
 class _History(NamedTuple):
@@ -62,6 +69,7 @@ def verify(
     choice = random.Random(f"entities {workload.seed}")
     histories: dict[int, _History] = {}
     problems: list[str] = []
+    by_host: Counter[int] = Counter()
     samples, worst = 0, 0.0
     for host in hosts:
         if host not in histories:
@@ -71,12 +79,14 @@ def verify(
         samples += len(metrics)
         block = blocks.get(host_number(host))
         if block is None or not history.times or not block.has_values:
-            problems += [f"host {host} has no smoothed values"] * len(metrics)
-            continue
-        found = _compare(block, strip, history, host, serial, metrics, tau)
-        problems += [text for text, _ in found if text]
+            found = [(f"host {host} has no smoothed values", 0.0)] * len(metrics)
+        else:
+            found = _compare(block, strip, history, host, serial, metrics, tau)
+        wrong = [text for text, _ in found if text]
+        problems += wrong
+        by_host[host_number(host)] += len(wrong)
         worst = max([worst, *(size for _, size in found)])
-    return Verdict(len(hosts), samples, len(problems), worst, tuple(problems[:_MOST_EXAMPLES]))
+    return Verdict(len(hosts), samples, len(problems), worst, tuple(problems[:_MOST_EXAMPLES]), by_host)
 
 
 def _replay(workload: Workload, host: int, frames: int) -> list[Members]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from experiments.harness import ingestion
+from experiments.harness import ingestion, outcome
 from experiments.harness.options import Options
 from experiments.harness.quantiles import medians
 
@@ -16,7 +16,7 @@ PIPELINE = ("generator", "shards", "filter")  #: the roles that carry samples; t
 RETENTION = 1.0
 WARM_UP = 5.0
 
-_MOST_TOLD = 3  #: of a run's failures; ingest tells all
+_MOST_TOLD = 6  #: of a run's failures; ingest tells all
 
 
 class Extent(NamedTuple):
@@ -55,7 +55,7 @@ def measure(label: str, options: Options, repeats: int) -> tuple[dict[str, Any],
     for number in range(repeats):
         runs.append(ingestion.measure(options))
         tell(label, number, runs[-1])
-    failures = [f"{label}: {failure}" for run in runs for failure in run["failures"][:_MOST_TOLD]]
+    failures = [f"{label}: {failure}" for run in runs for failure in outcome.first(run["failures"], _MOST_TOLD)]
     return medians([run["figures"] for run in runs]), failures
 
 
@@ -65,7 +65,7 @@ def tell(label: str, number: int, run: dict[str, Any]) -> None:
     cost = sum(figures["cpu_seconds_per_million_samples"][role] for role in PIPELINE)
     print(
         f"{label}, run {number + 1}: {figures['samples_smoothed_per_second']:,} samples/s, {cost:.4f} CPU s per million"
-        + (f", FAILED: {run['failures'][0]}" if run["failures"] else ""),
+        + (f", FAILED: {'; '.join(outcome.first(run['failures'], _MOST_TOLD))}" if run["failures"] else ""),
         file=sys.stderr,
         flush=True,
     )
