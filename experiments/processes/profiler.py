@@ -30,9 +30,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Profile:
-    """Counts by line and, inclusive of what they call, by function."""
+    """Counts by line and, inclusive of what they call, by function; not of ``around`` and what called that."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: FrameType | None) -> None:
+        self._around = around  # whose functions are in every sample: they would fill the top
         self.samples = 0
         self._began = time.process_time()
         self._lines: Counter[tuple[CodeType, int]] = Counter()
@@ -46,7 +47,7 @@ class Profile:
         self._lines[frame.f_code, frame.f_lineno] += 1
         seen = set()
         walk: FrameType | None = frame
-        while walk is not None:
+        while walk is not None and walk is not self._around:
             seen.add(walk.f_code)
             walk = walk.f_back
         self._functions.update(seen)
@@ -76,7 +77,7 @@ def profiling(output: str | None) -> Iterator[None]:
     if output is None:
         yield
         return
-    profile = Profile()
+    profile = Profile(sys._getframe(2))  # of the with statement, above contextlib's
     signal.signal(signal.SIGPROF, profile.take)
     signal.setitimer(signal.ITIMER_PROF, _PERIOD, _PERIOD)
     try:

@@ -176,7 +176,7 @@ def test_pause_and_order(top: Callable[..., Terminal]) -> None:
     terminal.until(lambda text: text.splitlines()[3][1:5] == "cool")
     terminal.press("pn")
     first = terminal.until(lambda text: "PAUSED" in text and text.splitlines()[4][1:5] == "cool")
-    later = terminal.until(lambda text: "PAUSED, 1." in text)
+    later = terminal.until(lambda text: re.search(r"PAUSED, [1-9]", text) and text)
     assert row_of(later, "hot") == row_of(first, "hot")
     terminal.press(" ")
     terminal.until(lambda text: "PAUSED" not in text)
@@ -286,7 +286,7 @@ def test_a_still_picture_sends_little(top: Callable[..., Terminal]) -> None:
     terminal.press("p")
     terminal.until(lambda text: "PAUSED" in text)
     before = len(terminal.raw)
-    terminal.until(lambda text: "PAUSED, 1." in text)
+    terminal.until(lambda text: re.search(r"PAUSED, [1-9]", text) and text)
     assert len(terminal.raw) - before < 1500, "only the lines that changed are sent"
 
 

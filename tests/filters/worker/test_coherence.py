@@ -308,7 +308,7 @@ def test_vms_that_move_at_random_under_faults(shards: Shards, cluster: Cluster, 
 
 
 def test_a_shard_that_dies_and_comes_back_while_vms_move(start_cluster: StartCluster) -> None:
-    shards = start_cluster(2)
+    shards = start_cluster(2, directives={"cluster-node-timeout": "15000"})  # else the other is down as well
     plant = Plant(3, hosts=6, vms=10)
     with benches(shards, plant) as bench:
         before = live(bench, 12, None)
