@@ -49,28 +49,27 @@ class Judged(NamedTuple):
     good: Bools
     ids: Sequence[bytes]
 
-    def blocks(self) -> list[Block | None]:
-        """For each member its block, where that is current."""
-        heads = self.heads
-        columns = (
-            self.ids, heads["schema"].tolist(), self.intervals.tolist(), heads["tick"].tolist(),
-            heads["wall"].tolist(), heads["filtered"].tolist(),
-        )  # fmt: skip
-        rows = zip(self.good.tolist(), self.table.members, self.table.data, self.values, *columns, strict=True)
-        return [Block.current(*row) if is_good else None for is_good, *row in rows]
+    def current(self, rows: Sequence[int] | None = None) -> dict[int, Block]:
+        """The blocks that are current, by row: in the order of ``rows``, else all."""
+        wanted = np.arange(len(self.good)) if rows is None else np.asarray(rows, np.intp)
+        wanted = wanted[self.good[wanted]]
+        heads, chosen = self.heads[wanted], wanted.tolist()
+        times = (heads[name].tolist() for name in ("tick", "wall", "filtered"))
+        columns = (heads["schema"].tolist(), self.intervals[wanted].tolist(), *times)
+        members, data, values, ids = self.table.members, self.table.data, self.values, self.ids
+        return {
+            row: Block.current(members[row], data[row], values[row], ids[row], *told)
+            for row, *told in zip(chosen, *columns, strict=True)
+        }
 
-    def current(self) -> dict[int, Block]:
-        """The blocks that are current, by row."""
-        return {row: block for row, block in enumerate(self.blocks()) if block is not None}
-
-    def has_rows_of(self, other: Judged) -> bool:
-        """Whether all are current in both, and have the same members, rows and columns."""
-        return (
-            self.table.members is other.table.members
-            and bool(self.good.all() and other.good.all())
-            and self.ids == other.ids
-            and bool((self.heads["schema"] == other.heads["schema"]).all())
-        )
+    def rows_unlike(self, other: Judged) -> set[int] | None:
+        """The rows that have other rows or columns; None where not all are current in both, or members are others."""
+        if self.table.members is not other.table.members or not (self.good.all() and other.good.all()):
+            return None
+        found = set(np.flatnonzero(self.heads["schema"] != other.heads["schema"]).tolist())
+        if self.ids != other.ids:
+            found |= {row for row, pair in enumerate(zip(self.ids, other.ids, strict=True)) if pair[0] != pair[1]}
+        return found
 
 
 def judge(table: PositionTable, records: Mapping[str, Slotted], due: Due) -> Judged:

@@ -16,10 +16,9 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.current_blocks import Judged
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.owner import Owner
-from acquisition.snapshot.placement import Placements, settle
+from acquisition.snapshot.placement import placements_of
 from acquisition.snapshot.sight import Sight
-from acquisition.snapshot.snapshot import Contents, Snapshot, place_of
-from acquisition.snapshot.vm_evidence import all_evidence_of
+from acquisition.snapshot.snapshot import Contents, Snapshot
 
 #: Whether the values of a (host id, resource set id) are wanted.
 Takes = Callable[[int, int], bool]
@@ -42,18 +41,25 @@ class Found(NamedTuple):
     until: float  #: when the states of its hosts may be others, by the reader's clock
     judged: Judged | None = None
     names: Sequence[Names | None] = ()
-    is_named: bool = True  #: whether every row and column has its name
+    unnamed: frozenset[int] = frozenset()  #: rows of which something has no name yet
     order: Sequence[int] | None = None  #: that of a snapshot, where ``fresh`` is in it
 
     def serves(self, question: Question, now: float) -> bool:
         """Whether a reading at ``now`` that finds nothing else may be this one again."""
-        same = self.question == question and self.is_named and not self.errors
+        same = self.question == question and not self.unnamed and not self.errors
         return same and 0.0 <= now - self.at < LONGEST_SERVED and now < self.until
 
-    def has_rows_of(self, judged: Judged, names: Sequence[Names | None]) -> bool:
-        """Whether in both everything is current, with the same members, rows, columns and names."""
-        same = self.is_named and not self.errors and all(map(operator.is_, names, self.names))
-        return same and self.judged is not None and judged.has_rows_of(self.judged)
+    def changes(self, judged: Judged, names: Sequence[Names | None]) -> list[int] | None:
+        """The rows whose names, or rows and columns, are others in ``judged``, or are not all known; None where not
+        everything is current in both, with the same members, of which each has names."""
+        if self.judged is None or self.errors or None in names or len(names) != len(self.names):
+            return None
+        changed = judged.rows_unlike(self.judged)
+        if changed is None:
+            return None
+        if not all(map(operator.is_, names, self.names)):
+            changed |= {row for row, pair in enumerate(zip(names, self.names, strict=True)) if pair[0] is not pair[1]}
+        return sorted(changed | self.unnamed)
 
     def snapshot(self, began: float, now: float, down_after: float) -> Snapshot:
         """The snapshot of a reading that found this."""
@@ -62,31 +68,29 @@ class Found(NamedTuple):
             blocks, takes = self.fresh(), self.question[1]
             sight.look(blocks, self.sight, now, down_after)
             taken = blocks if takes is None else [block for block in blocks if takes(block.host_id, block.set_id)]
-            there = {(block.host_id, block.set_id): block for block in taken} if self.contested else {}
-            places = {
-                vm: settle(vm, all_evidence_of(vm, {owner: there[owner] for owner in owners}))
-                for vm, owners in self.contested.items()
-            }
             unread = [] if takes is None else [block for block in blocks if not takes(block.host_id, block.set_id)]
-            return Contents(taken, unread, Placements(taken, places), self.order is not None)
+            return Contents(taken, unread, placements_of(taken, self.contested), self.order is not None)
 
         return Snapshot.made_later(self.question[0], now, self.errors, began, make)
 
-    def next(self, judged: Judged, at: float) -> Found:
-        """What is found when everything is current again, with the same rows and names."""
+    def next(self, judged: Judged, names: Sequence[Names | None], at: float) -> Found:
+        """What is found when everything is current again, and every member has names."""
         order = self.order
-        if order is None:
-            keys = [place_of(block) for block in _with_names(judged, self.names, range(len(self.names)))]
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-        return self._replace(at=at, judged=judged, fresh=partial(_with_names, judged, self.names, order), order=order)
+        if order is None or list(map(_place, names)) != list(map(_place, self.names)):
+            order = sorted(range(len(names)), key=list(map(_place, names)).__getitem__)
+        fresh = partial(_with_names, judged, names, order)
+        return self._replace(at=at, judged=judged, names=names, fresh=fresh, order=order)
+
+
+def _place(names: Names | None) -> tuple[str, str]:
+    """As snapshot.place_of."""
+    assert names is not None
+    return names.table.host, names.table.resource_set
 
 
 def _with_names(judged: Judged, names: Sequence[Names | None], order: Sequence[int]) -> list[Block]:
     """The blocks of a reading in which everything is current."""
-    blocks, found = judged.blocks(), []
-    for row in order:
-        block = blocks[row]
-        assert block is not None
+    blocks = judged.current(order)
+    for row, block in blocks.items():
         block.use_names(names[row], None)
-        found.append(block)
-    return found
+    return list(blocks.values())

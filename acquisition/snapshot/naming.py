@@ -8,7 +8,7 @@ from typing import Any
 from acquisition.errors import DataError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import NOW, Names, NamesCache
+from acquisition.snapshot.names import SOON, Names, NamesCache
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.shard_reading import Member, read_names
 from acquisition.snapshot.sight_reading import Begun
@@ -19,11 +19,11 @@ class Naming:
 
     def __init__(self) -> None:
         self._cache = NamesCache()
-        self._outdated: list[Member] = []
+        self._outdated: dict[Member, None] = {}  #: in the order in which they were found
 
     def renew(self, cluster: Cluster, now: float) -> list[ShardpulseError]:
         """Ask for what the readings before have left to this one. Answers which tables are damaged."""
-        members, self._outdated = self._outdated, []
+        members, self._outdated = list(self._outdated), {}
         return self._ask(cluster, members, now)
 
     def name(
@@ -35,8 +35,10 @@ class Naming:
         for member, block in taken:
             schema = block.schema if block.has_values or block.head else None
             when = self._cache.wanted(member.host, member.resource_set, block.raw_ids, schema, now)
-            if when:
-                (wanted if when == NOW or not whole else self._outdated).append(member)
+            if when == SOON and whole:
+                self._outdated[member] = None
+            elif when:
+                wanted.append(member)
         errors = self._ask(cluster, wanted, now)
         for _, block in begun:
             names = self._cache.get(block.host_id, block.set_id)
@@ -49,7 +51,7 @@ class Naming:
 
     def note_outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> None:
         """Have the next reading ask for those of these names that are old."""
-        self._outdated += self._cache.outdated(members, names, now)
+        self._outdated |= dict.fromkeys(self._cache.outdated(members, names, now))
 
     def suffices(self, member: Member, block: Block) -> bool:
         """Whether everything in a block has a name."""

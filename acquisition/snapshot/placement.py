@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, EvidenceIndex, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire.table import Entity
@@ -168,11 +169,12 @@ class Placements:
         self._blocks = blocks
         self.contested = contested
 
-    @classmethod
-    def of(cls, blocks: Sequence[Block]) -> Placements:
+    @staticmethod
+    def of(blocks: Sequence[Block]) -> Placements:
         """The places by these blocks alone."""
-        found = EvidenceIndex().contested(blocks)
-        return cls(blocks, {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in found.items()})
+        index = EvidenceIndex()
+        index.take(blocks)
+        return placements_of(blocks, index.contested())
 
     @cached_property
     def shadows(self) -> frozenset[tuple[int, int]]:
@@ -209,3 +211,12 @@ class Placements:
                 if entity.kind == VM and entity.stable not in found:
                     found[entity.stable] = settle(entity.stable, [evidence_of(block, row)])
         return found
+
+
+def placements_of(blocks: Sequence[Block], contested: Mapping[str, Sequence[Owner]]) -> Placements:
+    """The places of the VMs of these blocks; ``contested`` are the owners of those of each VM that several report."""
+    there = {(block.host_id, block.set_id): block for block in blocks} if contested else {}
+    return Placements(
+        blocks,
+        {vm: settle(vm, all_evidence_of(vm, [there[owner] for owner in owners])) for vm, owners in contested.items()},
+    )

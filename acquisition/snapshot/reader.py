@@ -17,52 +17,48 @@ tick, with its age.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from acquisition.config import endpoints
 from acquisition.config.loader import load
-from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
-from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import collector, judgement, sight
+from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
-from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
-from acquisition.snapshot.current_blocks import Judged, judge
-from acquisition.snapshot.found import Found, Takes
+from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begun_of
+from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
+from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
-from acquisition.snapshot.partition_reading import PartitionReader, Slotted
-from acquisition.snapshot.placement import Placements, settle
-from acquisition.snapshot.positions import PositionReader, PositionTable
+from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.refills import RefillReader
-from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
-from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import SetReader
-from acquisition.snapshot.vm_evidence import EvidenceIndex, all_evidence_of
+from acquisition.snapshot.whole_reading import Shared, WholeReader
 from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
 
-#: A block whose record is looked for, with the tick.
-Wanted = tuple[Block, Member, int]
 
-_NOTHING: Slotted = (-1, None)
+class _Parts(NamedTuple):
+    """What reads the shards of one ``instance``; resource sets by number."""
 
-COHERENT = "coherent"
-LATEST = "latest"
+    instance: str
+    layout: Layout
+    shared: Shared
+    whole: WholeReader
+    sets: dict[int, SetReader]
+    arrivals: dict[int, ArrivalReader]
 
 
 class SnapshotReader:
@@ -84,16 +80,7 @@ class SnapshotReader:
         self._down_after = down_after_seconds
         self._clock = clock
         self._naming = Naming()
-        self._evidence = EvidenceIndex()
-        self._partitions: PartitionReader | None = None
-        self._last: Found | None = None
-        self._sets: dict[int, SetReader] = {}
-        self._arrivals: dict[int, ArrivalReader] = {}
-        self._layout: Layout | None = None
-        self._instance = ""
-        self._positions: PositionReader | None = None
-        self._sights: SightReader | None = None
-        self._refills: RefillReader | None = None
+        self._parts: _Parts | None = None
 
     @classmethod
     def connect(
@@ -156,7 +143,7 @@ class SnapshotReader:
     def recent(self, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
         """The last 120 ticks of resource sets, by (host id, resource set id). Raises ShardError when no shard answers
         at all."""
-        return read_recent(self.cluster, self._prepare()[0], owners)
+        return read_recent(self.cluster, self._prepare().layout, owners)
 
     @collector.paused()
     def survey(self, resource_set: str, newest: bool = False) -> Survey:
@@ -165,17 +152,16 @@ class SnapshotReader:
 
         Errors as of ``coherent``.
         """
-        layout, positions = self._prepare()
-        due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        set_id = resource_set_id(resource_set)
-        if set_id not in self._sets:
-            self._sets[set_id] = SetReader(layout, set_id, positions.batch)
-        asked = self._sets[set_id]
+        parts = self._prepare()
+        due, positions, set_id = self._due(parts.layout), parts.shared.positions, resource_set_id(resource_set)
+        if set_id not in parts.sets:
+            parts.sets[set_id] = SetReader(parts.layout, set_id, positions.batch)
+        asked = parts.sets[set_id]
         table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
         taken = asked.take(self.cluster, table, due, replies)
         if newest:
             taken = asked.with_newest(self.cluster, taken)
-        return Survey(taken, [*errors, *self._lost(due, errors)])
+        return Survey(taken, [*errors, *parts.shared.refills.read(self.cluster, due.now, errors)])
 
     @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
@@ -185,17 +171,17 @@ class SnapshotReader:
 
         Errors as of ``coherent``.
         """
-        due = judgement.Due(self._clock(), self._grace, self._prepare()[0].keep_ticks)
-        set_id = resource_set_id(resource_set)
-        if set_id not in self._arrivals:
-            self._arrivals[set_id] = ArrivalReader(self._prepare()[0], set_id)
-        begun, now = self._arrivals[set_id].take(self.cluster, due), self._clock()
+        parts = self._prepare()
+        due, set_id = self._due(parts.layout), resource_set_id(resource_set)
+        if set_id not in parts.arrivals:
+            parts.arrivals[set_id] = ArrivalReader(parts.layout, set_id)
+        begun, now = parts.arrivals[set_id].take(self.cluster, due), self._clock()
         errors = self._naming.name(self.cluster, begun, begun, now, whole=False)
         return Snapshot(LATEST, now, [block.at(now) for _, block in begun], errors, began=due.now)
 
     def due_tick(self, interval: float, now: float) -> int:
         """The newest tick of an interval that must be there at ``now``, by the reader's clock."""
-        return judgement.Due(now, self._grace, self._prepare()[0].keep_ticks).tick(interval)
+        return Due(now, self._grace, self._prepare().layout.keep_ticks).tick(interval)
 
     @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
@@ -204,176 +190,33 @@ class SnapshotReader:
 
         Hosts of which the shards know other resource sets only are added, as ``unread``.
         """
-        taken, layout = survey.taken, self._prepare()[0]
+        taken, finisher = survey.taken, self._prepare().shared.finisher
         current = survey.current(wanted)
         rows = taken.table.rows_of(np.concatenate([survey.hosts[wanted], taken.without]))
-        begun = _begun(taken.table, rows, current)
-        found = [
-            (taken.table.members[row], at)
-            for at in np.flatnonzero(wanted & taken.answered).tolist()
-            if (row := int(taken.rows[at])) not in current
-        ]
-        records = {
-            member.prefix: (ticks.slot_of(int(taken.ticks[at]), layout.keep_ticks), taken.records[at])
-            for member, at in found
-        }
-        snapshot = self._judge(
-            COHERENT, begun, _of_set(taken.set_id), taken.due, list(survey.errors), records, whole=False,
-            heard=[taken.table.members[row] for row in taken.rows[~wanted].tolist()],
-        )  # fmt: skip
+        begun = begun_of(taken.table, rows, current)
+        blocks = [(member, block) for member, block in begun if member.resource_set == taken.set_id]
+        unread = [block for member, block in begun if member.resource_set != taken.set_id]
+        heard = [taken.table.members[row] for row in taken.rows[~wanted].tolist()]
+        records = survey.records(wanted, current)
+        done = finisher.finish(COHERENT, begun, blocks, taken.due, survey.errors, records, heard)
+        snapshot = Snapshot(
+            COHERENT, done.now, [block for _, block in blocks], done.errors, unread, None, taken.due.now, done.blind
+        )
         return snapshot, tables_of(snapshot.blocks)
 
-    @collector.paused()
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
-        layout, positions = self._prepare()
-        due = judgement.Due(self._clock(), self._grace, layout.keep_ticks)
-        assert self._partitions is not None
-        question = (reading, takes)
-        changed = self._partitions.read(self.cluster, question, due)
-        if not changed and self._last is not None and self._last.serves(question, due.now):
-            return self._last.snapshot(due.now, self._clock(), self._down_after)
-        table, errors = positions.take([answer.applied for answer in self._partitions.answers], due.now)
-        errors += self._lost(due, errors)
-        errors += self._naming.renew(self.cluster, due.now)
-        records = self._partitions.records()
-        if reading == LATEST:
-            return self._judge(reading, _begin(table.all_places()), takes, due, errors, records)
-        judged, last = judge(table, records, due), self._last
-        names = self._naming.all_of(table.members)
-        if last is not None and not errors and last.question == question and last.has_rows_of(judged, names):
-            return self._next(last, judged, due)
-        snapshot = self._judge(
-            reading, _begun(table, range(len(table.members)), judged.current()), takes, due, errors, records
-        )
-        if self._last is not None:
-            self._last = self._last._replace(judged=judged, names=self._naming.all_of(table.members))
-        return snapshot
+        parts = self._prepare()
+        with collector.paused():
+            return parts.whole.read(reading, takes, self._due(parts.layout))
 
-    def _next(self, last: Found, judged: Judged, due: judgement.Due) -> Snapshot:
-        """The snapshot of a reading in which everything is current, with the rows of the one before: no names are
-        missing, no VM has come or gone."""
-        now = self._clock()
-        self._naming.note_outdated(judged.table.members, last.names, now)
-        self._last = last.next(judged, due.now)
-        return self._last.snapshot(due.now, now, self._down_after)
+    def _due(self, layout: Layout) -> Due:
+        return Due(self._clock(), self._grace, layout.keep_ticks)
 
-    def _judge(
-        self,
-        reading: str,
-        begun: list[Begun],
-        takes: Takes | None,
-        due: judgement.Due,
-        errors: list[ShardpulseError],
-        known: Mapping[str, Slotted],
-        whole: bool = True,
-        heard: Sequence[Member] = (),
-    ) -> Snapshot:
-        """The snapshot of what has begun: of all hosts if it is ``whole``, else ``heard`` are members of others, which
-        are current. ``known`` are records that were read."""
-        taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
-        blocks = [block for _, block in taken]
-        sought = [(block, member, block.tick) for member, block in taken if not block.delay]
-        if whole and self._partitions is not None:
-            paced = [(member, block.interval) for block, member, _ in sought] if reading == COHERENT else []
-            self._partitions.remember(paced, {block.interval for block, _, _ in sought}, due)
-        wanted = [each for each in sought if not each[0].has_values]
-        if reading == COHERENT:
-            newest = {interval: due.tick(interval) for interval in {block.interval for block, _, _ in wanted}}
-            wanted = [(block, member, newest[block.interval]) for block, member, _ in wanted]
-        self._take_records(wanted, reading, due, known)
-        self._take_heads(wanted, due.keep_ticks)
-        assert self._sights is not None
-        seen = self._sights.read(self.cluster, begun, taken, due, self._down_after, heard)
-        now = self._clock()
-        messages = [str(error) for error in errors] + self._naming.name(self.cluster, begun, taken, now, whole)
-        messages += [block.delay for block in blocks if block.unreachable]
-        everyone = [block for _, block in begun]
-        sight.look(everyone, seen, now, self._down_after)
-        blind = sight.blindness(blocks, seen)
-        messages += [blind] if blind else sight.errors(blocks)
-        self._sights.remember(everyone, now)
-        if whole:
-            self._naming.forget({(member.host, member.resource_set) for member, _ in begun})
-        unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
-        contested = self._contested(begun, taken, due.keep_ticks) if whole else {}
-        places = {vm: settle(vm, all_evidence_of(vm, where)) for vm, where in contested.items()}
-        errors_told = tuple(dict.fromkeys(messages))
-        if whole:
-            owners = {vm: tuple(where) for vm, where in contested.items()}
-            fresh = partial(_again, everyone)
-            is_named = all(self._naming.suffices(member, block) for member, block in taken)
-            until = sight.holds_until(everyone, self._down_after)
-            self._last = Found((reading, takes), due.now, errors_told, fresh, owners, seen, until, is_named=is_named)
-        placements = Placements(blocks, places) if whole else None
-        return Snapshot(reading, now, blocks, errors_told, unread, placements, due.now, blind)
-
-    def _prepare(self) -> tuple[Layout, PositionReader]:
-        if self._layout is None or self._positions is None or self._instance != self.cluster.instance:
-            self._layout = read_layout(self.cluster)
-            self._positions = PositionReader(self._layout)
-            self._partitions, self._last = PartitionReader(self._layout), None
-            self._sights = SightReader(self._layout)
-            self._refills = RefillReader(self._layout)
-            self._sets.clear()
-            self._arrivals.clear()
-            self._instance = self.cluster.instance
-        return self._layout, self._positions
-
-    def _lost(self, due: judgement.Due, errors: Sequence[ShardpulseError]) -> list[ShardpulseError]:
-        assert self._refills is not None
-        return self._refills.read(self.cluster, due.now, errors)
-
-    def _take_records(
-        self, wanted: list[Wanted], reading: str, due: judgement.Due, known: Mapping[str, Slotted]
-    ) -> None:
-        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
-        missing = [(member, slot) for member, slot in slots if known.get(member.prefix, _NOTHING)[0] != slot]
-        read = dict(zip(missing, read_records(self.cluster, missing), strict=True)) if missing else {}
-        judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
-        for (block, member, tick), asked in zip(wanted, slots, strict=True):
-            judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
-
-    def _take_heads(self, wanted: list[Wanted], keep_ticks: int) -> None:
-        """Ask who the rows of late blocks were, and when they were last heard of."""
-        late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
-        slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
-        for (block, _), head in zip(late, read_heads(self.cluster, slots) if slots else (), strict=True):
-            if head is not None and head[0].tick == block.tick:
-                block.take_rows(*head)
-                judgement.explain_delay(block)
-
-    def _contested(self, begun: list[Begun], taken: list[Begun], keep_ticks: int) -> dict[str, dict[Owner, Block]]:
-        """VMs that several hosts report, with their blocks, each of which has its newest record; the others are where
-        they are."""
-        present = [(member.host, member.resource_set) for member, _ in begun]
-        contested = self._evidence.contested([block for _, block in taken], present)
-        concerned = {key for where in contested.values() for key in where}
-        silent = [
-            (block, member)
-            for member, block in taken
-            if (block.host_id, block.set_id) in concerned and not block.has_values and block.head is not None
-        ]
-        slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in silent]
-        for (block, _), value in zip(silent, read_records(self.cluster, slots) if slots else (), strict=True):
-            judgement.remember(block, value)
-        return contested
-
-
-def _again(blocks: Sequence[Block]) -> list[Block]:
-    return [block.again() for block in blocks]
-
-
-def _begun(table: PositionTable, rows: Sequence[int], current: Mapping[int, Block]) -> list[Begun]:
-    """The members of these rows with their blocks: those that are ``current``, by row, are finished, the others are to
-    be judged."""
-    others = [row for row in rows if row not in current]
-    places = iter(table.places(others) if others else ())
-    return [(table.members[row], current.get(row) or judgement.begin(*next(places))) for row in rows]
-
-
-def _begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:
-    return [(member, judgement.begin(member, place)) for member, place in places]
-
-
-def _of_set(wanted: int) -> Takes:
-    return lambda _, number: number == wanted
+    def _prepare(self) -> _Parts:
+        if self._parts is None or self._parts.instance != self.cluster.instance:
+            layout = read_layout(self.cluster)
+            finisher = Finisher(self.cluster, layout, self._naming, self._clock, self._down_after)
+            positions, refills = PositionReader(layout), RefillReader(layout)
+            shared = Shared(self.cluster, self._clock, self._down_after, self._naming, positions, refills, finisher)
+            self._parts = _Parts(self.cluster.instance, layout, shared, WholeReader(layout, shared), {}, {})
+        return self._parts

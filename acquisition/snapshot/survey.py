@@ -12,16 +12,17 @@ not ``known``. ``SnapshotReader.details`` gives chosen hosts in full, of the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.model import codes
+from acquisition.model import codes, ticks
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools, Column, Doubles
+from acquisition.snapshot.partition_reading import Slotted
 from acquisition.snapshot.record_arrays import Group, dtype_of, offset_of
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
@@ -100,6 +101,15 @@ class Survey:
                 table.members[row], table.data[row], data, data[ids : ids + 8], schema, interval, *times
             )
         return found
+
+    def records(self, wanted: Bools, current: Container[int]) -> dict[str, Slotted]:
+        """What was read of those hosts that are ``wanted`` (N,) and not ``current``, by the prefix of their members."""
+        taken, keep_ticks = self.taken, self.taken.due.keep_ticks
+        return {
+            taken.table.members[row].prefix: (ticks.slot_of(int(taken.ticks[at]), keep_ticks), taken.records[at])
+            for at in np.flatnonzero(wanted & taken.answered).tolist()
+            if (row := int(taken.rows[at])) not in current
+        }
 
     def _judge(self) -> tuple[Bools, Bools]:
         """Who is as it should be (N,), just as ``judgement.judge_coherent`` and ``inputs.table_of`` see it, with

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Set
 from typing import NamedTuple
 
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
+from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.states import CURRENT, DOWN
 from acquisition.wire.smoothed import SmoothedRecord
 from acquisition.wire.table import Entity
@@ -23,8 +24,6 @@ from acquisition.wire.table import Entity
 VM = "vm"  #: kind of the entities that this is about
 GUEST_METRIC = "cpu_guest_ratio"  #: CPU time that ran the guest, in cores (docs/metrics.md)
 CPU_METRIC = "cpu_ratio"
-
-Key = tuple[int, int]  #: host id and resource set id of a block
 
 
 class Meter(NamedTuple):
@@ -154,33 +153,37 @@ class EvidenceIndex:
     """
 
     def __init__(self) -> None:
-        self._held: dict[Key, tuple[bytes, Names, tuple[str, ...]]] = {}
-        self._owners: dict[str, Key | Counter[Key]] = {}
+        self._held: dict[Owner, tuple[bytes, Names, tuple[str, ...]]] = {}
+        self._owners: dict[str, Owner | Counter[Owner]] = {}
         self._contested: set[str] = set()
 
-    def contested(self, blocks: Iterable[Block], present: Iterable[Key] | None = None) -> dict[str, dict[Key, Block]]:
-        """VMs that several processes report in ``blocks``, each with the blocks that hold them.
-
-        ``present`` are the keys of all blocks that exist, where ``blocks`` are but some of them.
-        """
-        by_key = {(block.host_id, block.set_id): block for block in blocks}
-        for key in self._held.keys() - set(by_key if present is None else present):
-            self._drop(key)
-        for key, block in by_key.items():
+    def take(self, blocks: Iterable[Block]) -> None:
+        """Take the rows of blocks, in the place of what was known of these."""
+        for block in blocks:
+            key = block.host_id, block.set_id
             held = self._held.get(key)
             if held is None or held[1] is not block.names or held[0] != block.raw_ids:
                 self._drop(key)
                 self._take(key, block)
+
+    def forget(self, present: Set[Owner]) -> None:
+        """Let go of all blocks but these."""
+        for key in self._held.keys() - present:
+            self._drop(key)
+
+    def contested(self, among: Container[Owner] | None = None) -> dict[str, list[Owner]]:
+        """VMs that several processes report, each with the owners of the blocks that hold them: of all blocks, or
+        ``among`` some."""
         found = {}
         for vm in self._contested:
             owners = self._owners[vm]
             assert isinstance(owners, Counter)
-            here = {key: by_key[key] for key in sorted(owners) if key in by_key}
+            here = [key for key in sorted(owners) if among is None or key in among]
             if sum(owners[key] for key in here) > 1:
                 found[vm] = here
         return found
 
-    def _take(self, key: Key, block: Block) -> None:
+    def _take(self, key: Owner, block: Block) -> None:
         if block.names is None:
             return
         vms = tuple(entity.stable for entity in block.entities if entity.kind == VM)
@@ -195,7 +198,7 @@ class EvidenceIndex:
                 self._owners[vm] = Counter((owner, key))
                 self._contested.add(vm)
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: Owner) -> None:
         for vm in self._held.pop(key, (b"", None, ()))[2]:
             owner = self._owners[vm]
             if not isinstance(owner, Counter):
@@ -209,11 +212,11 @@ class EvidenceIndex:
                 self._contested.discard(vm)
 
 
-def all_evidence_of(vm: str, blocks: Mapping[Key, Block]) -> list[VmEvidence]:
+def all_evidence_of(vm: str, blocks: Iterable[Block]) -> list[VmEvidence]:
     """The evidence of all processes of a VM in these blocks."""
     return [
         evidence_of(block, row)
-        for block in blocks.values()
+        for block in blocks
         for row, entity in enumerate(block.entities)
         if entity.stable == vm and entity.kind == VM
     ]

@@ -365,19 +365,23 @@ def test_the_cache_finds_what_a_look_at_everything_finds(
             block_of(host, [vm(uuid, epoch, kind) for uuid, epoch, kind in rows], resource_set=name)
             for (host, name), rows in world.items()
         ]
-        found = index.contested(blocks)
+        index.take(blocks)
+        index.forget({(block.host_id, block.set_id) for block in blocks})
+        found, there = index.contested(), {(block.host_id, block.set_id): block for block in blocks}
         reported = [entity.stable for block in blocks for entity in block.entities if entity.kind == "vm"]
         assert set(found) == {uuid for uuid in reported if reported.count(uuid) > 1}
-        for uuid, where_from in found.items():
-            assert len(all_evidence_of(uuid, where_from)) == reported.count(uuid)
+        for uuid, owners in found.items():
+            assert len(all_evidence_of(uuid, [there[owner] for owner in owners])) == reported.count(uuid)
 
 
 def test_a_narrow_reading_leaves_the_cache_alone() -> None:
     a, b = block_of("a", [vm("u", "1")]), block_of("b", [vm("u", "2")])
-    keys = [(block.host_id, block.set_id) for block in (a, b)]
+    first, second = ((block.host_id, block.set_id) for block in (a, b))
     index = EvidenceIndex()
-    assert set(index.contested([a, b], keys)) == {"u"}
-    assert index.contested([a], keys) == {}
-    assert set(index.contested([a, b], keys)) == {"u"}
-    assert index.contested([a], keys[:1]) == {}
-    assert index.contested([], []) == {}
+    index.take([a, b])
+    assert set(index.contested()) == set(index.contested({first, second})) == {"u"}
+    index.take([a])
+    assert index.contested({first}) == {}
+    assert set(index.contested()) == {"u"}
+    index.forget({first})
+    assert index.contested() == {}

@@ -200,7 +200,9 @@ def test_judged_side_by_side_is_as_judged_one_by_one(data: st.DataObject) -> Non
         records[keys.smoothed(tag, host, SET, 0)[:-1]] = (TICK % 3, value or None)
     table, errors = PositionReader(layout).take(replies, due.now)
     assert not errors
-    for (member, place), found in zip(table.all_places(), judge(table, records, due).blocks(), strict=True):
+    current = judge(table, records, due).current()
+    for row, (member, place) in enumerate(table.all_places()):
+        found = current.get(row)
         block = judgement.begin(member, place)
         if not block.delay and -(1 << 62) < due.tick(block.interval) < 1 << 62:
             judgement.judge_coherent(block, records[member.prefix][1], due.tick(block.interval), due)

@@ -1,0 +1,126 @@
+"""Finishing blocks one by one: records that were not asked for ahead, headers of those that are late, names, causes.
+
+Each is read in one round for all blocks that want it; what is plainly as it should be wants none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.model import ticks
+from acquisition.snapshot import judgement, sight
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.naming import Naming
+from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.partition_reading import Slotted
+from acquisition.snapshot.positions import PositionTable
+from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
+from acquisition.snapshot.sight import Sight
+from acquisition.snapshot.sight_reading import Begun, SightReader
+from acquisition.wire.layout import Layout
+
+COHERENT, LATEST = "coherent", "latest"  #: the two readings
+
+#: A block whose record is looked for, with the tick.
+Wanted = tuple[Block, Member, int]
+
+_NOTHING: Slotted = (-1, None)
+
+
+class Finished(NamedTuple):
+    """``now`` is the reader's clock when everything had been read; ``errors`` are what could not be read and why hosts
+    cannot be seen, ``blind`` why nobody can."""
+
+    now: float
+    errors: tuple[str, ...]
+    sight: Sight
+    blind: str
+
+
+class Finisher:
+    """Finishes the blocks of one reader's readings, and remembers who could not be seen."""
+
+    def __init__(
+        self, cluster: Cluster, layout: Layout, naming: Naming, clock: Callable[[], float], down_after: float
+    ) -> None:
+        self._cluster = cluster
+        self._naming = naming
+        self._clock = clock
+        self._down_after = down_after
+        self._sights = SightReader(layout)
+
+    def finish(
+        self,
+        reading: str,
+        begun: Sequence[Begun],
+        taken: Sequence[Begun],
+        due: Due,
+        errors: Iterable[ShardpulseError],
+        known: Mapping[str, Slotted],
+        heard: Sequence[Member] | None = None,
+    ) -> Finished:
+        """Finish blocks that have begun, of which only those that are ``taken`` get values; ``known`` by prefix are
+        records that were read. They are all that there are, or ``heard`` are members of others, which are current.
+        Raises ShardError when no shard answers at all."""
+        wanted = [
+            (block, member, due.tick(block.interval) if reading == COHERENT else block.tick)
+            for member, block in taken
+            if not (block.delay or block.has_values)
+        ]
+        self._take_records(wanted, reading, due, known)
+        self._take_heads(wanted, due.keep_ticks)
+        seen = self._sights.read(self._cluster, begun, taken, due, self._down_after, heard or ())
+        now, blocks, everyone = self._clock(), [block for _, block in taken], [block for _, block in begun]
+        messages = [str(error) for error in errors]
+        messages += self._naming.name(self._cluster, begun, taken, now, heard is None)
+        messages += [block.delay for block in blocks if block.unreachable]
+        sight.look(everyone, seen, now, self._down_after)
+        blind = sight.blindness(blocks, seen)
+        messages += [blind] if blind else sight.errors(blocks)
+        self._sights.remember(everyone, now)
+        return Finished(now, tuple(dict.fromkeys(messages)), seen, blind)
+
+    def remember_past(self, taken: Sequence[Begun], concerned: set[Owner], keep_ticks: int) -> None:
+        """Give blocks without values their newest records, those of them that are ``concerned``."""
+        silent = [
+            (block, member)
+            for member, block in taken
+            if (block.host_id, block.set_id) in concerned and not block.has_values and block.head is not None
+        ]
+        slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in silent]
+        for (block, _), value in zip(silent, read_records(self._cluster, slots) if slots else (), strict=True):
+            judgement.remember(block, value)
+
+    def _take_records(self, wanted: Sequence[Wanted], reading: str, due: Due, known: Mapping[str, Slotted]) -> None:
+        slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
+        missing = [(member, slot) for member, slot in slots if known.get(member.prefix, _NOTHING)[0] != slot]
+        read = dict(zip(missing, read_records(self._cluster, missing), strict=True)) if missing else {}
+        judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
+        for (block, member, tick), asked in zip(wanted, slots, strict=True):
+            judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
+
+    def _take_heads(self, wanted: Sequence[Wanted], keep_ticks: int) -> None:
+        """Ask who the rows of late blocks were, and when they were last heard of."""
+        late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
+        slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
+        for (block, _), head in zip(late, read_heads(self._cluster, slots) if slots else (), strict=True):
+            if head is not None and head[0].tick == block.tick:
+                block.take_rows(*head)
+                judgement.explain_delay(block)
+
+
+def begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:
+    """The blocks of members, to be finished."""
+    return [(member, judgement.begin(member, place)) for member, place in places]
+
+
+def begun_of(table: PositionTable, rows: Sequence[int], current: Mapping[int, Block]) -> list[Begun]:
+    """The members of these rows with their blocks: those that are ``current``, by row, have their values, the others
+    are to be finished."""
+    others = [row for row in rows if row not in current]
+    blocks = iter(begin(table.places(others)) if others else ())
+    return [(table.members[row], current.get(row) or next(blocks)[1]) for row in rows]

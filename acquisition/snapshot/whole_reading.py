@@ -1,0 +1,133 @@
+"""A reading of all hosts: what is as it should be is judged side by side; looked at is only what is not as before.
+
+A reading begins with what the last one found. Where all are current in both, only those are finished whose rows,
+columns or names are others, or lacked a name: a VM that comes or goes costs its own host. Where anybody is late, or
+something could not be read, all are finished one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.snapshot import sight
+from acquisition.snapshot.block import Block
+from acquisition.snapshot.current_blocks import Judged, judge
+from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begin, begun_of
+from acquisition.snapshot.found import Found, Question, Takes
+from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.naming import Naming
+from acquisition.snapshot.partition_reading import PartitionReader, Slotted
+from acquisition.snapshot.placement import placements_of
+from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.refills import RefillReader
+from acquisition.snapshot.sight_reading import Begun
+from acquisition.snapshot.snapshot import Snapshot
+from acquisition.snapshot.vm_evidence import EvidenceIndex
+from acquisition.wire.layout import Layout
+
+
+class Shared(NamedTuple):
+    """What the readings of one reader share."""
+
+    cluster: Cluster
+    clock: Callable[[], float]
+    down_after: float
+    naming: Naming
+    positions: PositionReader
+    refills: RefillReader
+    finisher: Finisher
+
+
+class WholeReader:
+    """Reads all hosts, again and again, and keeps what the last reading found."""
+
+    def __init__(self, layout: Layout, shared: Shared) -> None:
+        self._shared = shared
+        self._partitions = PartitionReader(layout)
+        self._evidence = EvidenceIndex()
+        self._last: Found | None = None
+
+    def read(self, reading: str, takes: Takes | None, due: Due) -> Snapshot:
+        """A snapshot of ``reading``, narrowed to what ``takes`` answers True for. Raises ShardError, TemporaryError or
+        PermissionRefused when no shard can be read."""
+        shared, question, last = self._shared, (reading, takes), self._last
+        changed = self._partitions.read(shared.cluster, question, due)
+        if not changed and last is not None and last.serves(question, due.now):
+            return last.snapshot(due.now, shared.clock(), shared.down_after)
+        table, errors = shared.positions.take([answer.applied for answer in self._partitions.answers], due.now)
+        errors += shared.refills.read(shared.cluster, due.now, errors)
+        errors += shared.naming.renew(shared.cluster, due.now)
+        records = self._partitions.records()
+        if reading == LATEST:
+            return self._finish(question, begin(table.all_places()), due, errors, records)
+        judged = judge(table, records, due)
+        if last is not None and last.question == question and not errors:
+            changes = last.changes(judged, shared.naming.all_of(table.members))
+            if changes is not None:
+                return self._next(last, judged, changes, due)
+        begun = begun_of(table, range(len(table.members)), judged.current())
+        snapshot = self._finish(question, begun, due, errors, records)
+        if self._last is not None:
+            self._last = self._last._replace(judged=judged, names=shared.naming.all_of(table.members))
+        return snapshot
+
+    def _next(self, last: Found, judged: Judged, changes: Sequence[int], due: Due) -> Snapshot:
+        """The snapshot of a reading in which everything is current, and all but these ``changes`` is as in the one
+        before; members are the same."""
+        shared, members, now = self._shared, judged.table.members, self._shared.clock()
+        contested, unnamed, errors = last.contested, frozenset[int](), list[str]()
+        if changes:
+            blocks = judged.current(changes)
+            begun = [(members[row], block) for row, block in blocks.items()]
+            errors = shared.naming.name(shared.cluster, begun, begun, now, whole=True)
+            unnamed = frozenset(row for row, block in blocks.items() if not shared.naming.suffices(members[row], block))
+            self._evidence.take(blocks.values())
+            contested = self._evidence.contested()
+        names = shared.naming.all_of(members)
+        shared.naming.note_outdated(members, names, now)
+        self._last = last.next(judged, names, due.now)._replace(
+            errors=tuple(errors), contested=contested, unnamed=unnamed
+        )
+        return self._last.snapshot(due.now, now, shared.down_after)
+
+    def _finish(
+        self,
+        question: Question,
+        begun: list[Begun],
+        due: Due,
+        errors: list[ShardpulseError],
+        known: Mapping[str, Slotted],
+    ) -> Snapshot:
+        """The snapshot of what has begun, of which each is looked at; ``known`` are records that were read."""
+        (reading, takes), shared = question, self._shared
+        taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
+        self._remember(reading, taken, due)
+        now, told, seen, blind = shared.finisher.finish(reading, begun, taken, due, errors, known)
+        present = {(member.host, member.resource_set) for member, _ in begun}
+        shared.naming.forget(present)
+        blocks, everyone = [block for _, block in taken], [block for _, block in begun]
+        there = {(block.host_id, block.set_id): block for block in blocks}
+        self._evidence.take(blocks)
+        self._evidence.forget(present)
+        contested = self._evidence.contested(there)
+        shared.finisher.remember_past(taken, {key for where in contested.values() for key in where}, due.keep_ticks)
+        unnamed = frozenset(
+            row for row, (member, block) in enumerate(taken) if not shared.naming.suffices(member, block)
+        )
+        until = sight.holds_until(everyone, shared.down_after)
+        self._last = Found(question, due.now, told, partial(_again, everyone), contested, seen, until, unnamed=unnamed)
+        unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
+        return Snapshot(reading, now, blocks, told, unread, placements_of(blocks, contested), due.now, blind)
+
+    def _remember(self, reading: str, taken: Sequence[Begun], due: Due) -> None:
+        """Whose records the next reading asks for together with everything else."""
+        sought = [(member, block.interval) for member, block in taken if not block.delay]
+        self._partitions.remember(sought if reading == COHERENT else [], {interval for _, interval in sought}, due)
+
+
+def _again(blocks: Sequence[Block]) -> list[Block]:
+    return [block.again() for block in blocks]
