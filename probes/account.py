@@ -23,7 +23,7 @@ class Account:
         self._reads_others = reads_others()
         self._memory_due = self._started + 3.0  # once everything is there
 
-    def values(self, modules: list[Module], monotonic: float) -> dict[str, object]:
+    def values(self, machine: str, modules: list[Module], monotonic: float) -> dict[str, object]:
         """Figures since the start of the probe; bytes of memory are measured every now and then."""
         if monotonic >= self._memory_due:
             self._memory_due = monotonic + _MEMORY_SECONDS
@@ -32,6 +32,7 @@ class Account:
         return {
             "probe": {
                 "pid": os.getpid(),
+                "machine": machine,
                 "step": chosen().name,
                 "reads_others": self._reads_others,
                 "uptime_seconds": round(monotonic - self._started, 3),

@@ -194,7 +194,7 @@ class Agent:
     def _report_contest(self, writer: Writer) -> None:
         """Say that another machine has the same name, and when it has no more."""
         if writer.contested:
-            host = f"host {self._settings.host} (this one has the boot id {self._probe.boot_id})"
+            host = f"host {self._settings.host} (this one has {self._probe.machine})"
             told = f"a second sender uses the name of {host}: none of its figures is VALID, the younger one's not taken"
             self._log.lasts(_NAME, f"{told}; give each machine a name of its own ([host] name)", patience=0.0)
         else:

@@ -6,23 +6,29 @@ import os
 
 from probes.procfs import number_after, read_once
 
+_MACHINE_ID = "/etc/machine-id"  #: machine-id(5): of this installation; images that were copied have the same
+
 
 class HostFacts:
     """Facts of one host. ``cores`` and ``memory_bytes`` follow hot-plugging (``refresh``).
 
-    ``boot_id`` is the epoch of the host; ``hertz`` the unit of CPU time in /proc
-    (USER_HZ, proc(5)); ``delay_accounting`` tells whether the kernel counts the time that
-    processes wait for block I/O (sysctl kernel.task_delayacct, off by default since
-    Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing).
+    ``boot_id`` is the epoch of the host; ``machine_id`` is that of its installation, "" where it has
+    none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` tells
+    whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
+    off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing).
     """
 
-    __slots__ = ("boot_id", "cores", "delay_accounting", "hertz", "memory_bytes", "name", "page_size", "proc", "sys")
+    __slots__ = (
+        "boot_id", "cores", "delay_accounting", "hertz", "machine_id", "memory_bytes", "name", "page_size", "proc",
+        "sys",
+    )  # fmt: skip
 
     def __init__(self, name: str, proc: str = "/proc", sys: str = "/sys") -> None:
         self.name = name
         self.proc = proc
         self.sys = sys
         self.boot_id = _first_line(f"{proc}/sys/kernel/random/boot_id") or "unknown"
+        self.machine_id = _first_line(_MACHINE_ID)
         self.hertz = os.sysconf("SC_CLK_TCK")
         self.page_size = os.sysconf("SC_PAGE_SIZE")
         self.delay_accounting = _first_line(f"{proc}/sys/kernel/task_delayacct") != "0"

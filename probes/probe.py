@@ -66,9 +66,9 @@ class Probe:
         self._build(settings)
 
     @property
-    def boot_id(self) -> str:
-        """What tells this run of this machine from all others, whatever its name (random(4))."""
-        return self._facts.boot_id
+    def machine(self) -> str:
+        """What tells this machine and this run of it from others, whatever their name (machine-id(5), random(4))."""
+        return f"machine id {self._facts.machine_id or 'none'}, boot id {self._facts.boot_id}"
 
     def reload(self, settings: AgentSettings, outlet: Outlet) -> None:
         """Go on with other settings and, when the connection has changed, another outlet.
@@ -139,7 +139,7 @@ class Probe:
         worked = self._run_modules(wall, monotonic, ready)
         if monotonic >= self._account_due:
             self._account_due = monotonic + _ACCOUNT_SECONDS
-            self.outlet.set_extra_status(self._account.values(self.modules, monotonic))
+            self.outlet.set_extra_status(self._account.values(self.machine, self.modules, monotonic))
         if worked or monotonic >= self._outlet_due or self.outlet.fileno() in ready:
             self._outlet_due = self.outlet.service(time.monotonic())
         return also in ready
@@ -173,7 +173,7 @@ class Probe:
 
     def account(self) -> dict[str, object]:
         """The probe's own figures."""
-        return self._account.values(self.modules, time.monotonic())
+        return self._account.values(self.machine, self.modules, time.monotonic())
 
     def close(self) -> None:
         """Stop all tools, close all files."""

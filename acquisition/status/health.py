@@ -120,7 +120,7 @@ def read(
     findings += _of_shards(rows)
     findings += of_filter(lags, live)
     findings += _of_readers(others)
-    findings += _of_hosts(accounts, now, down_after)
+    findings += _of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
     findings += _of_probes(found.statuses.values()) if found is not None else []
     return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings, others)
 
@@ -237,11 +237,24 @@ _REPORTS: Mapping[str, str] = {
 }
 
 
-def _of_hosts(accounts: Sequence[Account], now: float, down_after: float) -> list[Finding]:
+def _of_hosts(
+    accounts: Sequence[Account], reports: Mapping[int, Status], now: float, down_after: float
+) -> list[Finding]:
     hosts: dict[int, list[Account]] = {}
     for account in accounts:
         hosts.setdefault(account.host, []).append(account)
-    return [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
+    found = [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
+    return found + [_contest(rows[0], reports.get(host)) for host, rows in hosts.items() if _is_contested(rows)]
+
+
+def _is_contested(rows: Sequence[Account]) -> bool:
+    return any(row.contested for row in rows)
+
+
+def _contest(row: Account, report: Status | None) -> Finding:
+    """Two machines of one name, and which of them has written the newest account."""
+    machine = None if report is None else _said(report, "machine")
+    return Finding(STALE, _host(row), _CONTESTED + (f"; one of them: {machine}" if machine else ""))
 
 
 def _of_probes(reports: Collection[Status]) -> list[Finding]:
@@ -273,8 +286,6 @@ def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Fin
         found.append(Finding(NOTE, about, f"{lost} samples are lost, and counted"))
     if gaps := max(row.gaps for row in rows):
         found.append(Finding(NOTE, about, f"{gaps} gaps of unknown size: its ring was lost (a power cut?)"))
-    if any(row.contested for row in rows):
-        found.append(Finding(STALE, about, _CONTESTED))
     if any(row.sheds for row in rows):
         found.append(Finding(NOTE, about, "sheds frames: more is made than the pipeline takes"))
     return found

@@ -165,6 +165,7 @@ def test_a_probe_and_status_say_which_step_runs_and_what_to_do(
     name = compiled.PYTHON if pure or native.PROCESSES is None else compiled.NATIVE
     assert found["probe"]["step"] == name
     assert found["probe"]["reads_others"] == reads_others()
+    assert found["probe"]["machine"].endswith(f"boot id {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}")
     assert f"; {compiled.chosen(name == compiled.NATIVE, compiled.PYTHON).text}; sending to" in host.said()
     assert (f"{compiled.SWITCH} is set" in host.said()) == bool(pure)
     shardpulse(["status", "--json", "--config", str(host.config)])
