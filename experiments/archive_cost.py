@@ -30,6 +30,7 @@ from experiments.processes.program import program
 from filters.archive.engine import make_engine, parse_url, told
 from filters.archive.migrating import migrate
 from filters.archive.schema import rollups
+from filters.archive.sketch import of_values
 from filters.archive.store import Store, open_store
 from filters.archive.values import (
     DAY,
@@ -40,6 +41,7 @@ from filters.archive.values import (
     Episode,
     Event,
     Floats,
+    Ids,
     MetricDefinition,
     MinuteMatrix,
     Series,
@@ -57,9 +59,11 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", nargs="*", help="databases to measure (default: SQLite in a temporary directory)")
     parser.add_argument("--episodes", type=int, default=200_000)
-    parser.add_argument("--entities", type=int, default=1010)
+    parser.add_argument("--entities", type=int, default=101)
     parser.add_argument("--metrics", type=int, default=5)
-    parser.add_argument("--hours", type=int, default=2, help="of minutes that are written and compacted")
+    parser.add_argument("--hours", type=int, default=24, help="of minutes that are written and compacted")
+    parser.add_argument("--chunk-hours", type=int, default=1, choices=(1, 6), help="[archive] chunk_hours")
+    parser.add_argument("--percentiles", type=int, default=0, help="metrics that get percentiles")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as place:
         for url in options.url or [str(Path(place, "archive.db"))]:
@@ -72,7 +76,7 @@ def measure(url: str, options: argparse.Namespace) -> None:
     engine = make_engine(parse_url(url))
     with told(engine.url), engine.begin() as connection:
         migrate(connection)
-    with open_store(url) as store:
+    with open_store(url, chunk_hours=options.chunk_hours) as store:
         name = engine.dialect.name
         for what, found in (
             ("episodes", episodes(store, options.episodes)),
@@ -123,10 +127,11 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
             MetricDefinition(4, n, "vms", f"m{n}", "ratio", "gauge", 0, 1, "") for n in range(options.metrics)
         )
     )
+    ids = np.arange(1, options.entities + 1, dtype=np.uint64)
     matrices = [
-        MinuteMatrix(series, minute, minute, np.arange(1, options.entities + 1, dtype=np.uint64), values)
-        for minute, values in zip(
-            range(_BEGAN, _BEGAN + options.hours * HOUR, MINUTE), figures_of(options), strict=True
+        MinuteMatrix(series, minute, minute, ids, values, sketch=sketch)
+        for minute, (values, sketch) in zip(
+            range(_BEGAN, _BEGAN + options.hours * HOUR, MINUTE), figures_of(options, ids), strict=True
         )
     ]
     values = len(matrices) * matrices[0].values.size * 5 // len(Statistic)  # five of them are real
@@ -142,6 +147,14 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
         "minutes_kb": round((disk(url, "minutes") - empty) / days, 2),
     }
     watch = Stopwatch(store)
+    end = _BEGAN + options.hours * HOUR
+    assert store.pass_on(end + HOUR) == len(matrices)
+    _, client, server = watch.read()
+    found |= {
+        "passing_on_client_cpu_us_per_value": round(client / values * 1e6, 3),
+        "passing_on_server_cpu_us_per_value": round(server / values * 1e6, 3),
+    }
+    watch = Stopwatch(store)
     assert store.compact(_BEGAN + 9 * DAY) == len(matrices)
     _, client, server = watch.read()
     found |= {
@@ -153,8 +166,8 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
     return found | {"all_rollups_kb": round((disk(url, "") - empty) / days, 2)}
 
 
-def figures_of(options: argparse.Namespace) -> list[Floats]:
-    """The statistics of every minute: a load that wanders, in float32, with a few samples invalid."""
+def figures_of(options: argparse.Namespace, ids: Ids) -> list[tuple[Floats, bytes | None]]:
+    """The statistics of every minute: a load that wanders, in float32, with a few samples invalid; and its sketch."""
     random = np.random.default_rng(1)
     shape = (options.entities, options.metrics)
     level = random.random(shape)
@@ -170,7 +183,10 @@ def figures_of(options: argparse.Namespace) -> list[Floats]:
         values[Statistic.MEAN], values[Statistic.DEVIATION] = samples.mean(0), samples.std(0)
         values[Statistic.LOW], values[Statistic.HIGH] = samples.min(0), samples.max(0)
         values[Statistic.LAST] = samples[-1]
-        made.append(values)
+        wanted = np.arange(options.percentiles, dtype=np.int16)
+        values[Statistic.P95][:, wanted] = np.sort(samples[:, :, wanted], 0)[56]  # of 60: the 57th is the nearest rank
+        sketch = of_values(ids, wanted, samples[:, :, wanted]).encode() if len(wanted) else None
+        made.append((values, sketch))
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -32,6 +32,14 @@ class Archive(Table, frozen=True):
     hours_days: Annotated[Days, Meta(description="rollups of 1 hour are kept so long")] = 730.0
     episodes_days: Annotated[Days, Meta(description="episodes of invalid samples are kept so long")] = 90.0
     events_days: Annotated[Days, Meta(description="events are kept so long")] = 730.0
+    chunk_hours: Annotated[
+        Literal[1, 6],
+        Meta(description="rollups of 1 minute are compacted so many hours at a time; 6 need less disk, and come later"),
+    ] = 1
+    percentiles: Annotated[
+        list[Annotated[str, Meta(pattern=r"^[^.]+\..+$")]],
+        Meta(description="metrics that get 95th percentiles, SET.METRIC; SET may be *, METRIC may hold * and ?"),
+    ] = []  # noqa: RUF012 - msgspec copies it
     grace_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="a minute is closed so long after its end; what comes later is merged")
     ] = 5.0

@@ -29,7 +29,7 @@ Row = tuple[Any, ...]
 
 
 def encode(kinds: Sequence[str], rows: Iterable[Row]) -> bytes:
-    """Rows of columns of these kinds: ``q d i h ?`` as in struct, ``t`` text, ``f4 i2 i8`` arrays."""
+    """Rows of columns of these kinds: ``q d i h ?`` as in struct, ``t`` text, ``b`` bytes, ``f4 i2 i8`` arrays."""
     columns = list(zip(*rows, strict=True))
     if not columns:
         return _HEADER + _TRAILER
@@ -79,6 +79,8 @@ def _packer(kind: str) -> Callable[[Any], bytes]:
         return lambda value: pack(size, value)
     if kind == "t":
         return _pack_text
+    if kind == "b":
+        return lambda value: _LENGTH.pack(len(value)) + value
     element = np.dtype([("size", ">i4"), ("value", f">{kind}")])
     return lambda value: _pack_array(value, element, _OIDS[kind])
 
@@ -101,5 +103,7 @@ def _unpacker(kind: str) -> Callable[[bytes], Any]:
         return lambda data: number.unpack(data)[0]
     if kind == "t":
         return bytes.decode
+    if kind == "b":
+        return bytes
     element = np.dtype([("size", ">i4"), ("value", f">{kind}")])
     return lambda data: np.frombuffer(data, element, offset=_ARRAY.size)["value"].astype(kind)

@@ -1,4 +1,7 @@
-"""Minute matrices into entity x hour, and the coarser levels from them; again where late frames came since."""
+"""Matrices of minutes into those of 5 minutes and an hour, and all of them into rows per entity and some hours.
+
+All of it adds up: what comes late makes a matrix again, which is merged into the row that is there.
+"""
 
 from __future__ import annotations
 
@@ -9,85 +12,135 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, text
 
-from filters.archive import chunks, records, writing
+from filters.archive import chunks, matrices, records, writing
 from filters.archive.binary import Row
 from filters.archive.escape import signed
 from filters.archive.merging import combine
+from filters.archive.schema import matrices as matrix_tables
 from filters.archive.schema import rollups
-from filters.archive.values import HOUR, MINUTE, Floats, MinuteMatrix, Series, Statistic
+from filters.archive.values import DAY, HOUR, MINUTE, Floats, MinuteMatrix, Series, Statistic
 
 #: Cells (series x entities) that a transaction takes at least, and series at most.
 _ENTITIES, _SERIES = 1000, 200
 _KINDS = len(Statistic)
 
 
-def hours(connection: Connection, cluster: int, before: int) -> list[int]:
-    """The hours with minutes that have not been taken, the oldest first; those that begin before a time."""
+class Stage(NamedTuple):
+    """What lies in the matrices of a ``level`` becomes rows of ``width`` seconds, ``rest`` seconds after their end."""
+
+    level: int
+    width: int
+    rest: int
+
+
+def stages(chunk_hours: int) -> tuple[Stage, ...]:
+    """All of them; the coarser levels come after the last minutes of their day."""
+    return Stage(MINUTE, chunk_hours * HOUR, 2 * HOUR), *(Stage(level, DAY, 3 * HOUR) for level in matrices.COARSER)
+
+
+def due(connection: Connection, cluster: int, stage: Stage, now: float) -> list[int]:
+    """When the rows begin for which there are matrices that rest long enough, the oldest first."""
+    table, width = matrix_tables[stage.level].name, stage.width
     found = connection.execute(
-        text("SELECT DISTINCT minute - minute % 3600 FROM minutes WHERE cluster = :cluster AND minute < :before"),
-        {"cluster": cluster, "before": before},
+        text(f"SELECT DISTINCT minute - minute % {width} FROM {table} WHERE cluster = :cluster AND minute < :before"),
+        {"cluster": cluster, "before": (int(now) - stage.rest) // width * width},
     )
-    return sorted(hour for (hour,) in found)
+    return sorted(began for (began,) in found)
 
 
-def compact(connection: Connection, cluster: int, hour: int) -> int:
-    """Take some series of an hour; how many minutes of them. 0: there is nothing left of this hour."""
-    within = f"cluster = {cluster} AND minute >= {hour} AND minute < {hour + HOUR}"
+def oldest_fresh(connection: Connection, cluster: int, before: int) -> int | None:
+    """The oldest minute before a time that is not in the coarser levels."""
+    found: int | None = connection.exec_driver_sql(
+        f"SELECT min(minute) FROM minutes WHERE cluster = {cluster} AND minute < {before} AND NOT passed_on"
+    ).scalar()
+    return found
+
+
+def pass_on(connection: Connection, cluster: int, before: int) -> int:
+    """Put some series of the minutes before a time into the coarser levels, where they have not been; how many
+    minutes. 0: there is nothing left."""
+    matrices.lock(connection, cluster)
+    fresh = f"cluster = {cluster} AND minute < {before} AND NOT passed_on"
     found = connection.exec_driver_sql(
-        f"SELECT DISTINCT host, resource_set, epoch, schema FROM minutes WHERE {within}"
-        f" ORDER BY host, resource_set, epoch, schema LIMIT {_SERIES}"  # the same order everywhere: no circle of locks
+        f"SELECT DISTINCT host, resource_set, epoch, schema FROM minutes WHERE {fresh} LIMIT {_SERIES}"
     ).fetchall()
-    taken = 0
-    made: dict[str, list[Row]] = {table.name: [] for table in rollups.values()}
-    entities = 0
+    taken = []
     for one in found:
         same = " AND ".join(f"{name} = {value}" for name, value in zip(Series._fields, one, strict=True))
-        minutes = [records.minute_of(row) for row in writing.take(connection, "minutes", f"{within} AND {same}")]
-        if not minutes:
+        statement = f"UPDATE minutes SET passed_on = true WHERE {fresh} AND {same} RETURNING *"
+        taken.append([records.minute_of(row) for row in writing.returned(connection, "minutes", statement)])
+        if sum(len(minute.ids) for parts in taken for minute in parts) > _ENTITIES * HOUR // MINUTE:
+            break
+    matrices.write_coarser(connection, cluster, taken)
+    return sum(map(len, taken))
+
+
+def compact(connection: Connection, cluster: int, stage: Stage, began: int) -> int:
+    """Take some series of a row's time; how many matrices of them. 0: there is nothing left of it."""
+    level, width, _ = stage
+    matrices.lock(connection, cluster)
+    within = f"cluster = {cluster} AND minute >= {began} AND minute < {began + width}"
+    found = connection.exec_driver_sql(
+        f"SELECT DISTINCT host, resource_set, epoch, schema FROM {matrix_tables[level].name} WHERE {within}"
+        f" ORDER BY host, resource_set, epoch, schema LIMIT {_SERIES}"  # the same order everywhere: no circle of locks
+    ).fetchall()
+    taken = entities = 0
+    rows: list[Row] = []
+    fresh: list[list[MinuteMatrix]] = []
+    for one in found:
+        same = " AND ".join(f"{name} = {value}" for name, value in zip(Series._fields, one, strict=True))
+        parts = list(matrices.take(connection, level, f"{within} AND {same}"))
+        if not parts:
             continue  # of another archiver meanwhile
-        hour_of_set = _known(connection, cluster, hour, minutes)
-        for name, rows in _rows(hour_of_set, cluster, hour):
-            made[name] += rows
-        taken += len(minutes)
-        entities += len(hour_of_set.ids)
+        chunk = _known(connection, cluster, stage, began, parts)
+        rows += _rows(chunk, cluster, began)
+        fresh.append([one for one in parts if level == MINUTE and not one.passed_on])
+        taken += len(parts)
+        entities += len(chunk.ids)
         if entities > _ENTITIES:
             break
-    for name, all_rows in made.items():
-        writing.insert(connection, name, all_rows)
+    writing.insert(connection, rollups[level].name, rows)
+    matrices.write_coarser(connection, cluster, fresh)
     return taken
 
 
-class _Hour(NamedTuple):
+class _Chunk(NamedTuple):
     series: Series
     ids: npt.NDArray[np.uint64]
     values: Floats  #: slots x statistics x entities x metrics
 
 
-def _known(connection: Connection, cluster: int, hour: int, minutes: list[MinuteMatrix]) -> _Hour:
-    """The minutes, together with what was taken before of the same entities, which leaves its tables."""
-    series = minutes[0].series
-    ids = np.unique(np.concatenate([one.ids for one in minutes]))
-    values = np.full((HOUR // MINUTE, _KINDS, len(ids), minutes[0].values.shape[2]), np.nan, np.float32)
+def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts: list[MinuteMatrix]) -> _Chunk:
+    """The matrices, together with what was taken before of the same entities, which leaves its table."""
+    level, width, _ = stage
+    series = parts[0].series
+    ids = np.unique(np.concatenate([one.ids for one in parts]))
     keys = ", ".join(str(signed(int(key))) for key in ids)
-    of_these = f"cluster = {cluster} AND entity IN ({keys}) AND began = {hour}" + "".join(
+    of_these = f"cluster = {cluster} AND entity IN ({keys}) AND began = {began}" + "".join(
         f" AND {name} = {signed(value)}" for name, value in series._asdict().items()
     )
-    for level, table in rollups.items():
-        for row in writing.take(connection, table.name, of_these):
-            if level == MINUTE:
-                place = np.searchsorted(ids, np.uint64(row[1] % (1 << 64)))
-                values[:, :, place] = np.moveaxis(_figures(row), -1, 0)
-    for one in sorted(minutes, key=lambda one: one.minute):
-        slot, places = (one.minute - hour) // MINUTE, np.searchsorted(ids, one.ids)
+    there_before = {row[1]: _figures(row) for row in writing.take(connection, rollups[level].name, of_these)}
+    slots = max(
+        [width // level, *(figures.shape[2] for figures in there_before.values())]
+    )  # chunks may have been wider
+    values = np.full((slots, _KINDS, len(ids), parts[0].values.shape[2]), np.nan, np.float32)
+    for key, figures in there_before.items():
+        values[: figures.shape[2], :, np.searchsorted(ids, np.uint64(key % (1 << 64)))] = np.moveaxis(figures, -1, 0)
+    for one in sorted(parts, key=lambda one: one.minute):
+        slot, places = (one.minute - began) // level, np.searchsorted(ids, one.ids)
         there = values[slot][:, places]
-        values[slot][:, places] = one.values if np.isnan(there[Statistic.COUNT]).all() else _late(there, one.values)
-    return _Hour(series, ids, values)
+        untouched = np.isnan(there[Statistic.COUNT]).all()
+        values[slot][:, places] = one.values if untouched else _late(there, one.values, level)
+    return _Chunk(series, ids, values)
 
 
-def _late(there: Floats, more: Floats) -> Floats:
-    """What had been taken, with what came since: frames of an epoch come in order, so that is newer."""
-    made = combine(np.stack([there, more]))
-    made[Statistic.P95] = there[Statistic.P95]
+def _late(there: Floats, more: Floats, level: int) -> Floats:
+    """What had been taken, with what came since. Frames of an epoch come in order, so that of a minute this is newer;
+    of a longer time it may be of any minute, and what was the last one stays."""
+    in_order = [there, more] if level == MINUTE else [more, there]
+    made = combine(np.stack(in_order))
+    first = np.isnan(there[Statistic.COUNT])
+    made[Statistic.P95] = np.where(first, more[Statistic.P95], there[Statistic.P95])
     return made
 
 
@@ -101,18 +154,13 @@ def _figures(row: Row) -> Floats:
     return chunks.decode(offsets, steps, all_codes)
 
 
-def _rows(hour: _Hour, cluster: int, began: int) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of every level, by table."""
-    series = tuple(map(signed, hour.series))
-    for level, table in rollups.items():
-        width = level // MINUTE
-        parts = hour.values.reshape(-1, width, *hour.values.shape[1:])
-        values = hour.values if width == 1 else np.stack([combine(part) for part in parts])
-        encoded = chunks.encode(np.moveaxis(values, (2, 1, 3, 0), (0, 1, 2, 3)))
-        yield table.name, [
-            (cluster, signed(int(key)), began, *series, len(values), encoded.offsets[n].ravel(),
-             encoded.steps[n].ravel() if encoded.steps[n].any() else None,
-             *(None if plain else codes.ravel()
-               for plain, codes in zip(encoded.plain[n], encoded.codes[n], strict=True)))
-            for n, key in enumerate(hour.ids)
-        ]  # fmt: skip
+def _rows(chunk: _Chunk, cluster: int, began: int) -> Iterator[Row]:
+    series = tuple(map(signed, chunk.series))
+    encoded = chunks.encode(np.moveaxis(chunk.values, (2, 1, 3, 0), (0, 1, 2, 3)))
+    for n, key in enumerate(chunk.ids):
+        codes = zip(encoded.plain[n], encoded.codes[n], strict=True)
+        yield (
+            cluster, signed(int(key)), began, *series, len(chunk.values), encoded.offsets[n].ravel(),
+            None if encoded.plain[n].all() else encoded.steps[n].ravel(),
+            *(None if plain else each.ravel() for plain, each in codes),
+        )  # fmt: skip

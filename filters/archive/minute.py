@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +31,15 @@ class _Marked(NamedTuple):
 
 
 class Minute:
-    """``first`` is the oldest stream entry that it holds a frame of; ``late``: it was closed before."""
+    """``first`` is the oldest stream entry that it holds a frame of; ``late``: it was closed before; ``kept`` are the
+    columns that may get percentiles."""
 
-    def __init__(self, series: Series, minute: int, metrics: int, first: bytes, late: bool) -> None:
+    def __init__(
+        self, series: Series, minute: int, metrics: int, first: bytes, late: bool, kept: Sequence[int] = ()
+    ) -> None:
         self.series, self.minute, self.first, self.late = series, minute, first, late
         self.spans: list[Span] = []
-        self.rollup = Rollup(metrics)
+        self.rollup = Rollup(metrics, () if late else kept)
         self._marked: list[_Marked] = []
 
     def add(self, frame: Frame, time: float, now: int) -> None:
@@ -52,11 +56,14 @@ class Minute:
         self.rollup.add(frame.tick, frame.ids, values)
         numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
 
-    def matrix(self) -> MinuteMatrix:
-        """What is written of it."""
+    def matrix(self, percentiles: Iterable[int]) -> MinuteMatrix:
+        """What is written of it, with percentiles of these columns."""
         rollup = self.rollup
+        rollup.keep_only(percentiles)
         late = rollup.samples if self.late else 0
-        return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late)
+        sketch = rollup.sketch()
+        kept = None if sketch is None else sketch.encode()
+        return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late, sketch=kept)
 
     def invalid(self, before: _Given, provided: _Given, names: tuple[str, ...]) -> list[Invalid]:
         """The invalid samples in the order of their ticks, but those that are no fault: MISSING where the source has

@@ -31,10 +31,12 @@ _FORGET_MS = 3_600_000  #: longer than any stream reaches back
 
 
 class Rules(NamedTuple):
-    """Seconds: how long after its end a minute closes, and how old a tick may be."""
+    """Seconds: how long after its end a minute closes, and how old a tick may be; ``percentiles`` are patterns
+    SET.METRIC of what gets some."""
 
     grace: float = 5.0
     retention: float = 2 * 86400.0
+    percentiles: tuple[str, ...] = ()
 
 
 class Counts(NamedTuple):
@@ -167,7 +169,8 @@ class Partition:
         series = Series(frame.host, frame.resource_set, frame.epoch, frame.schema)
         found = held.get((series, minute))
         if found is None:
-            found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late)
+            kept = one.percentiles(frame.metrics, self._rules.percentiles)
+            found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late, kept)
         if found.rollup.metrics != frame.metrics:
             one.numbers[frame.epoch].gap += frame.samples
             self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "of another width than its schema"))
@@ -235,7 +238,8 @@ class Partition:
         newest = max((minute.minute for minute in minutes), default=0)
         for minute in minutes:
             rollup = minute.rollup
-            parts.minutes.append(minute.matrix())
+            named = self._rules.percentiles if one.table is not None else ()
+            parts.minutes.append(minute.matrix(one.percentiles(rollup.metrics, named)))
             one.archived += rollup.samples
             names = one.names(rollup.metrics)
             before = one.inventory.provided(rollup.ids, rollup.metrics)

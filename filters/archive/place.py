@@ -40,7 +40,7 @@ def url_of(settings: Archive) -> URL:
 
 def store_of(settings: Archive) -> Store:
     """The store of these settings; it connects when it is first used."""
-    return Store(url_of(settings), settings.cluster)
+    return Store(url_of(settings), settings.cluster, settings.chunk_hours)
 
 
 def retention_of(settings: Archive) -> Retention:

@@ -71,18 +71,18 @@ def minute_row(one: MinuteMatrix, cluster: int) -> Row:
     series = one.series
     return (
         cluster, one.minute, signed(series.host), series.resource_set, signed(series.epoch), series.schema, one.tick,
-        one.late, np.ascontiguousarray(one.ids, np.uint64).view(np.int64), *planes,
+        one.late, np.ascontiguousarray(one.ids, np.uint64).view(np.int64), *planes, one.passed_on, one.sketch,
     )  # fmt: skip
 
 
 def minute_of(row: Row) -> MinuteMatrix:
     """What ``minute_row`` was given."""
-    _, minute, host, resource_set, epoch, schema, tick, late, ids, *planes = row
+    _, minute, host, resource_set, epoch, schema, tick, late, ids, *planes, passed_on, sketch = row
     width = planes[0].size // max(len(ids), 1)
     absent = np.full(planes[0].size, np.nan, np.float32)
     values = np.stack([absent if plane is None else plane for plane in planes]).reshape(len(planes), len(ids), width)
     series = Series(host % (1 << 64), resource_set, epoch % (1 << 64), schema)
-    return MinuteMatrix(series, minute, tick, ids.view(np.uint64), values, late)
+    return MinuteMatrix(series, minute, tick, ids.view(np.uint64), values, late, bool(passed_on), sketch)
 
 
 def key_of(one: MinuteMatrix) -> tuple[int, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
+from acquisition.model.metric import resource_set_id
 from acquisition.wire.table import Table, merge
 from filters.archive import inventory
 from filters.archive.episodes import Episodes
@@ -47,6 +50,14 @@ class ResourceSet:
         """The metrics by column; one that no table has named is called by its place."""
         known = () if self.table is None else tuple(metric.name for metric in self.table.metrics)
         return known if len(known) == columns else tuple(f"column {place}" for place in range(columns))
+
+    def percentiles(self, columns: int, patterns: Sequence[str]) -> Sequence[int]:
+        """The columns of metrics that a pattern SET.METRIC names; all of them while no table has named them."""
+        parts = [pattern.partition(".") for pattern in patterns]
+        here = [metric for name, _, metric in parts if name == "*" or resource_set_id(name) == self.resource_set]
+        if not here or self.table is None:
+            return range(columns if here else 0)
+        return [n for n, name in enumerate(self.names(columns)) if any(fnmatchcase(name, metric) for metric in here)]
 
     def definitions(self, schema: int) -> list[MetricDefinition]:
         """The columns of a schema, once."""

@@ -26,7 +26,8 @@ class Retention(NamedTuple):
         """Table -> before when its rows are too old."""
         days = {
             "minutes": self.minutes_days, "rollups_1m": self.minutes_days, "rollups_5m": self.five_minutes_days,
-            "rollups_1h": self.hours_days, "episodes": self.episodes_days, "events": self.events_days,
+            "rollups_1h": self.hours_days, "five_minutes": self.five_minutes_days, "hours": self.hours_days,
+            "episodes": self.episodes_days, "events": self.events_days,
         }  # fmt: skip
         return {table: int(now - limit * DAY) for table, limit in days.items()}
 

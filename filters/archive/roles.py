@@ -16,13 +16,14 @@ OWNER, WRITER, READER = "shardpulse_owner", "shardpulse_writer", "shardpulse_rea
 ROLES = (OWNER, WRITER, READER)
 _FUNCTIONS = "archive_make_part(text, text, bigint, bigint), archive_drop_parts(text, bigint, bigint)"
 _INVENTORY = "partitions, hosts, entities, entity_names, metrics, unprovided, runs, episodes"
+_FIGURES = "minutes, five_minutes, hours, rollups_1m, rollups_5m, rollups_1h"
 _GRANTS = (
     f"GRANT USAGE ON SCHEMA public TO {WRITER}, {READER}",
     f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {WRITER}, {READER}",
     f"GRANT INSERT, UPDATE ON {_INVENTORY} TO {WRITER}",
     f"GRANT INSERT ON clusters, events TO {WRITER}",
     f"GRANT INSERT, UPDATE, DELETE ON positions TO {WRITER}",
-    f"GRANT INSERT, DELETE ON minutes, rollups_1m, rollups_5m, rollups_1h TO {WRITER}",
+    f"GRANT INSERT, DELETE ON {_FIGURES} TO {WRITER}",
     f"GRANT EXECUTE ON FUNCTION {_FUNCTIONS} TO {WRITER}",
 )
 

@@ -6,9 +6,13 @@ order in which they come changes nothing but the last bits; the newest valid val
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from filters.archive import sketch
+from filters.archive.sketch import Sketch
 from filters.archive.values import Floats, Ids, Statistic
 
 _TOGETHER = 16  #: frames; one call of numpy costs as much as some thousand values
@@ -16,10 +20,15 @@ _NO_TICK = np.iinfo(np.int64).min
 
 
 class Rollup:
-    """Accumulators of ``metrics`` columns; rows are entities in the order in which they came."""
+    """Accumulators of ``metrics`` columns; rows are entities in the order in which they came.
 
-    def __init__(self, metrics: int) -> None:
+    The samples of the columns ``kept`` stay as they are until ``planes`` makes percentiles of them.
+    """
+
+    def __init__(self, metrics: int, kept: Sequence[int] = ()) -> None:
         self.metrics = metrics
+        self._columns = np.array(kept, np.int16)
+        self._kept: list[tuple[npt.NDArray[np.intp], Floats]] = []  #: rows, samples x rows x columns
         self.frames = 0
         self.samples = 0
         self.tick = _NO_TICK  #: the newest
@@ -71,7 +80,32 @@ class Rollup:
         deviation = np.sqrt(self._squares / np.maximum(self._valid, 1.0))
         found[Statistic.DEVIATION] = np.where(some, deviation, np.nan)
         found[Statistic.LOW], found[Statistic.HIGH], found[Statistic.LAST] = self._low, self._high, self._last
+        if self._kept:
+            samples = np.sort(self._samples(), 0)  # NaN last
+            rank = sketch.rank_of(np.isfinite(samples).sum(0))
+            found[Statistic.P95][:, self._columns] = np.take_along_axis(samples, np.maximum(rank - 1, 0)[None], 0)[0]
         return found
+
+    def keep_only(self, columns: Iterable[int]) -> None:
+        """Forget the samples of other columns than these."""
+        self._fold()
+        chosen = np.isin(self._columns, list(columns))
+        self._columns = self._columns[chosen]
+        self._kept = [(where, part[:, :, chosen]) for where, part in self._kept] if chosen.any() else []
+
+    def sketch(self) -> Sketch | None:
+        """The samples of the kept columns, for the percentiles of longer times; None without such columns."""
+        self._fold()
+        return sketch.of_values(self._ids, self._columns, self._samples()) if self._kept else None
+
+    def _samples(self) -> Floats:
+        """Samples x entities x kept columns, NaN where there is none."""
+        made = np.full((sum(len(part) for _, part in self._kept), len(self._ids), len(self._columns)), np.nan, "f4")
+        first = 0
+        for where, part in self._kept:
+            made[first : first + len(part), where] = part
+            first += len(part)
+        return made
 
     def _rows_of(self, ids: Ids) -> npt.NDArray[np.intp]:
         rows = self._rows
@@ -109,6 +143,9 @@ class Rollup:
     def _merge(self, where: npt.NDArray[np.intp], ticks: npt.NDArray[np.int64], stack: Floats) -> None:
         """Chan, Golub, LeVeque 1983, (2.1): two sets of samples become one."""
         good = np.isfinite(stack)
+        if len(self._columns):
+            kept = np.where(good, stack, np.float32("nan"))[:, :, self._columns]
+            self._kept.append((where, kept))
         added = good.sum(0, dtype=np.float64)
         filled = np.where(good, stack, 0.0).astype(np.float64)
         mean = filled.sum(0) / np.maximum(added, 1.0)

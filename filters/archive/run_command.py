@@ -100,7 +100,8 @@ class _Service:
         settings = self._settings
         me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
         leases = Leases(self._cluster, layout.tags, me)
-        limits = Limits(Rules(settings.grace_seconds, settings.minutes_days * DAY), settings.claim_seconds)
+        rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,))
+        limits = Limits(rules, settings.claim_seconds)
         follower = Follower(self._cluster, layout, store, leases, self._log, limits)
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False

@@ -1,14 +1,26 @@
 """The tables. What changes here needs a migration (``filters.archive.migrations``); a test compares both.
 
-Times are seconds since 1970, as whole numbers where they are a part of a key. ``minutes``, ``rollups_*``, ``episodes``
-and ``events`` are partitioned by time on PostgreSQL, each by the column in ``PARTITIONED``.
+Times are seconds since 1970, as whole numbers where they are a part of a key. Figures, ``episodes`` and ``events`` are
+partitioned by time on PostgreSQL, each by the column in ``PARTITIONED``.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, MetaData, SmallInteger, Table
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    text,
+)
 
 from filters.archive.types import Array, Json, Name, Unsigned
 from filters.archive.values import DAY, FIVE_MINUTES, HOUR, MINUTE, Statistic
@@ -85,10 +97,20 @@ def _series() -> list[Column[int]]:
     return [_key(name, BigInteger if name in {"resource_set", "schema"} else Unsigned) for name in _SERIES]
 
 
-minutes = Table(
-    "minutes", metadata, _key("cluster"), _key("minute", BigInteger), *_series(),
-    _needed("tick", BigInteger), _needed("late", Integer), _needed("ids", Array("i8")), *_statistics("f4"),
-    postgresql_partition_by="RANGE (minute)",
+def _matrices(name: str) -> Table:
+    return Table(
+        name, metadata, _key("cluster"), _key("minute", BigInteger), *_series(),
+        _needed("tick", BigInteger), _needed("late", Integer), _needed("ids", Array("i8")), *_statistics("f4"),
+        _needed("passed_on", Boolean), Column("sketch", LargeBinary), postgresql_partition_by="RANGE (minute)",
+    )  # fmt: skip
+
+
+#: Seconds of a level -> the table of what is not compacted yet.
+matrices = {MINUTE: _matrices("minutes"), FIVE_MINUTES: _matrices("five_minutes"), HOUR: _matrices("hours")}
+_fresh = text("NOT passed_on")
+Index(
+    "minutes_fresh", matrices[MINUTE].c.cluster, matrices[MINUTE].c.minute,
+    postgresql_where=_fresh, sqlite_where=_fresh,
 )  # fmt: skip
 
 
@@ -113,6 +135,8 @@ class Partitioning(NamedTuple):
 
 PARTITIONED = {
     "minutes": Partitioning("minute", DAY // 4),
+    "five_minutes": Partitioning("minute", DAY),
+    "hours": Partitioning("minute", DAY),
     "rollups_1m": Partitioning("began", DAY),
     "rollups_5m": Partitioning("began", DAY),
     "rollups_1h": Partitioning("began", 30 * DAY),

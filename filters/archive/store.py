@@ -12,21 +12,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 from sqlalchemy import URL, Connection, Engine, delete, select, text
 
 from acquisition.model.identity import identity
-from filters.archive import compaction, records, retention, schema, writing
+from filters.archive import compaction, matrices, records, retention, schema, writing
+from filters.archive.compaction import Stage
 from filters.archive.engine import make_engine, parse_url, told
 from filters.archive.escape import escape, signed
-from filters.archive.merging import merge
 from filters.archive.migrating import check_version
 from filters.archive.retention import Retention
 from filters.archive.schema import PARTITIONED
-from filters.archive.values import HOUR, Advance, Batch, Cursor, MinuteMatrix, Position
+from filters.archive.values import DAY, FIVE_MINUTES, MINUTE, Advance, Batch, Cursor, Position
 
 _INSERT = text(
     "INSERT INTO partitions (cluster, partition, commit_id, entry, state, committed)"
@@ -38,17 +39,16 @@ _UPDATE = text(
 )
 _FIRST = text("INSERT INTO clusters (cluster, name) VALUES (:cluster, :name) ON CONFLICT DO NOTHING")
 _MAKE_PART = text("SELECT archive_make_part(:parent, :column, :width, :moment)")
-_KEYS_AT_ONCE = 500
 
 
-def open_store(url: str, cluster: str = "shardpulse") -> Store:
-    """The store of one cluster of shards in the database at ``url``.
+def open_store(url: str, cluster: str = "shardpulse", chunk_hours: int = 1) -> Store:
+    """The store of one cluster of shards in the database at ``url``; 1 or 6 hours of minutes become one row.
 
     ``url`` is ``sqlite:///PATH``, a plain path, or ``postgresql://…`` as SQLAlchemy and libpq have it (TLS by
     ``?sslmode=verify-full``; a password from ``~/.pgpass`` or PGPASSFILE). Nothing is connected yet and nothing made.
     Raises UsageError where ``url`` is none of these.
     """
-    return Store(parse_url(url), cluster)
+    return Store(parse_url(url), cluster, chunk_hours)
 
 
 class Store:
@@ -56,8 +56,8 @@ class Store:
     where ``error.passing`` holds, the same call may succeed later, and nothing was written (but see
     ArchiveUnavailable)."""
 
-    def __init__(self, url: URL, cluster: str) -> None:
-        self._url = url
+    def __init__(self, url: URL, cluster: str, chunk_hours: int) -> None:
+        self._url, self._chunk_hours = url, chunk_hours
         self._engine: Engine = make_engine(url)
         self._name = cluster
         self._cluster = signed(identity("cluster", escape(cluster)))
@@ -108,23 +108,42 @@ class Store:
                     return False
             for name, rows in records.tables(batch, self._cluster):
                 writing.upsert(connection, name, rows)
-            self._write_minutes(connection, batch.minutes)
+            matrices.write(connection, self._cluster, MINUTE, batch.minutes)
         return True
 
-    def compact(self, now: float) -> int:
-        """Take minute matrices whose hour ended two hours ago into entity x hour; how many matrices. One transaction
-        per some series, so that it may be stopped at any time."""
-        done = 0
-        before = (int(now) - 2 * HOUR) // HOUR * HOUR
+    def pass_on(self, now: float) -> int:
+        """Put minutes into 5 minutes and hours, two minutes after their 5 minutes are over; how many."""
+        before = (int(now) - 2 * MINUTE) // FIVE_MINUTES * FIVE_MINUTES
         with self._transaction() as connection:
-            hours = compaction.hours(connection, self._cluster, before)
-        for hour in hours:
-            self._make((table.name, hour) for table in schema.rollups.values())
-            taken = -1
-            while taken:
-                with self._transaction() as connection:
-                    taken = compaction.compact(connection, self._cluster, hour)
-                done += taken
+            oldest = compaction.oldest_fresh(connection, self._cluster, before)
+        if oldest is None:
+            return 0
+        days = range(oldest - oldest % DAY, before, DAY)
+        self._make((schema.matrices[level].name, day) for level in matrices.COARSER for day in days)
+        return self._until_done(partial(compaction.pass_on, before=before))
+
+    def compact(self, now: float) -> int:
+        """Take matrices into rows of an entity: of minutes two hours after their hours are over, of coarser levels
+        after their day; how many of minutes. One transaction per some series, so that it may be stopped at any time."""
+        return sum([self._compact(stage, now) for stage in compaction.stages(self._chunk_hours)][:1])
+
+    def _compact(self, stage: Stage, now: float) -> int:
+        done = 0
+        with self._transaction() as connection:
+            found = compaction.due(connection, self._cluster, stage, now)
+        for began in found:
+            levels = matrices.COARSER if stage.level == MINUTE else ()
+            self._make([(schema.rollups[stage.level].name, began), *((schema.matrices[n].name, began) for n in levels)])
+            done += self._until_done(partial(compaction.compact, stage=stage, began=began))
+        return done
+
+    def _until_done(self, work: Callable[[Connection, int], int]) -> int:
+        """Transactions until one of them has nothing to do; how much they did."""
+        done, taken = 0, -1
+        while taken:
+            with self._transaction() as connection:
+                taken = work(connection, self._cluster)
+            done += taken
         return done
 
     def retain(self, now: float, keep: Retention = Retention()) -> int:  # noqa: B008 - frozen
@@ -171,31 +190,13 @@ class Store:
             )  # fmt: skip
         return done.rowcount == 1
 
-    def _write_minutes(self, connection: Connection, minutes: Iterable[MinuteMatrix]) -> None:
-        made: dict[tuple[int, ...], MinuteMatrix] = {}
-        for one in minutes:
-            if len(one.ids):
-                key = records.key_of(one)
-                made[key] = merge(made[key], one) if key in made else one
-        keys = list(made)
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            for row in writing.take(connection, "minutes", self._are(keys[start : start + _KEYS_AT_ONCE])):
-                known = records.minute_of(row)
-                key = records.key_of(known)
-                made[key] = merge(known, made[key])
-        writing.insert(connection, "minutes", (records.minute_row(one, self._cluster) for one in made.values()))
-
-    def _are(self, keys: list[tuple[int, ...]]) -> str:
-        minutes = ", ".join(str(minute) for minute in {key[0] for key in keys})
-        rows = ", ".join(map(str, keys))
-        return (
-            f"cluster = {self._cluster} AND minute IN ({minutes})"
-            f" AND (minute, host, resource_set, epoch, schema) IN (VALUES {rows})"
-        )
-
     def _make_parts(self, batch: Batch) -> None:
         self._make(
-            {("minutes", one.minute) for one in batch.minutes}
+            {
+                (table.name, one.minute)
+                for one in batch.minutes
+                for table in (schema.matrices.values() if one.late else [schema.matrices[MINUTE]])
+            }
             | {("episodes", records.day_of(one.start)) for one in batch.episodes}
             | {("events", records.day_of(one.time)) for one in batch.events}
         )

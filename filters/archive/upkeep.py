@@ -37,6 +37,7 @@ class Upkeep:
             try:
                 while self._store.retain(time.time(), self._keep) and not self._stopped.wait(_PAUSE):
                     pass
+                self._store.pass_on(time.time())
                 self._store.compact(time.time())
             except ArchiveError as error:
                 self._log.tell(f"upkeep: {error}", "upkeep")

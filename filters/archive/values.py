@@ -30,7 +30,7 @@ class Statistic(enum.IntEnum):
     LOW = 4
     HIGH = 5
     LAST = 6  #: the newest valid value, by tick
-    P95 = 7  #: nearest rank over the minute, late frames not included; nobody computes it yet, so it is NaN
+    P95 = 7  #: by nearest rank, where configured; samples that came late are not in it
 
 
 class Series(NamedTuple):
@@ -43,7 +43,7 @@ class Series(NamedTuple):
 
 
 class MinuteMatrix(NamedTuple):
-    """One minute of all entities of a resource set.
+    """One minute of all entities of a resource set, or 5 minutes or an hour of them.
 
     Written again under the same series and minute it is merged into what is there: counts add up, mean and deviation
     as in Chan's formula, low and high; ``last`` is that of the newer ``tick``. So a late frame is written as a matrix
@@ -52,10 +52,12 @@ class MinuteMatrix(NamedTuple):
 
     series: Series
     minute: int  #: when it began, seconds since 1970, a multiple of 60
-    tick: int  #: the newest tick in it, which orders ``last``
+    tick: int  #: the newest tick in it, which orders ``last``; of longer ones the newest minute
     ids: Ids  #: entities
     values: Floats  #: len(Statistic) x entities x metrics, NaN where there is none
     late: int = 0  #: samples that came after the minute was closed
+    passed_on: bool = False  #: a minute that is in the coarser levels
+    sketch: bytes | None = None  #: ``filters.archive.sketch`` of the metrics that get percentiles
 
 
 class Copy(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import psycopg2
-from sqlalchemy import BigInteger, Boolean, Connection, Double, Integer, SmallInteger, Table
+from sqlalchemy import BigInteger, Boolean, Connection, Double, Integer, LargeBinary, SmallInteger, Table
 from sqlalchemy.exc import DBAPIError
 
 from filters.archive import binary
@@ -63,8 +63,12 @@ def insert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
 
 def take(connection: Connection, name: str, condition: str) -> Iterator[Row]:
     """Remove the rows of a condition (of numbers only) from a table and answer them, arrays as numpy has them."""
+    return returned(connection, name, f"DELETE FROM {name} WHERE {condition} RETURNING *")
+
+
+def returned(connection: Connection, name: str, statement: str) -> Iterator[Row]:
+    """The rows of a table that a statement (of numbers only) returns, whole."""
     table = metadata.tables[name]
-    statement = f"DELETE FROM {name} WHERE {condition} RETURNING *"
     if connection.dialect.name == "postgresql":
         found = io.BytesIO()
         _copy(connection, f"({statement}) TO STDOUT", found)
@@ -73,7 +77,7 @@ def take(connection: Connection, name: str, condition: str) -> Iterator[Row]:
     kinds = _kinds(table)
     for row in connection.exec_driver_sql(statement).fetchall():
         yield tuple(
-            np.frombuffer(value, f"<{kind}") if isinstance(value, bytes) else value
+            np.frombuffer(value, f"<{kind}") if isinstance(value, bytes) and kind != "b" else value
             for kind, value in zip(kinds, row, strict=True)
         )
 
@@ -123,6 +127,7 @@ def _kind(column: object) -> str:
         return column.code
     for kinds, code in (
         ((BigInteger, Unsigned), "q"), ((SmallInteger,), "h"), ((Integer,), "i"), ((Double,), "d"), ((Boolean,), "?"),
+        ((LargeBinary,), "b"),
     ):  # fmt: skip
         if isinstance(column, kinds):
             return code

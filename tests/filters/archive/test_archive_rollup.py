@@ -15,7 +15,7 @@ from filters.archive.values import Statistic
 def test_planes_are_those_of_all_samples(seed: int, frames: int, metrics: int, bad: float, churn: bool) -> None:
     rng = np.random.default_rng(seed)
     everything: dict[int, list[tuple[int, np.ndarray]]] = {}
-    rollup = Rollup(metrics)
+    rollup = Rollup(metrics, range(1, metrics))
     for tick in rng.permutation(frames).tolist():
         ids = np.unique(rng.integers(1, 12, 6)) if churn else np.arange(1, 8)
         values = rng.normal(1e6, 10.0, (len(ids), metrics)).astype(np.float32)
@@ -35,12 +35,15 @@ def test_planes_are_those_of_all_samples(seed: int, frames: int, metrics: int, b
             if not len(good):
                 assert np.isnan(found[Statistic.MEAN :]).all()
                 continue
+            nearest = np.sort(good)[-(-len(good) * 95 // 100) - 1] if column else np.nan
+            np.testing.assert_equal(found[Statistic.P95], np.float32(nearest))
             wanted = [good.mean(), good.std(), good.min(), good.max(), good[-1]]
             np.testing.assert_allclose(found[Statistic.MEAN : Statistic.P95], wanted, rtol=1e-6, atol=1e-4)
 
 
 def test_an_entity_that_is_in_a_frame_twice_counts_twice() -> None:
-    rollup = Rollup(1)
+    rollup = Rollup(1, [0])
     rollup.add(1, np.array([5, 5], "<u8").tobytes(), np.array([[1.0], [3.0]], np.float32))
     planes = rollup.planes()
     assert planes[: Statistic.DEVIATION, 0, 0].tolist() == [2.0, 2.0, 2.0]
+    assert planes[Statistic.P95, 0, 0] == 3.0

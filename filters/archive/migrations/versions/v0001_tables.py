@@ -13,7 +13,7 @@ down_revision = None
 
 _NAMES = (
     "clusters", "partitions", "positions", "hosts", "entities", "entity_names", "metrics", "unprovided", "runs",
-    "episodes", "events", "minutes", "rollups_1m", "rollups_5m", "rollups_1h",
+    "episodes", "events", "minutes", "five_minutes", "hours", "rollups_1m", "rollups_5m", "rollups_1h",
 )  # fmt: skip
 _STATISTICS = ("count", "valid", "mean", "deviation", "low", "high", "last", "p95")
 
@@ -81,7 +81,8 @@ def upgrade() -> None:
         for function in ("archive_make_part(text, text, bigint, bigint)", "archive_drop_parts(text, bigint, bigint)"):
             op.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
     else:  # by which what is too old is found where there are no parts
-        for table, column in {"minutes": "minute", "episodes": "day", "events": "day"}.items():
+        for table, column in {"minutes": "minute", "five_minutes": "minute", "hours": "minute", "episodes": "day",
+                              "events": "day"}.items():  # fmt: skip
             op.create_index(f"{table}_age", table, [column])
         for table in ("rollups_1m", "rollups_5m", "rollups_1h"):
             op.create_index(f"{table}_age", table, ["began"])
@@ -167,11 +168,15 @@ def _rollups(on_postgresql: bool) -> None:
         return postgresql.ARRAY(element()) if on_postgresql else sa.LargeBinary()
 
     series = ("host", "resource_set", "epoch", "schema")
-    op.create_table(
-        "minutes", _key("cluster"), _key("minute"), *map(_key, series), _needed("tick", sa.BigInteger),
-        _needed("late", sa.Integer), _needed("ids", array(sa.BigInteger)),
-        *(sa.Column(name, array(sa.REAL)) for name in _STATISTICS), postgresql_partition_by="RANGE (minute)",
-    )  # fmt: skip
+    for table in ("minutes", "five_minutes", "hours"):
+        op.create_table(
+            table, _key("cluster"), _key("minute"), *map(_key, series), _needed("tick", sa.BigInteger),
+            _needed("late", sa.Integer), _needed("ids", array(sa.BigInteger)),
+            *(sa.Column(name, array(sa.REAL)) for name in _STATISTICS), _needed("passed_on", sa.Boolean),
+            sa.Column("sketch", sa.LargeBinary), postgresql_partition_by="RANGE (minute)",
+        )  # fmt: skip
+    fresh = sa.text("NOT passed_on")
+    op.create_index("minutes_fresh", "minutes", ["cluster", "minute"], postgresql_where=fresh, sqlite_where=fresh)
     for table in ("rollups_1m", "rollups_5m", "rollups_1h"):
         op.create_table(
             table, _key("cluster"), _key("entity"), _key("began"), *map(_key, series),

@@ -12,6 +12,7 @@ revision = "0002"
 down_revision = "0001"
 
 _STATISTICS = ("count", "valid", "mean", "deviation", "low", "high", "last", "p95")
+_MATRICES = {"minutes": 60, "five_minutes": 300, "hours": 3600}
 _LEVELS = {"rollups_1m": 60, "rollups_5m": 300, "rollups_1h": 3600}
 _COLUMNS = "cluster, host, entity, resource_set, metric, unit, level, time, seconds"
 _NAN_CODE = -32768
@@ -31,16 +32,19 @@ def downgrade() -> None:
 def _postgresql() -> list[str]:
     figures = ", ".join(f"NULLIF(v.{name}, 'NaN') AS {name}" for name in _STATISTICS)
     arrays = ", ".join(f"m.{name}" for name in _STATISTICS)
-    minutes = f"""
-SELECT m.cluster, m.host, i.entity, d.set_name AS resource_set, d.name AS metric, d.unit, 60 AS level,
+    minutes = [
+        f"""
+SELECT m.cluster, m.host, i.entity, d.set_name AS resource_set, d.name AS metric, d.unit, {level} AS level,
        to_timestamp(m.minute) AS time, m.minute AS seconds, {figures}
-FROM minutes m
+FROM {table} m
 CROSS JOIN LATERAL (SELECT cardinality(m.count) / NULLIF(cardinality(m.ids), 0) AS width) w
 CROSS JOIN LATERAL unnest({arrays}) WITH ORDINALITY AS v({", ".join(_STATISTICS)}, n)
 JOIN LATERAL unnest(m.ids) WITH ORDINALITY AS i(entity, place) ON i.place = (v.n - 1) / w.width + 1
 JOIN metrics d ON d.schema = m.schema AND d.place = (v.n - 1) % w.width
 WHERE v.count > 0"""
-    return [minutes, *(_postgresql_chunks(table, level) for table, level in _LEVELS.items())]
+        for table, level in _MATRICES.items()
+    ]
+    return [*minutes, *(_postgresql_chunks(table, level) for table, level in _LEVELS.items())]
 
 
 def _postgresql_chunks(table: str, level: int) -> str:
@@ -68,14 +72,17 @@ def _sqlite() -> list[str]:
         f"{_word(f'm.{name}', '(e.key * (length(m.count) * 2 / length(m.ids)) + d.place) * 4', 4)} AS {name}"
         for name in _STATISTICS
     )
-    minutes = f"""
+    minutes = [
+        f"""
 SELECT * FROM (
 SELECT {_COLUMNS}, {", ".join(f"{_float(name)} AS {name}" for name in _STATISTICS)} FROM (
 SELECT m.cluster, m.host, {_word("m.ids", "e.key * 8", 8)} AS entity, d.set_name AS resource_set,
-       d.name AS metric, d.unit, 60 AS level, datetime(m.minute, 'unixepoch') AS time, m.minute AS seconds, {words}
-FROM minutes m JOIN {_numbers("length(m.ids) / 8")} e JOIN metrics d ON d.schema = m.schema
+       d.name AS metric, d.unit, {level} AS level, datetime(m.minute, 'unixepoch') AS time, m.minute AS seconds, {words}
+FROM {table} m JOIN {_numbers("length(m.ids) / 8")} e JOIN metrics d ON d.schema = m.schema
 CROSS JOIN {_ALPHABET} a)) WHERE count > 0"""
-    return [minutes, *(_sqlite_chunks(table, level) for table, level in _LEVELS.items())]
+        for table, level in _MATRICES.items()
+    ]
+    return [*minutes, *(_sqlite_chunks(table, level) for table, level in _LEVELS.items())]
 
 
 def _sqlite_chunks(table: str, level: int) -> str:
