@@ -56,7 +56,7 @@ class Store:
     where ``error.passing`` holds, the same call may succeed later, and nothing was written (but see
     ArchiveUnavailable)."""
 
-    def __init__(self, url: URL, cluster: str, chunk_hours: int) -> None:
+    def __init__(self, url: URL, cluster: str, chunk_hours: int = 1) -> None:
         self._url, self._chunk_hours = url, chunk_hours
         self._engine: Engine = make_engine(url)
         self._name = cluster
