@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tests.support import ROOT
@@ -67,3 +68,9 @@ def test_where_apt_may_install_nothing_is_skipped(tmp_path: Path) -> None:
     done = run(tmp_path, NEEDY, "-p", "tests.support.untested", PATH=str(tmp_path))
     assert done.returncode == (1 if os.geteuid() == 0 else 0)
     assert "apt install procps sysstat" in done.stdout
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    # pytest imports them by it, so that a run of all would stop at the second; a run of some may hold only one
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
