@@ -29,6 +29,8 @@ MOST_HEARD = 2 / 3
 #: Neighbours are the hosts of the same shard, as links break shard by shard; those of all besides, where there are no
 #: more than these.
 _FEWEST = 3
+#: A reader's clock that differs by less explains nothing: an answer may take some seconds.
+_SKEW = 5.0
 
 
 class PartitionSight(NamedTuple):
@@ -47,7 +49,8 @@ class Sight(NamedTuple):
     read. ``shards`` are the owners of all partitions, "" where there is none. ``elsewhere`` counts hosts that are heard
     and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew then.
     ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader has
-    looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read."""
+    looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read. ``skew`` is by how
+    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0)."""
 
     partitions: Mapping[int, PartitionSight | None]
     shards: Sequence[str]
@@ -56,6 +59,7 @@ class Sight(NamedTuple):
     trusted: frozenset[str] | None = None
     grace: float = 0.0
     advanced: frozenset[int] = frozenset()
+    skew: float = 0.0
 
 
 class _Host:
@@ -111,17 +115,20 @@ def blindness(blocks: Iterable[Block], sight: Sight) -> str:
     if any(sight.elsewhere.values()):
         return ""
     hosts: dict[int, str] = {}
-    since = _INFINITY
+    since = 0.0
     for block in blocks:
         if block.state == CURRENT:
             return ""
         hosts[block.host_id] = block.cause or hosts.get(block.host_id, "")
-        since = min(since, block.since or _INFINITY)
+        since = max(since, block.since or (block.filtered if block.wall else 0.0))
     if not hosts:
         return ""
     counts = Counter(hosts.values())
-    when = f" since {clock(since)}" if since < _INFINITY else ""
+    when = f" since {clock(since)}" if since else ""
     told = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
+    if abs(sight.skew) > _SKEW:
+        ahead = "ahead of" if sight.skew > 0 else "behind"
+        told.append(f"the clock of this reader is {abs(sight.skew):.0f} s {ahead} those of the shards")
     return f"no host can be seen{when}; {'; '.join(told)}"
 
 

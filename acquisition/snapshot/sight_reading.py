@@ -70,7 +70,9 @@ class SightReader:
             shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
             trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after, shortest)
         advanced = advanced_hosts(cluster, silent) if silent else frozenset()
-        return Sight(partitions, list(owners.values()), elsewhere, dict(self._excused), trusted, due.grace, advanced)
+        skew = _skew(cluster, tags, due.now) if len(late) == len(begun) and not heard else 0.0
+        excused = dict(self._excused)
+        return Sight(partitions, list(owners.values()), elsewhere, excused, trusted, due.grace, advanced, skew)
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
         """Note who cannot be seen ``now``, and let go of who can."""
@@ -105,6 +107,16 @@ def _full_shards(cluster: Cluster, tags: Iterable[str]) -> set[Address | None]:
     owners = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
     replies = cluster.gather([(key, ("INFO", "memory")) for key in owners.values()])
     return {owner for owner, reply in zip(owners, replies, strict=True) if isinstance(reply, bytes) and _is_full(reply)}
+
+
+def _skew(cluster: Cluster, tags: Iterable[str], now: float) -> float:
+    """By how many seconds a clock that shows ``now`` is ahead of those of the shards of these partitions, the nearest
+    of them, or behind (< 0); 0.0 where none answers."""
+    names = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
+    clocks = cluster.gather([(key, ("TIME",)) for key in names.values()])
+    return min(
+        (now - int(each[0]) - int(each[1]) / 1e6 for each in clocks if isinstance(each, list)), key=abs, default=0.0
+    )
 
 
 def _is_full(info: bytes) -> bool:

@@ -27,6 +27,8 @@ BEHIND_SECONDS = 5.0
 #: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
 READER_BEHIND_SECONDS = 30.0
 _FULL = 0.9
+#: Seconds by which clocks may differ: ages that are wrong by more mislead.
+_SKEW = 2.0
 _OTHER_FIGURES = (
     "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
     "who holds a partition"
@@ -100,7 +102,9 @@ def read(
 
     Raises UnavailableError when no shard answers, ConfigError when they hold no layout, PermissionRefused.
     """
+    before = wall()
     rows = shards.read(members)
+    clocks = _of_clocks(rows, before, wall())
     found: Books | None = None
     lags: list[Lag] = []
     live = Workers((), (), ())
@@ -117,7 +121,7 @@ def read(
     accounts = found.accounts if found is not None else []
     now = wall()
     findings += _of_books(found, set_names) if found is not None else []
-    findings += _of_shards(rows)
+    findings += _of_shards(rows) + clocks
     findings += of_filter(lags, live)
     findings += _of_readers(others)
     findings += _of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
@@ -176,6 +180,17 @@ def _of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
     if unserved > 0:
         found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
         found += _of_majority(rows)
+    return found
+
+
+def _of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[Finding]:
+    """Shards whose clocks differ from this machine's, which showed ``before`` and ``after`` when they were asked."""
+    found = []
+    for row in rows:
+        ahead = max(before - row.clock, 0.0) or min(after - row.clock, 0.0)
+        if row.clock and abs(ahead) > _SKEW:
+            told = f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} it"
+            found.append(Finding(STALE, f"shard {row.address}", f"{told}: ages that are told here are wrong by that"))
     return found
 
 

@@ -43,6 +43,7 @@ class ShardHealth(NamedTuple):
     commands_per_second: int = 0
     uptime_seconds: int = 0
     version: str = ""
+    clock: float = 0.0  #: its time of day, seconds since 1970; 0.0: unknown
 
 
 def read(members: Members) -> list[ShardHealth]:
@@ -94,6 +95,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
         commands_per_second=_number(own, "instantaneous_ops_per_sec"),
         uptime_seconds=_number(own, "uptime_in_seconds"),
         version=own.get("redis_version", ""),
+        clock=_number(own, "server_time_usec") / 1e6,
     )
 
 

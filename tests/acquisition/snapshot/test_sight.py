@@ -143,7 +143,11 @@ def test_blindness_names_the_causes() -> None:
     assert sight.blindness(found, none) == (
         "no host can be seen since 00:16:35Z; 2 of 2: no filter worker holds its partition"
     )
-    assert sight.blindness(look([2.0, 2.0]), none) == "no host can be seen; 2 of 2: late"
+    assert sight.blindness(look([2.0, 2.0]), none) == "no host can be seen since 00:16:38Z; 2 of 2: late"
+    assert sight.blindness(look([60.0, 2.0]), none).startswith("no host can be seen since 00:16:38Z; ")
+    assert sight.blindness(look([2.0]), none._replace(skew=86400.2)).endswith(
+        "late; the clock of this reader is 86400 s ahead of those of the shards"
+    )
     assert sight.blindness(look([2.0, 0.5]), none) == ""
     assert sight.blindness([], none) == ""
     assert sight.blindness(look([2.0]), none._replace(elsewhere={"a:1": 1})) == ""
