@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from archived import Archived, archived
 from children import Child, adopt_orphans, end_orphans
 from progress import Progress, TickCount
 from usage import Meter
@@ -32,6 +31,9 @@ from acquisition.snapshot import Snapshot, SnapshotReader, books
 from acquisition.snapshot.books import Books, Totals
 from filters import kernels
 from filters.worker.step import native
+
+if TYPE_CHECKING:
+    from archived import Archived
 
 _SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
 _SETTLE_AT_MOST = 10.0  #: with progress
@@ -152,6 +154,8 @@ class Pipeline:
             archiver.stop(_ARCHIVE_SECONDS)
             for line in archiver.new_lines():
                 self._say(line)
+            from archived import archived  # with SQLAlchemy, which the first value need not wait for
+
             self.archived = archived(self.settings.archive, self._archive_stays, time.time() - self.seconds - _EARLIER)
 
     def _settle_books(self) -> None:

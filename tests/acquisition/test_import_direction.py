@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -107,16 +108,22 @@ class Import(NamedTuple):
         return any(f"{self.what}.".startswith(f"{module}.") for module in modules)
 
 
-def imports(directory: Path) -> Iterator[Import]:
+def imports(directory: Path) -> list[Import]:
     """Those of all modules of a directory, those for type checkers and those in functions included."""
-    for path in sorted(directory.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Import):
-                yield from (Import(where, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{where}: relative import"
-                yield from (Import(where, f"{node.module}.{alias.name}") for alias in node.names)
+    return [one for path in sorted(directory.rglob("*.py")) for one in imports_of(path)]
+
+
+@cache  # most files lie in a package and in a room
+def imports_of(path: Path) -> list[Import]:
+    found: list[Import] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import):
+            found += [Import(where, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{where}: relative import"
+            found += [Import(where, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 def check(found: Iterable[Import], within: Iterable[str], allowed: Iterable[str]) -> None:

@@ -42,7 +42,7 @@ def run(place: Path, text: str, *arguments: str, **environment: str) -> subproce
     (place / "test_it.py").write_text(text)
     path = os.pathsep.join([str(ROOT), str(ROOT / "deploy")])
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments, str(place)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:schemathesis", *arguments, str(place)],
         env={**os.environ, "PYTHONPATH": path, **environment}, cwd=place, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ import pytest
 from acquisition.errors import UsageError
 from experiments.long_run import __main__ as long_run
 from experiments.long_run.flatness import judge, settling
-from experiments.long_run.plot import draw
 from experiments.long_run.series import write
 
 HOUR = [float(at) for at in range(0, 3600, 10)]
@@ -66,6 +65,8 @@ def test_expiry_is_the_products_in_a_long_run_and_shortened_in_a_short_one():
 
 @pytest.mark.alone
 def test_seconds_with_hosts_that_vanish_and_pids_that_come_back(tmp_path):
+    from experiments.long_run.plot import draw  # with matplotlib: for whoever runs it alone
+
     command = (
         "-m experiments.long_run --seconds 7 --every 0.2 --hosts 12 --entities 11 --metrics 5 --vanishing 2 "
         "--cohorts 2 --processes 3 --replace 0.5 --shards 2 --json"

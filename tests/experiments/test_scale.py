@@ -8,7 +8,6 @@ from acquisition.errors import UsageError
 from experiments.harness.options import Options
 from experiments.scale import __main__ as scale
 from experiments.scale import limit, sharding
-from experiments.scale.plot import draw
 from experiments.scale.runs import Extent, Row, Target
 
 EXTENT = Extent(1.0, 1.0, 1, False)
@@ -65,6 +64,8 @@ def test_bare_entries_are_answered_and_trimmed():
 
 
 def test_the_cost_is_plotted(tmp_path):
+    from experiments.scale.plot import draw  # with matplotlib: for whoever runs it alone
+
     roles = {"generator": 0.1, "shards": 0.2, "filter": 0.3, "all": 0.6}
     points = [{"samples_per_second": rate, "cpu_seconds_per_million": roles} for rate in (10_000, 1_000_000)]
     draw({"points": points, "ratios": {"all": 1.0}}, tmp_path / "cost.png")

@@ -4,15 +4,20 @@ Tests wait more than they compute, so ``tests/run`` starts more workers than the
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
 marked ``alone`` measures time: nothing else runs beside it. Such tests of a file go by themselves, after all others, so
 that nobody waits in the middle for those that run to end.
+
+Each worker collects all tests. What this compiles is shared, and what it keeps is no garbage.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
+import importlib
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +25,26 @@ import pytest
 
 _LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
 _ONE_PACKAGE = "tests/extending/"  #: shares one pipeline for all of its files
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Read all files of tests: each worker begins with another one, so that they compile different ones first."""
+    gc.disable()
+    if _is_worker(session.config) and session.config.args == session.config.getini("testpaths"):
+        _compile_a_share(session.config)
+    yield
+    gc.freeze()  # it stays to the end: nobody looks through it again
+    gc.enable()
+
+
+def _compile_a_share(config: pytest.Config) -> None:
+    worker = config.workerinput  # type: ignore[attr-defined]  # of xdist
+    files = sorted((config.rootpath / "tests").rglob("test_*.py"))
+    sys.path[:0] = sorted({str(path.parent) for path in files})  # as pytest does with each
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):  # said when it is collected
+            importlib.import_module(path.stem)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
