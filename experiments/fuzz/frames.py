@@ -144,7 +144,11 @@ def _run(case: Session) -> Outcome:
         for record in _records(b"".join(bytes(piece) for piece in pieces)):
             valid += _judge(record, newest)
     _books(partition, epochs)
-    archived.close(_CLOCK + number, finish=True)
+    told = archived.close(_CLOCK + number, finish=True)
+    archived.written()
+    for event in told.events:
+        if event.kind == "put_aside":
+            raise Unsound(f"the archive could not take an entry: {event.details['reason']}")
     if min(archived.counts) < 0 or archived.counts.open:
         raise Unsound(f"the books of the archive make no sense: {archived.counts}")
     return Outcome(decoded, applied, partition.rejected, valid)

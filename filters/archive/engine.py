@@ -19,6 +19,7 @@ from filters.archive.errors import (
     ArchiveFull,
     ArchiveReadOnly,
     ArchiveRefused,
+    ArchiveRejected,
     ArchiveUnavailable,
     SchemaTooOld,
 )
@@ -26,7 +27,14 @@ from filters.archive.errors import (
 _CONNECT_SECONDS = 5
 #: Seconds that a write waits for another's lock.
 _LOCK_SECONDS = 5
-_SETTINGS = f"-c lock_timeout={_LOCK_SECONDS}s -c timezone=UTC -c client_encoding=UTF8"
+#: An archiver that sleeps in the middle of a transaction holds others up no longer.
+_IDLE_SECONDS = 60
+_SETTINGS = (
+    f"-c lock_timeout={_LOCK_SECONDS}s -c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
+    " -c timezone=UTC -c client_encoding=UTF8"
+)
+#: A server that has gone without a word is noticed within half a minute.
+_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 
 def parse_url(text: str) -> URL:
@@ -53,7 +61,8 @@ def make_engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
         return sqlalchemy.create_engine(
             url, pool_size=1, max_overflow=1, pool_pre_ping=True,
-            connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _SETTINGS, "application_name": "shardpulse"},
+            connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _SETTINGS, "application_name": "shardpulse",
+                          **_ALIVE},
         )  # fmt: skip
     engine = sqlalchemy.create_engine(
         url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS, "check_same_thread": False}
@@ -98,11 +107,13 @@ def _ours(error: DBAPIError, place: str) -> ArchiveError:
 #: SQLSTATE or SQLite's name of the error, by how it begins.
 _KINDS: tuple[tuple[str, type[ArchiveError]], ...] = (
     ("53100", ArchiveFull), ("53", ArchiveUnavailable), ("25006", ArchiveReadOnly), ("42501", ArchiveRefused),
-    ("28", ArchiveRefused), ("42P01", SchemaTooOld), ("08", ArchiveUnavailable), ("57", ArchiveUnavailable),
-    ("55", ArchiveUnavailable), ("40", ArchiveUnavailable), ("SQLITE_FULL", ArchiveFull),
+    ("28", ArchiveRefused), ("22", ArchiveRejected), ("23", ArchiveRejected), ("54", ArchiveRejected),
+    ("25P", ArchiveUnavailable), ("58", ArchiveUnavailable), ("42P01", SchemaTooOld), ("08", ArchiveUnavailable),
+    ("57", ArchiveUnavailable), ("55", ArchiveUnavailable), ("40", ArchiveUnavailable), ("SQLITE_FULL", ArchiveFull),
     ("SQLITE_READONLY", ArchiveReadOnly), ("SQLITE_BUSY", ArchiveUnavailable), ("SQLITE_LOCKED", ArchiveUnavailable),
     ("SQLITE_CANTOPEN", ArchiveUnavailable), ("SQLITE_IOERR", ArchiveUnavailable), ("SQLITE_PERM", ArchiveRefused),
-    ("SQLITE_AUTH", ArchiveRefused),
+    ("SQLITE_AUTH", ArchiveRefused), ("SQLITE_TOOBIG", ArchiveRejected), ("SQLITE_CONSTRAINT", ArchiveRejected),
+    ("SQLITE_MISMATCH", ArchiveRejected),
 )  # fmt: skip
 #: libpq tells of a connection that cannot be had in words only.
 _WORDS: tuple[tuple[str, type[ArchiveError]], ...] = (

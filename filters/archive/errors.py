@@ -42,7 +42,7 @@ class ArchiveRefused(ArchiveError):
 
 
 class ArchiveRejected(ArchiveError):
-    """Something in a batch cannot be stored, ever: ``Store.sift`` says which rows. Nothing of it was written."""
+    """Something in a batch cannot be stored, ever: ``filters.archive.sifting`` finds it. Nothing was written."""
 
 
 class ArchiveDamaged(ArchiveError):

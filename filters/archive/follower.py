@@ -1,45 +1,51 @@
 """Follows the raw streams into the database: reads once a second, commits what is due, claims what it still needs.
 
-One thread and one round trip per shard and second. While the database takes nothing, what is due waits and nothing more
-is read: the streams hold it, as far as they reach back. Neither probes nor filters notice.
+One round trip per shard and second; the database is asked in a thread of its own (``filters.archive.desk``). While it
+takes nothing, what is due waits and nothing more is read: the streams hold it, as far as they reach back. Neither
+probes nor filters notice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import Address, ReplyError, error_for
-from acquisition.snapshot.registered import ARCHIVE
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys, readers
 from acquisition.wire.layout import Layout
-from acquisition.wire.readers import Reader
 from acquisition.wire.stream_id import is_before, parse
-from filters.archive.errors import ArchiveError
+from filters.archive import claims, sifting
+from filters.archive.claims import Clock
+from filters.archive.desk import Desk
+from filters.archive.errors import ArchiveError, ArchiveRejected, ArchiveUnavailable
 from filters.archive.leases import Leases
-from filters.archive.partition import Counts, Partition, Rules, before, together
+from filters.archive.partition import Counts, Partition, Rules, together
 from filters.archive.store import Store
-from filters.archive.values import Batch
+from filters.archive.values import Batch, Cursor, MinuteMatrix
 
 _EVERY = 1.0  #: seconds between two reads
-_CLAIMS_EVERY = 5.0
-_DAY_MS = 86_400_000
+_SOON = 0.05  #: seconds after which an answer of the database is looked for
 _FRAME_BYTES = 8192  #: what an entry is taken to weigh before any was seen
 _MOST_ENTRIES = 2000
 _RETRY, _LONGEST_RETRY = 0.5, 10.0
+_PATIENCE = 5.0  #: seconds that a commit may take before reading waits for it
+_FINISH_SECONDS = 10.0  #: in which the database takes what is closed at the end
 DATABASE = "database"  #: the trouble that the database does not answer as it should
 
 
 class Limits(NamedTuple):
-    """``claim`` in seconds; ``read_bytes`` is what one round reads, of all partitions together: some, not exactly."""
+    """``claim`` in seconds; ``read_bytes`` is what one round reads, of all partitions together: some, not exactly;
+    ``commit_samples`` those of the minutes of one transaction, some as well: it is made in memory."""
 
     rules: Rules = Rules()
     claim: float = 900.0
     read_bytes: int = 8 << 20
+    commit_samples: int = 60 << 20
 
 
 class Follower:
@@ -54,11 +60,11 @@ class Follower:
         log: TroubleLog,
         limits: Limits | None = None,
     ) -> None:
-        self._cluster, self._layout, self._store, self._leases, self._log = cluster, layout, store, leases, log
+        self._cluster, self._layout, self._leases, self._log = cluster, layout, leases, log
+        self._desk = Desk(store)
         self._limits = limits or Limits()
         self._followed: dict[int, Partition] = {}
-        self._clocks: dict[int, int] = {}  #: milliseconds, of the shard, as far as a partition was read
-        self._asked: dict[int, tuple[int, float]] = {}  #: milliseconds of the shard at CLOCK_MONOTONIC
+        self._clocks: dict[int, Clock] = {}
         self._durable: dict[int, bytes] = {}  #: the oldest entry that is needed by what is durable
         self._idle: set[int] = set()  #: those in which nothing had come
         self._places: dict[int, Address | None] = {}
@@ -68,7 +74,8 @@ class Follower:
         self._retry_at, self._retry = 0.0, _RETRY
         self._claims_at = 0.0
         self._bytes = _FRAME_BYTES * 1.0  #: of an entry, on average
-        self._counters = dict.fromkeys(("samples", "commits", "minutes", "late", "overtaken", "gap_events"), 0)
+        names = ("samples", "commits", "minutes", "late", "overtaken", "went_back", "gap_events", "put_aside")
+        self._counters = dict.fromkeys(names, 0)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -88,109 +95,171 @@ class Follower:
 
     # ---------------------------------------------------------------- the loop
 
-    def run(self, stopped: Callable[[], bool], sleep: Callable[[float], object] = time.sleep) -> None:
-        """Until ``stopped()``."""
-        while not stopped():
-            sleep(self.turn())
-
     def turn(self) -> float:
         """One round; answers the seconds after which the next one is due. Raises ArchiveError where waiting would not
         help."""
         began = time.monotonic()
         more = False
         try:
+            self._hear(0.0)
             if self._leases.turn(began):
-                self._follow_leases()
-            if self._pending is not None and began >= self._retry_at:
-                self._commit()
-            if self._pending is None and self._followed and began >= self._retry_at:
+                self._let_go()
+            if self._desk.idle and began >= self._retry_at:
+                self._ask()
+            if self._may_read(began):
                 more = self._read()
                 self._close_what_is_due(finish=False)
             if began >= self._claims_at:
                 self._look_back()
                 self._claim()
             self._tell()
-        except ArchiveError as error:
-            self._postpone(error)
         except ShardpulseError as error:
             self._doubtful.update(self._followed)
             self._log.fails(SHARDS, error)
-        return 0.0 if more else max(0.05, began + _EVERY - time.monotonic())
+        if more:
+            return 0.0
+        due = began + _EVERY - time.monotonic()
+        return max(_SOON, due if self._desk.idle else min(_SOON, due))
 
     def finish(self) -> None:
         """Close and commit the minutes that are open, once; what comes of them later is merged. Raises ArchiveError."""
-        while self._pending is None and self._read():
-            self._close_what_is_due(finish=False)
-        if self._pending is None:
-            self._close_what_is_due(finish=True)
-        if self._pending is not None:
-            self._commit()
-
-    def _postpone(self, error: ArchiveError) -> None:
-        if not error.passing:
-            raise error
-        self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", type(error).__name__)
-        self._retry_at = time.monotonic() + self._retry
-        self._retry = min(_LONGEST_RETRY, 2 * self._retry)
+        deadline = time.monotonic() + _FINISH_SECONDS
+        more = self._pending is None
+        while more or self._pending is not None:
+            if self._pending is None:
+                more = self._read()
+                self._close_what_is_due(finish=not more)
+            elif self._desk.idle:
+                self._ask()
+            self._hear(_SOON)
+            if time.monotonic() > deadline:
+                raise ArchiveUnavailable(f"the database has not taken everything within {_FINISH_SECONDS:g} s")
 
     def _tell(self) -> None:
         if self._log.calm(SHARDS, 2 * _EVERY):
             self._log.over(SHARDS, "the shards answer again")
+        if self._desk.waited > _PATIENCE:
+            self._log.lasts(DATABASE, "the database does not answer; the streams keep what is not read", "hangs")
 
-    # ---------------------------------------------------------------- partitions
+    # ---------------------------------------------------------------- the database
 
-    def _follow_leases(self) -> None:
+    def _ask(self) -> None:
+        """What the database is asked next: to write what is pending, or where partitions are that are new here."""
+        if self._pending is not None:
+            self._desk.ask(partial(_write, self._pending), self._written)
+        elif fresh := self._leases.held - self._followed.keys():
+            self._desk.ask(lambda store: store.cursors(fresh), self._loaded)
+
+    def _hear(self, patience: float) -> None:
+        """Look whether the database has answered. Raises ArchiveError where waiting would not help."""
+        try:
+            self._desk.turn(patience)
+        except ArchiveRejected as error:
+            batch = self._pending
+            assert batch is not None
+            self._log.tell(f"{error}: looking for what it is", "rejected")
+            self._desk.ask(lambda store: sifting.refused(batch, store.accepts), partial(self._sifted, str(error)))
+        except ArchiveError as error:
+            if not error.passing:
+                raise
+            self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", type(error).__name__)
+            self._wait()
+
+    def _wait(self) -> None:
+        self._retry_at = time.monotonic() + self._retry
+        self._retry = min(_LONGEST_RETRY, 2 * self._retry)
+
+    def _let_go(self) -> None:
+        """Follow no more what is another one's now. What is pending of it goes on, for a batch is all or nothing."""
         for number in self._followed.keys() - self._leases.held:
-            self._drop(number)
-        fresh = self._leases.held - self._followed.keys()
-        if fresh and time.monotonic() >= self._retry_at:
-            self._load(fresh)
-            self._claims_at = 0.0
+            del self._followed[number]
 
-    def _drop(self, number: int) -> None:
-        """Stop following; what is pending of others goes on, for a batch is all or nothing."""
-        del self._followed[number]
-        if self._pending is not None and any(advance.partition == number for advance in self._pending.advances):
-            self._reload([advance.partition for advance in self._pending.advances])
-
-    def _load(self, numbers: set[int] | list[int]) -> None:
+    def _loaded(self, cursors: Mapping[int, Cursor]) -> None:
         """Go on where the database says that it is."""
-        cursors = self._store.cursors(numbers)
-        for number in sorted(numbers):
+        for number in sorted(cursors.keys() & self._leases.held):
             partition = Partition(number, self._layout.partitions, self._limits.rules, self._host_of)
             partition.resume(cursors[number])
+            known = self._durable.get(number)
+            if known is not None and is_before(partition.entry, known):
+                self._log.tell("the database has gone back: following from where it is", "went back")
+                self._counters["went_back"] += 1
+                partition.note_return(known)
             self._followed[number] = partition
             self._durable[number] = partition.entry
             self._clocks.pop(number, None)
+        self._claims_at = 0.0
 
-    def _reload(self, numbers: list[int]) -> None:
-        self._pending = None
-        self._load([number for number in numbers if number in self._followed])
+    def _written(self, durable: bool) -> None:
+        batch, self._pending = self._pending, None
+        assert batch is not None
+        if not durable:
+            self._counters["overtaken"] += 1
+            self._log.tell("the database is not where it was left: going on where it is", "overtaken")
+            for advance in batch.advances:
+                self._followed.pop(advance.partition, None)
+            return
+        for advance in batch.advances:
+            if advance.partition in self._followed:
+                self._followed[advance.partition].written()
+        self._durable.update((advance.partition, advance.entry.encode()) for advance in batch.advances)
+        self._retry = _RETRY
+        self._log.over(DATABASE, "the database takes commits again")
+        self._counters["commits"] += 1
+        self._counters["minutes"] += len(batch.minutes)
+        self._counters["late"] += sum(minute.late for minute in batch.minutes)
+        self._counters["gap_events"] += sum(event.kind == "gap" for event in batch.events)
+        self._claim()
+
+    def _sifted(self, reason: str, rows: list[Any]) -> None:
+        """Go on without the rows that cannot be stored, and say which."""
+        assert self._pending is not None
+        if not rows:  # it has passed, or is of several rows together
+            self._wait()
+        for row in rows:
+            if isinstance(row, MinuteMatrix):
+                number = keys.partition_of(row.series.host, self._layout.partitions)
+                if number in self._followed:
+                    self._followed[number].refuse(row)
+        self._counters["put_aside"] += len(rows)
+        self._pending = sifting.without(self._pending, rows, reason)
 
     # ---------------------------------------------------------------- reading
+
+    def _may_read(self, now: float) -> bool:
+        """While a commit is under way reading goes on, for a moment; while none succeeds it does not."""
+        if not self._followed or now < self._retry_at:
+            return False
+        return self._pending is None or (self._retry == _RETRY and self._desk.waited < _PATIENCE)
 
     def _read(self) -> bool:
         """Read what has come in each partition; whether there is more."""
         numbers = sorted(self._followed)
+        if not numbers:
+            return False
         count = max(1, min(_MOST_ENTRIES, round(self._limits.read_bytes / len(numbers) / self._bytes)))
         self._doubt_those_that_moved(numbers)
         commands: list[Command] = []
         for number in numbers:
-            name = keys.raw(self._followed[number].tag)
-            read = self._followed[number].read
-            commands += [(name, ("XREAD", "COUNT", count, "STREAMS", name, read)), (name, ("TIME",))]
+            tag = self._followed[number].tag
+            name = keys.raw(tag)
+            read = ("XREAD", "COUNT", count, "STREAMS", name, self._followed[number].read)
+            commands += [(name, ("GET", keys.cut(tag))), (name, read), (name, ("TIME",))]
         replies = self._cluster.gather(commands)
         more = False
         for place, number in enumerate(numbers):
-            found, clock = replies[2 * place : 2 * place + 2]
-            if self._refused(number, found) or self._refused(number, clock):
+            answers = replies[3 * place : 3 * place + 3]
+            refused = [answer for answer in answers if self._refused(number, answer)]
+            if refused:
                 continue
+            mark, found, clock = answers
+            if mark is not None:
+                self._followed[number].see_cut(mark)
             entries = found[0][1] if found else []
             more |= len(entries) == count
             self._take(number, entries, count, readers.milliseconds(clock))
         return more
 
-    def _doubt_those_that_moved(self, numbers: list[int]) -> None:
+    def _doubt_those_that_moved(self, numbers: Iterable[int]) -> None:
         """A partition that lies elsewhere, or whose shard was away, is read again from before the cursor: what is there
         now may be another history."""
         for number in numbers:
@@ -212,10 +281,8 @@ class Follower:
         partition = self._followed[number]
         self._counters["samples"] += partition.take(entries)
         (self._idle.discard if entries else self._idle.add)(number)
-        self._asked[number] = clock, time.monotonic()
-        if len(entries) == count:
-            clock = min(clock, parse(entries[-1][0])[0])
-        self._clocks[number] = clock
+        until = min(clock, parse(entries[-1][0])[0]) if len(entries) == count else clock
+        self._clocks[number] = Clock(until, clock, time.monotonic())
         if entries:
             size = sum([len(fields[1]) for _, fields in entries if isinstance(fields, list) and len(fields) > 1])
             self._bytes += (max(64.0, size / len(entries)) - self._bytes) / 16
@@ -234,19 +301,22 @@ class Follower:
             if not reply or is_before(reply[0][0], partition.read):
                 partition.begin_anew()
 
-    # ---------------------------------------------------------------- committing
+    # ---------------------------------------------------------------- closing
 
     def _close_what_is_due(self, finish: bool) -> None:
-        due = [
-            number
-            for number, partition in self._followed.items()
-            if number in self._clocks and (finish or partition.due(self._clocks[number]))
-        ]
-        if not due:
+        """Close minutes that are over, of so many partitions as fit into one transaction."""
+        if self._pending is not None or not self._desk.idle:
             return
-        self._name(due)
-        self._pending = together([self._followed[number].close(self._clocks[number], finish) for number in due])
-        self._commit()
+        due, samples = [], 0
+        for number, partition in self._followed.items():
+            clock = self._clocks.get(number)
+            if clock is not None and (finish or partition.due(clock.until)) and samples < self._limits.commit_samples:
+                due.append(number)
+                samples += partition.counts.open
+        if due:
+            self._name(due)
+            self._pending = together([self._followed[n].close(self._clocks[n].until, finish) for n in due])
+            self._ask()
 
     def _name(self, numbers: list[int]) -> None:
         """Ask the filter for the names of sets whose table was sent before we read."""
@@ -262,41 +332,16 @@ class Follower:
                 except FrameError as error:
                     self._log.tell(f"a table that the filter keeps is damaged: {error}", "table")
 
-    def _commit(self) -> None:
-        """Write what is pending. Raises ArchiveError; whether it is durable then, the next attempt finds out."""
-        batch = self._pending
-        assert batch is not None
-        numbers = [advance.partition for advance in batch.advances]
-        if not self._store.commit(batch):
-            cursors = self._store.cursors(numbers)
-            if any(cursors[advance.partition].commit_id != advance.commit_id for advance in batch.advances):
-                self._counters["overtaken"] += 1
-                self._log.tell("another archiver has committed: going on where it is", "overtaken")
-                self._reload(numbers)
-                return
-        self._pending = None
-        self._durable.update((advance.partition, advance.entry.encode()) for advance in batch.advances)
-        self._retry = _RETRY
-        self._log.over(DATABASE, "the database takes commits again")
-        self._counters["commits"] += 1
-        self._counters["minutes"] += len(batch.minutes)
-        self._counters["late"] += sum(minute.late for minute in batch.minutes)
-        self._counters["gap_events"] += sum(event.kind == "gap" for event in batch.events)
-        self._claim()
-
     def _claim(self) -> None:
         """Say in the shards what is still needed, by what is durable."""
-        self._claims_at = time.monotonic() + _CLAIMS_EVERY
-        commands: list[Command] = []
-        for number, partition in self._followed.items():
-            if number in self._clocks:
-                clock, asked = self._asked[number]
-                expires = clock + round(1000 * (self._claims_at - asked + self._limits.claim))
-                cursor = before(self._durable[number])
-                claim = Reader(cursor, expires, self._clocks[number], *partition.counts)
-                name = keys.readers(partition.tag)
-                commands += [
-                    (name, ("HSET", name, ARCHIVE, readers.encode(claim))),
-                    (name, ("PEXPIRE", name, _DAY_MS)),
-                ]
-        self._cluster.gather(commands)
+        self._claims_at = time.monotonic() + claims.EVERY
+        made = claims.commands(self._followed.values(), self._clocks, self._durable, self._limits.claim)
+        self._cluster.gather(made)
+
+
+def _write(batch: Batch, store: Store) -> bool:
+    """Whether a batch is durable, be it by an attempt before whose answer was not heard."""
+    if store.commit(batch):
+        return True
+    cursors = store.cursors([advance.partition for advance in batch.advances])
+    return all(cursors[advance.partition].commit_id == advance.commit_id for advance in batch.advances)

@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from acquisition.wire.frame import MOST_COUNTED
+
 MOST_HOLES = 64
+#: Frames that nobody could have made: so many at once, and so many more in each second since one was heard.
+_MOST_AT_ONCE, _MOST_A_SECOND = 10_000, 20
 
 
 class Span(NamedTuple):
@@ -46,10 +50,14 @@ class Numbers:
         """Nothing is known yet, and this frame, with so many samples made before it, will be the first."""
         return cls(sequence - 1, made)
 
+    def is_possible(self, sequence: int, seconds: float) -> bool:
+        """Whether a sender can have come so far, ``seconds`` after its newest frame."""
+        return sequence - self.newest <= _MOST_AT_ONCE + _MOST_A_SECOND * max(0.0, seconds)
+
     def take(self, sequence: int, before: int, samples: int, now: int) -> bool:
         """Whether a frame is new; it is known from now on. ``before`` is its ``made``."""
         if sequence == self.newest + 1:
-            self.gap += max(0, before - self.made)  # a tombstone stands for samples that are lost
+            self.lose(max(0, before - self.made))  # a tombstone stands for samples that are lost
             self.newest, self.made = sequence, before + samples
             return True
         if sequence > self.newest:
@@ -60,11 +68,15 @@ class Numbers:
             if hole.low <= sequence <= hole.high:
                 parts = (
                     hole._replace(high=sequence - 1, after=before),
-                    hole._replace(low=sequence + 1, before=before + samples),
+                    hole._replace(low=sequence + 1, before=before + samples, since=now),  # and so it may be filled
                 )
                 self.holes[place : place + 1] = [part for part in parts if part.low <= part.high]
                 return True
         return False
+
+    def lose(self, samples: int) -> None:
+        """So many samples can come no more; a sender whose counts leap says nothing, so there is an end to them."""
+        self.gap = min(self.gap + samples, MOST_COUNTED)
 
     def give_up(self, floor: int, noticed_before: int) -> list[Span]:
         """Take out the holes that nothing will fill: what their sender holds no more, what was noticed before a time,
@@ -73,7 +85,7 @@ class Numbers:
         gone += [hole for hole in self.holes if hole not in gone][:-MOST_HOLES]
         if gone:
             self.holes = [hole for hole in self.holes if hole not in gone]
-            self.gap += sum([hole.samples for hole in gone])
+            self.lose(sum([hole.samples for hole in gone]))
         return gone
 
     def without(self, spans: Iterable[Span]) -> Numbers:

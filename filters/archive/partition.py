@@ -13,18 +13,30 @@ from typing import Any, NamedTuple
 from acquisition.errors import FrameError
 from acquisition.model.ticks import exact_interval
 from acquisition.wire import frame as wire
-from acquisition.wire import keys, table
-from acquisition.wire.frame import Frame
-from acquisition.wire.stream_id import parse
+from acquisition.wire import keys, readers, table
+from acquisition.wire.frame import MOST_COUNTED, Frame
+from acquisition.wire.stream_id import is_before, parse
 from filters.archive import state as states
 from filters.archive.episodes import MOST_OPENED
 from filters.archive.minute import Minute
 from filters.archive.numbers import Numbers
 from filters.archive.resource_set import ResourceSet
 from filters.archive.state import State
-from filters.archive.values import MINUTE, Advance, Batch, Cursor, Event, HostRow, Position, Series
+from filters.archive.values import (
+    MINUTE,
+    Advance,
+    Batch,
+    Cursor,
+    Event,
+    HostRow,
+    MinuteMatrix,
+    Position,
+    Series,
+    Statistic,
+)  # fmt: skip
 
 START = b"0-0"
+_LONGEST_REASON = 300
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
@@ -40,7 +52,7 @@ class Rules(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Samples: in the archive, never to be in it, and in memory alone."""
+    """Samples: durable in the archive, never to be in it, and in memory alone."""
 
     archived: int
     gap: int
@@ -66,6 +78,8 @@ class Partition:
         self._late_since = 0  #: milliseconds of the first entry that came late and is not written; 0: there is none
         self._positions: dict[tuple[int, int, int], int] = {}
         self._forgotten: list[Position] = []
+        self._reached = START  #: the newest entry that was taken, whatever is read again
+        self._unwritten = 0  #: samples of minutes that are closed but not known to be durable
         self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
 
     # ---------------------------------------------------------------- going on
@@ -73,7 +87,7 @@ class Partition:
     def resume(self, cursor: Cursor) -> None:
         """Go on behind a commit that this or another archiver made."""
         self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
-        self.read = before(self.entry)
+        self.read = self._reached = before(self.entry)
         self._closed, (archived, gap), sets = states.decode(cursor.state)
         self._past = [archived, gap]
         for document in sets:
@@ -96,12 +110,13 @@ class Partition:
     @property
     def counts(self) -> Counts:
         """The books of this partition."""
-        (archived, gap), waiting = self._past, 0
+        (archived, gap), waiting = self._past, self._unwritten
+        archived -= waiting
         for one in self._sets.values():
             archived += one.archived
             gap += one.gap + sum(known.gap for known in one.numbers.values())
             waiting += one.open_samples
-        return Counts(archived, gap, waiting)
+        return Counts(archived, min(gap, MOST_COUNTED), waiting)
 
     @property
     def open_episodes(self) -> int:
@@ -119,7 +134,8 @@ class Partition:
     # ---------------------------------------------------------------- entries
 
     def take(self, entries: Iterable[Any]) -> int:
-        """Entries in stream order; answers how many samples were new. What is no frame is the filter's to put aside."""
+        """Entries in stream order; answers how many samples were new. What is no frame is the filter's to put aside;
+        whatever else cannot be taken is one entry, and an event."""
         samples = 0
         for entry, fields in entries:
             self.read = entry
@@ -130,7 +146,41 @@ class Partition:
                         samples += self._take(entry, frame)
                 except FrameError:
                     continue
+                except Exception as error:  # of whatever kind: all others are to go on
+                    self._put_aside("put_aside", entry, f"{type(error).__name__}: {error}")
+        self._reached = max(self._reached, self.read, key=parse)
         return samples
+
+    def see_cut(self, data: bytes) -> None:
+        """The mark of a trim that did not wait: tell it if what was cut had not been read."""
+        try:
+            first = readers.decode_cut(data).first
+        except FrameError:
+            return
+        if self._reached != START and is_before(after(self._reached), first):
+            details = {"partition": self.number, "after": self._reached.decode(), "first": first.decode()}
+            self._note(Event(parse(first)[0] / 1000.0, "cut", None, None, details))
+
+    def note_return(self, entry: bytes) -> None:
+        """Tell that the database, which had come up to ``entry``, is where it was before."""
+        details = {"partition": self.number, "from": entry.decode(), "to": self.entry.decode()}
+        self._note(Event(parse(entry)[0] / 1000.0, "database_went_back", None, None, details))
+
+    def written(self) -> None:
+        """What was closed is durable."""
+        self._unwritten = 0
+
+    def refuse(self, minute: MinuteMatrix) -> None:
+        """A minute that cannot be stored will never be in the archive."""
+        one = self._set(minute.series.host, minute.series.resource_set)
+        samples = int(minute.values[Statistic.COUNT].sum())
+        one.archived -= samples
+        one.gap += samples
+        self._unwritten -= samples
+
+    def _put_aside(self, kind: str, entry: bytes, reason: str, host: int | None = None) -> None:
+        details = {"partition": self.number, "entry": entry.decode(), "reason": ascii(reason)[:_LONGEST_REASON]}
+        self._note(Event(parse(entry)[0] / 1000.0, kind, host, None, details))
 
     def _take(self, entry: bytes, frame: Frame) -> int:
         one, now = self._set(frame.host, frame.resource_set), parse(entry)[0]
@@ -139,6 +189,10 @@ class Partition:
             known = one.numbers[frame.epoch] = Numbers.before(frame.sequence, frame.made)
             if len(one.numbers) > 1:
                 self._tell("restart", frame, now)
+        if not known.is_possible(frame.sequence, (now - one.heard.get(frame.epoch, now)) / 1000.0):
+            reason = f"frame {frame.sequence} after {known.newest} of its epoch: nobody could have made so many"
+            self._put_aside("implausible", entry, reason, frame.host)
+            return 0
         one.heard[frame.epoch] = now
         gap = known.gap
         fresh = known.take(frame.sequence, frame.made, frame.samples, now)
@@ -154,7 +208,7 @@ class Partition:
             return 0
         time = frame.tick * exact_interval(frame.interval)
         if not now / 1000.0 - self._rules.retention <= time <= now / 1000.0 + AHEAD_SECONDS:
-            known.gap += frame.samples
+            known.lose(frame.samples)
             self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "its clock is wrong"))
             return 0
         self._place(one, frame, entry, time, now)
@@ -172,7 +226,7 @@ class Partition:
             kept = one.percentiles(frame.metrics, self._rules.percentiles)
             found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late, kept)
         if found.rollup.metrics != frame.metrics:
-            one.numbers[frame.epoch].gap += frame.samples
+            one.numbers[frame.epoch].lose(frame.samples)
             self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "of another width than its schema"))
             return
         found.first = min(found.first, entry, key=parse)
@@ -241,6 +295,7 @@ class Partition:
             named = self._rules.percentiles if one.table is not None else ()
             parts.minutes.append(minute.matrix(one.percentiles(rollup.metrics, named)))
             one.archived += rollup.samples
+            self._unwritten += rollup.samples
             names = one.names(rollup.metrics)
             before = one.inventory.provided(rollup.ids, rollup.metrics)
             provided = before | (rollup.valid > 0)

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from acquisition.model.identity import identity
 from filters.archive import compaction, matrices, records, retention, schema, writing
 from filters.archive.compaction import Stage
 from filters.archive.engine import make_engine, parse_url, told
+from filters.archive.errors import ArchiveRejected
 from filters.archive.escape import escape, signed
 from filters.archive.migrating import check_version
 from filters.archive.retention import Retention
@@ -99,16 +101,23 @@ class Store:
         False: a partition has gone on from another commit than ``previous``, so nothing was written. Partitions are
         updated in ascending order, so that two archivers never wait for each other in a circle.
         """
-        self._make_parts(batch)
-        with self._transaction() as connection:
+        with self._storing(batch) as connection:
             connection.execute(_FIRST, {"cluster": self._cluster, "name": escape(self._name)})
             for advance in sorted(batch.advances):
                 if not self._advance(connection, advance):
                     connection.rollback()
                     return False
-            for name, rows in records.tables(batch, self._cluster):
-                writing.upsert(connection, name, rows)
-            matrices.write(connection, self._cluster, MINUTE, batch.minutes)
+            self._write(connection, batch)
+        return True
+
+    def accepts(self, batch: Batch) -> bool:
+        """Whether these rows can be stored: it is tried and taken back."""
+        try:
+            with self._storing(batch) as connection:
+                self._write(connection, batch)
+                connection.rollback()
+        except ArchiveRejected:
+            return False
         return True
 
     def pass_on(self, now: float) -> int:
@@ -169,6 +178,21 @@ class Store:
         except Exception:
             self._parts.clear()
             raise
+
+    @contextmanager
+    def _storing(self, batch: Batch) -> Iterator[Connection]:
+        """A transaction that is to write a batch. Raises ArchiveRejected where it cannot be written, ever."""
+        try:
+            self._make_parts(batch)
+            with self._transaction() as connection:
+                yield connection
+        except (ValueError, OverflowError, struct.error) as error:  # of the driver, before the server has seen it
+            raise ArchiveRejected(f"a value cannot be stored: {error}") from error
+
+    def _write(self, connection: Connection, batch: Batch) -> None:
+        for name, rows in records.tables(batch, self._cluster):
+            writing.upsert(connection, name, rows)
+        matrices.write(connection, self._cluster, MINUTE, batch.minutes)
 
     def _advance(self, connection: Connection, advance: Advance) -> bool:
         """Whether the partition went on; its positions that are over are forgotten."""

@@ -11,6 +11,7 @@ from filters.archive.retention import Retention
 from filters.archive.store import Store
 
 _EVERY = 60.0
+_PATIENCE = 5.0
 _PAUSE = 0.2  #: between two slices, in which others write
 
 
@@ -27,10 +28,11 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what is under way."""
+        """End after what is under way, unless the database does not answer."""
         self._stopped.set()
-        self._thread.join()
-        self._store.close()
+        self._thread.join(_PATIENCE)
+        if not self._thread.is_alive():
+            self._store.close()
 
     def _work(self) -> None:
         while not self._stopped.wait(_EVERY):

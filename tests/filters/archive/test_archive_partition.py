@@ -73,11 +73,13 @@ def follow(stream: Sequence[Entry], rows: Rows, chunk: int = 7, crashes: frozens
         crash = reads in crashes
         if batch is not None and (not crash or reads % 2):
             assert rows.commit(batch)
+            partition.written()
         if crash:
             partition = opened(rows)
     now = parse(stream[-1][0])[0] + 120_000
     if partition.due(now):
         assert rows.commit(partition.close(now))
+        partition.written()
     return partition
 
 
