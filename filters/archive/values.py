@@ -89,7 +89,8 @@ class Episode(NamedTuple):
 class Event(NamedTuple):
     """Something that happened; the same event written twice is one row.
 
-    ``kind`` is a word, so far ``gap``, ``restart`` or ``episodes_left_out``; ``details`` is what JSON can hold (a NaN
+    ``kind`` is a word, so far ``gap``, ``restart``, ``episodes_left_out``, ``cut``, ``implausible``, ``put_aside``,
+    ``not_stored`` or ``database_went_back``; ``details`` is what JSON can hold (a NaN
     becomes null).
     """
 
