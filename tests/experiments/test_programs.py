@@ -29,6 +29,12 @@ def command(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"experiments.{name}", *arguments]
 
 
+def main_of(name: str) -> Callable[[list[str]], int]:
+    module = f"experiments.{name}.__main__" if (ROOT / "experiments" / name).is_dir() else f"experiments.{name}"
+    found: Callable[[list[str]], int] = importlib.import_module(module).main
+    return found
+
+
 def test_the_list_names_every_program_and_how_to_run_it() -> None:
     done = subprocess.run([sys.executable, "-m", "experiments"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ".venv/bin/python -m experiments.NAME" in done.stdout
@@ -40,19 +46,19 @@ def test_the_list_names_every_program_and_how_to_run_it() -> None:
 
 
 @pytest.mark.parametrize("name", programs())
-def test_a_program_explains_itself(name: str) -> None:
-    done = subprocess.run(command(name, "--help"), cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"python -m experiments.{name}" in done.stdout
+def test_a_program_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main_of(name)(["--help"])
+    assert not ended.value.code
+    assert f"python -m experiments.{name}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", programs())
 def test_a_wrong_option_is_refused_before_anything_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    module = f"experiments.{name}.__main__" if (ROOT / "experiments" / name).is_dir() else f"experiments.{name}"
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(module).main(["--no-such-option"])
+        main_of(name)(["--no-such-option"])
     assert ended.value.code == EXIT_USAGE
 
 
