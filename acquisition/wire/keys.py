@@ -25,6 +25,8 @@ key                                             type    written by; holds
 ``archiver:{tag}``                              string  archive; the archiver that follows it, expires
 ``archivers:{tag}``                             zset    archive; archivers that could, score: until when, in ms
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
+``events:{tag}``                                stream  services, archive; ``acquisition.link.happenings``, expires
+``told:{tag}``                                  hash    the same; what was told last by whom it concerns, expires
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
 ``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
@@ -180,3 +182,13 @@ def archiver(tag: str) -> str:
 def archivers(tag: str) -> str:
     """The live archivers that reach a partition."""
     return f"archivers:{{{tag}}}"
+
+
+def events(tag: str) -> str:
+    """What happened to the hosts of a partition, and to itself."""
+    return f"events:{{{tag}}}"
+
+
+def told(tag: str) -> str:
+    """What was told last of everything that happens."""
+    return f"told:{{{tag}}}"

@@ -27,6 +27,7 @@ from filters.archive.leases import Leases
 from filters.archive.partition import Counts, Partition, Rules, together
 from filters.archive.store import Store
 from filters.archive.values import Batch, Cursor, MinuteMatrix
+from filters.archive.witness import Witness
 
 _EVERY = 1.0  #: seconds between two reads
 _SOON = 0.05  #: seconds after which an answer of the database is looked for
@@ -70,6 +71,7 @@ class Follower:
         self._places: dict[int, Address | None] = {}
         self._doubtful: set[int] = set()
         self._host_of: dict[str, int] = {}
+        self._witness = Witness(cluster)
         self._pending: Batch | None = None
         self._retry_at, self._retry = 0.0, _RETRY
         self._claims_at = 0.0
@@ -111,6 +113,7 @@ class Follower:
                 self._close_what_is_due(finish=False)
             if began >= self._claims_at:
                 self._look_back()
+                self._witness.look(self._followed, time.time())
                 self._claim()
             self._tell()
         except ShardpulseError as error:

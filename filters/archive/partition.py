@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
@@ -74,8 +75,11 @@ class Partition:
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
         self._events: list[Event] = []
+        self._lost: dict[tuple[str, int, int, int], tuple[int, int, int]] = {}  #: since when, samples, frames
         self._news = False
-        self._late_since = 0  #: milliseconds of the first entry that came late and is not written; 0: there is none
+        self._late_since = (
+            0  #: milliseconds of the first entry that came late, or event, and is not written; 0: there is none
+        )
         self._positions: dict[tuple[int, int, int], int] = {}
         self._forgotten: list[Position] = []
         self._reached = START  #: the newest entry that was taken, whatever is read again
@@ -198,11 +202,16 @@ class Partition:
         fresh = known.take(frame.sequence, frame.made, frame.samples, now)
         if frame.kind == wire.KIND_TABLE:
             one.learn(table.decode(frame.payload))
+        sheds = bool(frame.hints & wire.HINT_SHEDS)
         if fresh and known.gap != gap:
-            self._note(one.gap_event(frame.epoch, known.gap - gap, 1, now, "lost"))
+            self._lose("shed" if sheds else "loss", frame, now, known.gap - gap, 1)
         if known.holes:
             for hole in known.give_up(frame.floor, now - _HOLE_MS):
-                self._note(one.gap_event(frame.epoch, hole.samples, hole.high - hole.low + 1, now, "not in the stream"))
+                frames = hole.high - hole.low + 1
+                if sheds and hole.high < frame.floor:
+                    self._lose("shed", frame, now, hole.samples, frames)
+                else:
+                    self._note(one.gap_event(frame.epoch, hole.samples, frames, now, "not in the stream"))
         self._news |= fresh
         if not fresh or frame.kind != wire.KIND_SAMPLES or not frame.samples:
             return 0
@@ -239,9 +248,20 @@ class Partition:
             found = self._sets[key] = ResourceSet(host, resource_set)
         return found
 
+    def _lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int) -> None:
+        """Samples that their sender has given up: one event per minute, however many frames."""
+        key = kind, frame.host, frame.resource_set, frame.epoch
+        first, before, several = self._lost.get(key, (now, 0, 0))
+        self._lost[key] = first, before + samples, several + frames
+
     def _tell(self, kind: str, frame: Frame, now: int) -> None:
         details = {"resource_set": frame.resource_set, "epoch": str(frame.epoch)}
         self._note(Event(now / 1000.0, kind, frame.host, None, details))
+
+    def happened(self, event: Event) -> None:
+        """An event that others have told; it is written a grace later at the latest."""
+        self._note(event)
+        self._late_since = self._late_since or round(event.time * 1000)
 
     def _note(self, event: Event) -> None:
         self._events.append(event)
@@ -250,7 +270,7 @@ class Partition:
 
     def due(self, now: int) -> bool:
         """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet, or something
-        has come late a grace ago."""
+        has come late or happened a grace ago."""
         if self._late_since and now - self._late_since > 1000 * self._rules.grace:
             return True
         return self._news and self._closing(now) > self._closed
@@ -265,8 +285,9 @@ class Partition:
         if finish:
             open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
-        parts = _Parts(self._events)
+        parts = _Parts([*self._events, *starmap(_lost, self._lost.items())])
         self._events, self._late_since = [], 0
+        self._lost.clear()
         for one in self._sets.values():
             self._close_set(one, parts)
         self._forget(now, parts)
@@ -369,6 +390,13 @@ class _Parts:
             (advance,), (*self.minutes,), (*self.episodes,), (*self.events,), (*self.hosts.values(),),
             (*self.entities,), (*self.metrics,), (*self.unprovided,),
         )  # fmt: skip
+
+
+def _lost(key: tuple[str, int, int, int], what: tuple[int, int, int]) -> Event:
+    kind, host, resource_set, epoch = key
+    first, samples, frames = what
+    details = {"resource_set": resource_set, "epoch": str(epoch), "samples": samples, "frames": frames}
+    return Event(first / 1000.0, kind, host, None, details)
 
 
 def together(batches: list[Batch]) -> Batch:

@@ -89,9 +89,7 @@ class Episode(NamedTuple):
 class Event(NamedTuple):
     """Something that happened; the same event written twice is one row.
 
-    ``kind`` is a word, so far ``gap``, ``restart``, ``episodes_left_out``, ``cut``, ``implausible``, ``put_aside``,
-    ``not_stored`` or ``database_went_back``; ``details`` is what JSON can hold (a NaN
-    becomes null).
+    ``kind`` is a word (docs/archive.md has all of them); ``details`` is what JSON can hold (a NaN becomes null).
     """
 
     time: float

@@ -21,6 +21,7 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.found import Takes
 from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
+from filters.service.teller import Teller
 from filters.service.tick_cache import NewestCache, TickCache
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ReadingThread:
         self._renew = renew
         self._fail = fail
         self._judge = judge
+        self._teller = Teller()
         self._takes = takes_sets(settings.serve.resource_sets)
         self._instance = secrets.token_hex(4)
         self._number = 0
@@ -102,9 +104,11 @@ class ReadingThread:
         snapshot = reader.coherent(self._takes)
         tick = ticks.coherent_tick(snapshot.began, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
-        cache = TickCache(self._number, self._instance, snapshot, self._judge.judge(reader, snapshot))
+        judged = self._judge.judge(reader, snapshot)
+        cache = TickCache(self._number, self._instance, snapshot, judged)
         self._log.over(SHARDS, "the shards can be read again")
         self._publish(cache)
+        self._teller.tell(reader.cluster, judged.decided, snapshot.now)
         return cache
 
     @property
@@ -117,6 +121,7 @@ class ReadingThread:
         return self._reader
 
     def _failed(self, reason: str) -> None:
+        self._teller.see_nothing(time.time(), reason)
         self._newest.fail(reason)
         self._fail()
 
@@ -130,6 +135,7 @@ class ReadingThread:
             return
         if decided is not None:
             self._renew(decided)
+            self._teller.tell(self._reader.cluster, decided, time.time())
 
     def _wait(self) -> None:
         """Until the next tick is complete; what comes meanwhile is judged."""

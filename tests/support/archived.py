@@ -83,7 +83,7 @@ class Rows:
         text = json.dumps([event.time, event.kind, event.host, event.entity, dict(event.details)], sort_keys=True)
         if text not in self.events:
             self.events.add(text)
-            self.gaps += event.details["samples"] if event.kind == "gap" else 0
+            self.gaps += event.details["samples"] if event.kind in {"gap", "loss", "shed"} else 0
 
     def _merge(self, cell: Cell, planes: np.ndarray, tick: int) -> None:
         values = [float(value) for value in planes]

@@ -47,6 +47,8 @@ def test_every_key_of_a_partition_lies_in_one_slot(host: int, resource_set: int,
         keys.recent(tag, host, resource_set),
         keys.hosts(tag, slot),
         keys.sought(tag),
+        keys.events(tag),
+        keys.told(tag),
         keys.smoothed(tag, host, resource_set, slot),
     ]
     assert len({keys.slot_of(name) for name in names}) == 1

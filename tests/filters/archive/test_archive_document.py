@@ -33,14 +33,14 @@ def filled(migrated: str) -> str:
     vm = EntityEpoch(9, 1, 7, "vm", VM, "", "web", HOUR_BEGAN, HOUR_BEGAN + 9)
     with open_store(migrated) as store:
         inventory = {"hosts": (HostRow(1, "alpha", 1.0, 2.0),), "entities": (vm,), "metrics": tuple(metrics)}
-        events = (Event(HOUR_BEGAN, "gap", details={"samples": 3}),)
+        events = (Event(HOUR_BEGAN, "gap", 1, details={"samples": 3}),)
         assert store.commit(batch(minutes=tuple(minutes), episodes=(episode(1),), events=events, **inventory))
         assert store.compact(HOUR_BEGAN + 9 * 3600) == len(minutes)
     return migrated
 
 
 def test_every_statement_of_the_page_runs_and_finds_something(filled: str) -> None:
-    assert len(STATEMENTS) == 6
+    assert len(STATEMENTS) == 7
     for statement in STATEMENTS:
         assert rows(filled, statement.replace("%", "%%")), statement
 

@@ -1,0 +1,109 @@
+"""What happened, told once however many see it: a capped stream per partition, from which an archive reads.
+
+Who sees something tells its state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with what
+was told last and appends to the stream only where it differs, so several services tell each change once, and one that
+starts again goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from acquisition.link.cluster import Cluster, Command
+from acquisition.link.resp import raise_for
+from acquisition.wire import keys
+
+_KEEP_ENTRIES = 1000  #: of a partition
+_KEEP_MILLISECONDS = 30 * 86_400_000
+#: KEYS: stream, hash of what was told; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.
+_SCRIPT = """
+local told = redis.call('HGET', KEYS[2], ARGV[1]) or ''
+if ARGV[4] == 'change' and told == ARGV[2] then return 0 end
+if ARGV[4] == 'end' and told == '' then return 0 end
+if (ARGV[4] == 'begin' or ARGV[4] == 'remember') and told ~= '' then return 0 end
+if ARGV[4] == 'remember' then
+  local over = redis.call('HGET', KEYS[2], 'over:' .. ARGV[1])
+  if over and tonumber(over) >= tonumber(ARGV[3]) then return 0 end
+end
+if ARGV[4] == 'end' then
+  redis.call('HDEL', KEYS[2], ARGV[1])
+  redis.call('HSET', KEYS[2], 'over:' .. ARGV[1], ARGV[3])
+else
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+end
+redis.call('PEXPIRE', KEYS[2], ARGV[6])
+if #ARGV > 6 then
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[5], '*', 'before', told, unpack(ARGV, 7))
+  redis.call('PEXPIRE', KEYS[1], ARGV[6])
+end
+return 1
+"""
+
+
+class Turn(StrEnum):
+    """How a state is compared with the one that was told last."""
+
+    CHANGE = "change"  #: another one than before
+    BEGIN = "begin"  #: there was none
+    REMEMBER = "remember"  #: the same, told later than it was seen: unless another one has told its end since
+    END = "end"  #: there was one, and now there is none
+
+
+class Happening(NamedTuple):
+    """What is told. Without a ``kind`` the state is kept and nothing appended."""
+
+    name: str
+    state: str
+    turn: Turn
+    since: float  #: when it was seen, seconds since 1970
+    kind: str = ""
+    host: str = ""  #: 16 hex digits
+    details: Mapping[str, Any] = {}
+
+
+class Entry(NamedTuple):
+    """What was appended; ``before`` is the state that it replaced, ``time`` is the shard's."""
+
+    time: float
+    kind: str
+    host: int | None
+    before: str
+    details: Mapping[str, Any]
+
+
+def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
+    """The commands that tell what happened in one partition, for ``Cluster.gather``."""
+    stream, hash_of = keys.events(tag), keys.told(tag)
+    made: list[Command] = []
+    for one in told:
+        since = str(round(one.since * 1000))
+        rest = ("kind", one.kind, "host", one.host, "details", json.dumps(one.details)) if one.kind else ()
+        made.append((stream, ("EVAL", _SCRIPT, 2, stream, hash_of, one.name, one.state, since, one.turn.value,
+                              _KEEP_ENTRIES, _KEEP_MILLISECONDS, *rest)))  # fmt: skip
+    return made
+
+
+def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What was told last, by tag and name. Raises ShardError and what a shard answers."""
+    names = [keys.told(tag) for tag in tags]
+    found: dict[str, dict[str, str]] = {}
+    for tag, reply in zip(tags, cluster.gather([(name, ("HGETALL", name)) for name in names]), strict=True):
+        words = [word.decode("utf-8", "surrogateescape") for word in raise_for(reply)]
+        found[tag] = dict(zip(words[::2], words[1::2], strict=True))
+    return found
+
+
+def decode(entry: bytes, fields: Any) -> Entry | None:
+    """What an entry of the stream tells; None where it is none of ours."""
+    try:
+        known = {key.decode(): value.decode() for key, value in zip(fields[::2], fields[1::2], strict=True)}
+        details = json.loads(known["details"])
+        host = int(known["host"], 16) if known["host"] else None
+        time = int(entry.partition(b"-")[0]) / 1000.0
+        made = Entry(time, known["kind"], host, known["before"], details)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+    return made if isinstance(details, dict) and (host is None or host < 1 << 64) else None

@@ -1,0 +1,140 @@
+"""Tells the shards what the service sees happen: hosts that get hot or cool, moves, blindness. An archive keeps it.
+
+Each change is told once, however many services see it (``acquisition.link.happenings``). Costs nothing while nothing
+changes; what cannot be told now is told with the next tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from acquisition.errors import ShardpulseError
+from acquisition.link import happenings
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.happenings import Happening, Turn
+from acquisition.link.resp import raise_for
+from acquisition.wire import keys
+from filters.decisions.deciding import Decided
+from filters.decisions.plan import Move
+from filters.decisions.verdict import ABSTAINED, Verdict
+
+_HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
+_NO_HOST = 0  #: what concerns all hosts is told in its partition
+_Told = dict[str, tuple[int, str]]  #: name -> host, state
+
+
+class Teller:
+    """One thread uses it."""
+
+    def __init__(self) -> None:
+        self._tags: tuple[str, ...] = ()
+        self._told: _Told | None = None  #: None: it has to be read
+        self._blind: tuple[float, str] | None = None  #: since when, and why
+
+    def see_nothing(self, now: float, reason: str) -> None:
+        """Nothing can be read; it is told when that is over. ``now`` in seconds since 1970."""
+        self._blind = self._blind or (now, reason)
+
+    def tell(self, cluster: Cluster, decided: Decided, now: float) -> int:
+        """Tell what has changed; how much of it there was to tell."""
+        try:
+            if self._told is None:
+                self._told = self._read(cluster)
+            news = [*self._heat(decided, now), *self._moves(decided, now), *self._sight(decided, now)]
+            return self._send(cluster, news) if news else 0
+        except ShardpulseError:
+            self._told = None
+            return 0
+
+    def _read(self, cluster: Cluster) -> _Told:
+        found: _Told = {}
+        self._tags = keys.tags(read_layout(cluster).partitions)
+        for tag, told in happenings.read_told(cluster, self._tags).items():
+            partition = self._tags.index(tag)
+            for name, state in told.items():
+                if name == _BLIND or name.startswith((_HOT, _MOVE)):
+                    host = name.removeprefix(_HOT) if name.startswith(_HOT) else ""
+                    found[name] = (int(host, 16) if host else partition), state
+        return found
+
+    def _send(self, cluster: Cluster, news: list[tuple[int, Happening]]) -> int:
+        assert self._told is not None
+        commands = []
+        for host, one in news:
+            commands += happenings.commands(self._tags[keys.partition_of(host, len(self._tags))], [one])
+        for reply in cluster.gather(commands):
+            raise_for(reply)
+        for host, one in news:
+            if one.turn is Turn.END:
+                self._told.pop(one.name, None)
+            else:
+                self._told[one.name] = host, one.state
+        return len(news)
+
+    def _known(self, start: str) -> dict[str, tuple[int, str]]:
+        assert self._told is not None
+        return {name: told for name, told in self._told.items() if name.startswith(start)}
+
+    def _heat(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        known, hot, verdicts = self._known(_HOT), decided.heat.hot, decided.heat.verdicts
+        for host in hot:
+            if _HOT + host not in known and verdicts[host].outcome is not ABSTAINED:
+                details = {"rule": decided.method.rule.name, **_explained(verdicts[host])}
+                yield int(host, 16), Happening(_HOT + host, _stamp(now), Turn.BEGIN, now, "hot", host, details)
+        for name, (number, since) in known.items():
+            host = name.removeprefix(_HOT)
+            if host not in hot and host in verdicts:  # a host that nobody sees may be hot still
+                details = {"since": _seconds(since), **_explained(verdicts[host])}
+                yield number, Happening(name, "", Turn.END, now, "cool", host, details)
+
+    def _moves(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        if decided.plan is None:
+            return
+        known = self._known(_MOVE)
+        proposed = {_MOVE + move.vm.id: move for move in decided.plan.moves}
+        for name, move in proposed.items():
+            number, details = int(move.source.id, 16), _of_move(move)
+            before = known.get(name)
+            if before is not None and before != (number, move.destination.id):
+                yield before[0], Happening(name, "", Turn.END, now)
+            if before != (number, move.destination.id):
+                told = Happening(name, move.destination.id, Turn.CHANGE, now, "move_proposed", move.source.id, details)
+                yield number, told
+        for name, (number, _) in known.items():
+            if name not in proposed:
+                yield number, Happening(name, "", Turn.END, now)
+
+    def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        assert self._told is not None
+        if decided.picture.blind:
+            since, reason = self._blind = self._blind or (now, decided.picture.blind)
+            if _BLIND not in self._told:
+                yield _NO_HOST, _blind(since, reason)
+        elif self._blind is not None or _BLIND in self._told:
+            if _BLIND not in self._told and self._blind is not None:  # it could not be told while it lasted
+                yield _NO_HOST, _blind(*self._blind)
+            self._blind = None
+            yield _NO_HOST, Happening(_BLIND, "", Turn.END, now, "sight")
+
+
+def _blind(since: float, reason: str) -> Happening:
+    return Happening(_BLIND, _stamp(since), Turn.REMEMBER, since, "blind", "", {"since": since, "reason": reason})
+
+
+def _explained(verdict: Verdict) -> Mapping[str, object]:
+    return {"reason": verdict.reason, "figures": {figure.name: figure.value for figure in verdict.figures}}
+
+
+def _of_move(move: Move) -> Mapping[str, object]:
+    return {
+        "vm": move.vm.id, "name": move.vm.name, "destination": move.destination.id,
+        "why_host": move.why_host.reason, "why_destination": move.why_destination,
+    }  # fmt: skip
+
+
+def _stamp(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
+def _seconds(stamp: str) -> float | None:
+    return int(stamp) / 1000.0 if stamp.isdigit() else None

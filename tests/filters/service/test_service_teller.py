@@ -1,0 +1,111 @@
+"""What services see happen is in the shards once, however many services there are and whenever they start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acquisition.config.decisions import Decisions
+from acquisition.link import happenings
+from acquisition.link.cluster import Cluster
+from acquisition.link.happenings import Entry, Happening, Turn
+from acquisition.wire import keys
+from filters.decisions.deciding import Decided, decide
+from filters.decisions.method import method_of
+from filters.decisions.migrations import Log, Migrations
+from filters.decisions.picture import Host
+from filters.service.teller import Teller
+from tests.support.pictures import host, picture, vm
+
+METHOD = method_of(Decisions())
+HOT = host("000000000000000a", [vm("big", 4.0), vm("small", 1.0)], cpu=0.99)
+COOL = host("000000000000000a", [vm("big", 1.0), vm("small", 1.0)], cpu=0.2)
+CALM = host("000000000000000b", [vm("other", 0.5)], cpu=0.1)
+
+
+def decided(hosts: Sequence[Host], before: Decided | None = None, blind: str = "") -> Decided:
+    """What the rule says of hosts."""
+    seen = picture(*hosts)._replace(blind=blind)
+    hot, moves = (
+        (frozenset[str](), ()) if before is None else (before.heat.hot, before.plan.moves if before.plan else ())
+    )
+    return decide(seen, METHOD, Log(Migrations(), 1000.0), hot, moves)
+
+
+def told(cluster: Cluster) -> list[Entry]:
+    """All that is in the streams, in the order of time."""
+    found = []
+    for tag in keys.tags(keys.DEFAULT_PARTITIONS):
+        name = keys.events(tag)
+        found += [happenings.decode(*entry) for entry in cluster.call(name, "XRANGE", name, "-", "+")]
+    assert None not in found
+    return sorted([one for one in found if one is not None], key=lambda one: one.time)
+
+
+def test_two_services_tell_a_hot_host_and_its_move_once(cluster: Cluster) -> None:
+    first, second = Teller(), Teller()
+    hot = decided([HOT, CALM])
+    assert hot.heat.hot == {HOT.id}
+    assert hot.plan is not None
+    assert hot.plan.moves
+    for _ in range(2):
+        for teller in (first, second):
+            teller.tell(cluster, hot, 1000.0)
+    assert first.tell(cluster, hot, 1001.0) == 0
+    entries = {one.kind: one for one in told(cluster)}
+    assert sorted(one.kind for one in told(cluster)) == ["hot", "move_proposed"]
+    assert entries["hot"].host == int(HOT.id, 16)
+    assert entries["hot"].details["rule"] == METHOD.rule.name
+    assert entries["hot"].details["figures"]
+    assert entries["move_proposed"].details["destination"] == CALM.id
+    cool = decided([COOL, CALM], hot)
+    third = Teller()  # of a service that starts now
+    for teller in (third, first, second, third):
+        teller.tell(cluster, cool, 1010.0)
+    (one,) = [one for one in told(cluster) if one.kind == "cool"]
+    assert one.details["since"] == 1000.0
+    first.tell(cluster, hot, 1020.0)
+    assert sorted(one.kind for one in told(cluster)) == ["cool", "hot", "hot", "move_proposed", "move_proposed"]
+
+
+def test_a_host_that_nobody_sees_stays_as_it_was_told(cluster: Cluster) -> None:
+    teller, hot = Teller(), decided([HOT, CALM])
+    teller.tell(cluster, hot, 1000.0)
+    teller.tell(cluster, decided([CALM], hot), 1001.0)
+    assert [one.kind for one in told(cluster) if one.kind in {"hot", "cool"}] == ["hot"]
+
+
+def test_blindness_is_told_while_it_lasts_or_once_it_is_over(cluster: Cluster) -> None:
+    tellers = [Teller(), Teller()]
+    for teller in tellers:
+        teller.tell(cluster, decided([CALM]), 1000.0)
+    for teller in tellers:
+        teller.tell(cluster, decided([CALM], blind="no filter worker"), 1001.0)
+    assert [(one.kind, one.details) for one in told(cluster)] == [
+        ("blind", {"since": 1001.0, "reason": "no filter worker"})
+    ]
+    for teller in tellers:
+        teller.tell(cluster, decided([CALM]), 1005.0)
+    for teller in tellers:  # now nothing can be told before it is over
+        teller.see_nothing(1010.0, "no shard answers")
+        teller.see_nothing(1011.0, "no shard answers")
+    for teller in tellers:
+        teller.tell(cluster, decided([CALM]), 1020.0)
+    assert [(one.kind, one.details.get("since")) for one in told(cluster)] == [
+        ("blind", 1001.0), ("sight", None), ("blind", 1010.0), ("sight", None)
+    ]  # fmt: skip
+
+
+def test_streams_are_capped_and_garbage_is_none_of_ours(cluster: Cluster) -> None:
+    tag = keys.tags(keys.DEFAULT_PARTITIONS)[3]
+    name = keys.events(tag)
+    cluster.gather(
+        happenings.commands(tag, [Happening("n", str(n), Turn.CHANGE, 1.0, "noise", "", {"n": n}) for n in range(3000)])
+    )
+    assert 1000 <= cluster.call(name, "XLEN", name) < 1200
+    assert cluster.call(name, "PTTL", name) > 0
+    good = [b"kind", b"x", b"host", b"", b"before", b"", b"details", b"{}"]
+    assert happenings.decode(b"1-1", good) is not None
+    for place, bad in ((1, b"\xff"), (3, b"g"), (3, b"1" * 17), (7, b"[]"), (7, b"{"), (6, b"other")):
+        assert happenings.decode(b"1-1", [*good[:place], bad, *good[place + 1 :]]) is None
+    for fields in (None, [], good[:1], good[:2], 7):
+        assert happenings.decode(b"1-1", fields) is None
