@@ -108,12 +108,12 @@ class State:
         planes = np.full((depth, rows, metrics), np.nan, np.float32)
         age = np.full((rows, metrics), np.inf, np.float32)
         if schema == self.schema and metrics == self.metrics and self.ids:
-            old_ids = np.frombuffer(self.ids, "<u8")
-            here, there = who_stayed(new_ids, old_ids)
+            old_rows = len(self.ids) // new_ids.itemsize
+            here, there = who_stayed(ids, self.ids)
             old_age = np.zeros(self.planes.shape[1], np.float32)
             old_age[self.exception_table["index"]] = self.exception_table["age"]
-            planes[:, here] = self.planes.reshape(depth, old_ids.size, metrics)[:, there]
-            age[here] = old_age.reshape(old_ids.size, metrics)[there]
+            planes[:, here] = self.planes.reshape(depth, old_rows, metrics)[:, there]
+            age[here] = old_age.reshape(old_rows, metrics)[there]
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
         self.track.want_table(self.names is None or not self.names.covers(new_ids))

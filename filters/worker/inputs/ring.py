@@ -83,10 +83,8 @@ class Ring:
 
     def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
         """The slots of the entities of the tick ``step``; what the shard must be told goes to ``also``."""
-        fresh = self.interval != interval
-        if fresh:
-            size = np.unique(ids).size
-            self._begin(size if size == 1 else -(-size // _ROUNDED) * _ROUNDED, interval)
+        if self.interval != interval:
+            return self._begin_with(ids, step, interval, also)
         places = self._find(ids)
         here = np.zeros(self.capacity, bool)
         here[places[places >= 0]] = True
@@ -99,11 +97,17 @@ class Ring:
             added = self._add(newcomers, step, also)
             places[missing] = added[which]
             first, end = int(added[0]), int(added[-1]) + 1
-            if not fresh:
-                data = self._slots[first:end].tobytes()
-                also(pack(("SETRANGE", self._key, str(self.head.slot_at(first)), data)))
-        if fresh:
-            self._create(also)
+            data = self._slots[first:end].tobytes()
+            also(pack(("SETRANGE", self._key, str(self.head.slot_at(first)), data)))
+        return places.astype(np.uint32)
+
+    def _begin_with(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
+        """A new ring, whose first slots are those of its first entities."""
+        newcomers, places = np.unique(ids, return_inverse=True)
+        size = newcomers.size
+        self._begin(size if size == 1 else -(-size // _ROUNDED) * _ROUNDED, interval)
+        self._fill(slice(size), newcomers, step)
+        self._create(also)
         return places.astype(np.uint32)
 
     def _find(self, ids: Ids) -> npt.NDArray[np.int64]:
@@ -124,9 +128,12 @@ class Ring:
             self._grow(ids.size - free.size, also)
             free = np.flatnonzero(self._gone == _FREE)
         chosen = free[: ids.size]
+        self._fill(chosen, ids, step)
+        return chosen
+
+    def _fill(self, chosen: npt.NDArray[np.intp] | slice, ids: Ids, step: int) -> None:
         self._slots["id"][chosen], self._slots["first"][chosen] = ids, step
         self._gone[chosen] = _TAKEN
-        return chosen
 
     def _grow(self, missing: int, also: growing.Also) -> None:
         old = self.head

@@ -168,14 +168,17 @@ class InputsState:
         if not self.begins and dt > 1.5 * interval:
             missing = round(min(dt / interval, 1e9)) - 1
         self.step += 1 + min(missing, self.plan.depth)
+        self.begins = self.begins or missing >= self.plan.window
         if frame.ids != self.ids:
-            self._take_slots(self._align(frame.ids), interval, also)
-        elif self.ring.interval != interval:
-            self._take_slots(self.arrays(), interval, also)
-        if self.begins or missing >= self.plan.window:
-            self.begins = True
+            kept = self._lay_out(frame.ids) if self.begins else self._align(frame.ids)
+            self._take_slots(kept, interval, also)
+        else:
+            if self.begins:
+                self._forget()
+            if self.ring.interval != interval:
+                self._take_slots(self.arrays(), interval, also)
+        if self.begins:
             self.epoch, self.first = frame.epoch, self.step
-            self._forget()
             return Begun(interval, min(interval, _LONGEST), 0)
         return Begun(dt, min(dt / (1 + missing), _LONGEST), missing)
 
@@ -184,9 +187,8 @@ class InputsState:
 
     def _align(self, ids: bytes) -> Arrays:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
-        old_ids, old = np.frombuffer(self.ids, "<u8"), self.arrays()
+        old, (here, there) = self.arrays(), who_stayed(ids, self.ids)
         new = self._lay_out(ids)
-        here, there = who_stayed(np.frombuffer(ids, "<u8"), old_ids)
         arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = list(zip(new[:-2], old[:-2], strict=True))
         for array, before in arrays:
             array[..., here] = before[..., there]
