@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from experiments.processes.needs import LACKS
 
 _MOST_TOLD = 8  #: of a run's failures
 _STOP_SECONDS = 20.0
+_TOLD_EVERY = 30.0
 _SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
 
 
@@ -85,9 +87,7 @@ def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=said) as child:
             try:
-                child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                raise ChildFailed(f"experiments.{program} was not done after {seconds:g} s") from None
+                _wait(child, program, seconds)
             finally:
                 _end(child)
         for file in (said, told):
@@ -100,6 +100,17 @@ def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
         except ValueError:
             raise ChildFailed(f"experiments.{program} ended with exit code {child.returncode}: {last}") from None
         return answer
+
+
+def _wait(child: subprocess.Popen[bytes], program: str, seconds: float) -> None:
+    """Until it has ended; people are told now and then that it still works. Raises ChildFailed after ``seconds``."""
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < seconds:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(min(_TOLD_EVERY, seconds - passed))
+            return
+        print(f"   {program} has worked for {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
+    raise ChildFailed(f"experiments.{program} was not done after {seconds:g} s")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

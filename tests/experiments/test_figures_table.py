@@ -14,10 +14,12 @@ from experiments.__main__ import programs
 from experiments.figures import __main__ as figures
 from experiments.figures import committed, judge, pages
 from experiments.figures.kinds import MORE, Bare, Figure, Inside, Row, find
-from experiments.figures.measure import Measured, Number, measure, read
+from experiments.figures.measure import Measured, Number, ask, measure, read
 from experiments.figures.table import LONG, ROWS
 from experiments.harness import machine
+from experiments.processes.control import ChildFailed
 from tests.support import ROOT
+from tests.support.waiting import PATIENCE
 
 XADD = Bare("bare XADD", "xadd", "samples_per_second", 5, 3)
 RATE = Figure("rate", "{:.1f} thousand/s", XADD, MORE, 1e-3)
@@ -231,3 +233,12 @@ def test_the_pages_say_what_the_committed_figures_say(page: str) -> None:
     before = pages.unmarked((ROOT / page).read_text())
     texts = pages.parts(committed.load(), lambda *_: False)[page]
     assert pages.written(before, texts) == before, "python -m experiments.figures --write"
+
+
+def test_a_program_that_works_for_long_is_heard_of(monkeypatch, capsys):
+    monkeypatch.setattr("experiments.figures.measure._TOLD_EVERY", 0.01)
+    with pytest.raises(ChildFailed, match="exit code 0"):
+        ask("ingest", ["--help"], PATIENCE)
+    assert "   ingest has worked for 0 s" in capsys.readouterr().err
+    with pytest.raises(ChildFailed, match="was not done after"):
+        ask("ingest", ["--help"], 0.001)
