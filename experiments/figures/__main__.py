@@ -13,7 +13,7 @@ from experiments.figures import committed, judge, pages
 from experiments.figures.kinds import Row
 from experiments.figures.measure import Measured, measure
 from experiments.figures.table import LONG, ROWS
-from experiments.harness import machine, outcome
+from experiments.harness import machine, outcome, runs
 from experiments.processes.program import program
 
 _WORTH_AGAIN = 120.0  #: a row that took longer is not measured once more
@@ -53,6 +53,8 @@ def main(argv: list[str]) -> int:
     lines = run(rows, given.full, given.save)
     failures = [f"{line.row}: {line.verdict} {line.shown or line.note}" for line in lines if line.wrong]
     document = outcome.document("figures", argv, failures, {"lines": [line._asdict() for line in lines]})
+    if given.archive:
+        runs.keep(given.archive, document)
     print(json.dumps(document) if given.json else text(lines))
     return EXIT_FAILURE if failures else EXIT_OK
 
@@ -115,6 +117,7 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[Row]]:
     add("--list", action="store_true", help="the rows and from when their committed figures are")
     add("--full", action="store_true", help="the long form, with the rows that have no short one")
     add("--save", action="store_true", help="keep the figures in experiments/results/figures.json")
+    outcome.add_archive(made)
     add("--changed", action="store_true", help="measure a checkout that has changes")
     add("--write", action="store_true", help="write the tables of README.md and docs, and end")
     add("--json", action="store_true", help="print one JSON document")

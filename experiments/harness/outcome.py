@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
-from experiments.harness import machine
+from experiments.harness import machine, runs
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 Value = TypeVar("Value")
@@ -41,6 +41,7 @@ def parser(
     made = bare_parser(experiment, description, examples + _EXIT_CODES)
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
+    add_archive(made)
     for name, default in common.items():
         unit, told = _COMMON[name]
         made.add_argument(
@@ -48,6 +49,12 @@ def parser(
             help=f"{told} (default %(default)s)",
         )  # fmt: skip
     return made
+
+
+def add_archive(made: argparse.ArgumentParser) -> None:
+    """The option ``--archive``."""
+    told = "keep the run in the table runs of an archive: PATH or postgresql://…"
+    made.add_argument("--archive", metavar="URL", type=runs.place, help=told)
 
 
 def bare_parser(experiment: str, description: str | None, examples: str = "") -> argparse.ArgumentParser:
@@ -97,11 +104,13 @@ def first(reasons: Sequence[object], most: int) -> list[str]:
 def conclude(
     document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], list[str]] | None = None
 ) -> int:
-    """Save a document where ``--save`` says so, print it, or for people what ``text`` makes of it, with where it comes
-    from and why it has not passed, and answer the exit code that its ``passed`` means."""
+    """Save a document where ``--save`` and ``--archive`` say so, print it, or for people what ``text`` makes of it,
+    with where it comes from and why it has not passed, and answer the exit code that its ``passed`` means."""
     if given.save:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")
+    if given.archive:
+        runs.keep(given.archive, document)
     if given.json:
         print(json.dumps(document))
     else:

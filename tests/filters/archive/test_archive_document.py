@@ -9,7 +9,7 @@ import pytest
 from filters.archive.retention import Retention
 from filters.archive.schema import metadata
 from filters.archive.store import open_store
-from filters.archive.values import EntityEpoch, Event, HostRow, MetricDefinition, Series
+from filters.archive.values import EntityEpoch, Event, HostRow, MetricDefinition, Run, Series
 from tests.support import ROOT
 from tests.support.archive_rows import HOUR_BEGAN, batch, episode, made_up, matrix, rows
 
@@ -33,14 +33,17 @@ def filled(migrated: str) -> str:
     vm = EntityEpoch(9, 1, 7, "vm", VM, "", "web", HOUR_BEGAN, HOUR_BEGAN + 9)
     with open_store(migrated) as store:
         inventory = {"hosts": (HostRow(1, "alpha", 1.0, 2.0),), "entities": (vm,), "metrics": tuple(metrics)}
+        runs = (Run("experiments.planner 2026", 1.0, "python -m experiments.planner", 2.0),)
         events = (Event(HOUR_BEGAN, "gap", 1, details={"samples": 3}),)
-        assert store.commit(batch(minutes=tuple(minutes), episodes=(episode(1),), events=events, **inventory))
+        assert store.commit(
+            batch(minutes=tuple(minutes), episodes=(episode(1),), events=events, runs=runs, **inventory)
+        )
         assert store.compact(HOUR_BEGAN + 9 * 3600) == len(minutes)
     return migrated
 
 
 def test_every_statement_of_the_page_runs_and_finds_something(filled: str) -> None:
-    assert len(STATEMENTS) == 7
+    assert len(STATEMENTS) == 8
     for statement in STATEMENTS:
         assert rows(filled, statement.replace("%", "%%")), statement
 

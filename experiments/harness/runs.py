@@ -1,0 +1,43 @@
+"""Runs of experiments into an archive, beside what they measured: ``--archive`` of every benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from acquisition.errors import UsageError
+
+_BEGAN = time.time()  #: of this program, as far as a run is concerned
+
+
+def place(text: str) -> str:
+    """The URL of an ``--archive`` option, looked at before hours are spent. Raises ArgumentTypeError."""
+    from filters.archive.engine import parse_url
+
+    try:
+        parse_url(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def keep(url: str, document: Mapping[str, Any]) -> None:
+    """Write a document of ``outcome`` as a run. A file is made where there is none. Raises ArchiveError."""
+    from filters.archive.engine import make_engine, parse_url, told
+    from filters.archive.migrating import migrate
+    from filters.archive.store import open_store
+    from filters.archive.values import Batch, Run
+
+    engine = make_engine(parse_url(url))
+    if engine.dialect.name == "sqlite":
+        with told(engine.url), engine.begin() as connection:
+            migrate(connection)
+    engine.dispose()
+    ended = datetime.fromisoformat(document["date"]).timestamp()
+    began = min(_BEGAN, ended)
+    name = f"{document['command'].split()[2]} {document['date']}"
+    with open_store(url) as store:
+        store.commit(Batch((), runs=(Run(name, began, document["command"], ended, document),)))
