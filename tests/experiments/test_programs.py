@@ -97,6 +97,7 @@ def test_what_needs_root_says_so(name: str) -> None:
 
 #: What makes a program start its parts soon; it would run for long then.
 STARTED = {
+    "archive_live": ["--hosts", "4", "--entities", "5"],
     "catch_up": ["--hosts", "10", "--entities", "5"],
     "chaos": ["--hosts", "4"],
     "decisions": ["--hosts", "4", "--ticks", "600"],
