@@ -7,7 +7,7 @@ Both must agree: ``tests/acquisition/snapshot/test_current_blocks.py`` holds tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +17,12 @@ from acquisition.model import ticks
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.partition_reading import Slotted
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import dtype_of
 from acquisition.wire import smoothed
 
 _HEAD = dtype_of(smoothed.HEADER_FIELDS)
 _SIZE = smoothed.HEADER_SIZE
-_NONE = (-1, None)
 _MOST_TICKS = 1 << 62
 
 
@@ -72,9 +70,9 @@ class Judged(NamedTuple):
         return found
 
 
-def judge(table: PositionTable, records: Mapping[str, Slotted], due: Due) -> Judged:
-    """Say who is current; ``records`` by prefix are those that were read."""
-    values = [records.get(member.prefix, _NONE)[1] or b"" for member in table.members]
+def judge(table: PositionTable, records: Sequence[bytes | None], due: Due) -> Judged:
+    """Say who is current; ``records`` are what was read of each member."""
+    values = [record or b"" for record in records]
     heads = np.frombuffer(b"".join([value[:_SIZE].ljust(_SIZE, b"\0") for value in values]), _HEAD)
     intervals, wanted = due_ticks(np.where(table.known, table.records["interval"], 0.0), due)
     good = _sound(heads, values) & (intervals > 0.0)

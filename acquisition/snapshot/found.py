@@ -6,7 +6,6 @@ its own; they are made when somebody looks at them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -57,7 +56,7 @@ class Found(NamedTuple):
         changed = judged.rows_unlike(self.judged)
         if changed is None:
             return None
-        if not all(map(operator.is_, names, self.names)):
+        if names is not self.names:
             changed |= {row for row, pair in enumerate(zip(names, self.names, strict=True)) if pair[0] is not pair[1]}
         return sorted(changed | self.unnamed)
 
@@ -76,7 +75,8 @@ class Found(NamedTuple):
     def next(self, judged: Judged, names: Sequence[Names | None], at: float) -> Found:
         """What is found when everything is current again, and every member has names."""
         order = self.order
-        if order is None or list(map(_place, names)) != list(map(_place, self.names)):
+        others = (pair for pair in zip(names, self.names, strict=True) if pair[0] is not pair[1])
+        if order is None or any(_place(now) != _place(before) for now, before in others):
             order = sorted(range(len(names)), key=list(map(_place, names)).__getitem__)
         fresh = partial(_with_names, judged, names, order)
         return self._replace(at=at, judged=judged, names=names, fresh=fresh, order=order)

@@ -89,6 +89,7 @@ class NamesCache:
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], Names] = {}
         self._set_names: dict[int, str] = {}
+        self._asked: tuple[Sequence[Member], list[Names | None]] | None = None  #: what was asked for last
         #: The same columns for all hosts that have them: they are most of what a table takes.
         self._columns: dict[tuple[Metric, ...], tuple[Metric, ...]] = {}
 
@@ -96,10 +97,12 @@ class NamesCache:
         """What is known, if anything."""
         return self._names.get((host, resource_set))
 
-    def all_of(self, members: Iterable[Member]) -> list[Names | None]:
-        """What is known of each member."""
-        names = self._names
-        return [names.get((member.host, member.resource_set)) for member in members]
+    def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
+        """What is known of each member: for the same members the same sequence, as long as nothing else is known."""
+        if self._asked is None or self._asked[0] is not members:
+            names = self._names
+            self._asked = members, [names.get((member.host, member.resource_set)) for member in members]
+        return self._asked[1]
 
     def outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> list[Member]:
         """Those whose names, which are sufficient, are to be read with the next reading."""
@@ -141,7 +144,7 @@ class NamesCache:
             return error
         columns = self._columns.setdefault(table.metrics, table.metrics)
         names = Names(table._replace(metrics=columns), raw, now)
-        self._names[host, resource_set] = names
+        self._names[host, resource_set], self._asked = names, None
         self._set_names[resource_set] = names.table.resource_set
         return None
 
@@ -149,5 +152,6 @@ class NamesCache:
         """Drop the names of resource sets that no shard knows of any more."""
         for key in self._names.keys() - present:
             del self._names[key]
+            self._asked = None
         if len(self._columns) > 64 + len(self._names):  # columns that came and went
             self._columns.clear()

@@ -13,12 +13,15 @@ from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.shard_reading import Member, read_names
 from acquisition.snapshot.sight_reading import Begun
 
+_LOOKED_EVERY = 1.0  #: seconds
+
 
 class Naming:
     """The names that a reader knows, and those that its next reading asks for. One reader uses it."""
 
     def __init__(self) -> None:
         self._cache = NamesCache()
+        self._looked = 0.0
         self._outdated: dict[Member, None] = {}  #: in the order in which they were found
 
     def renew(self, cluster: Cluster, now: float) -> list[ShardpulseError]:
@@ -45,13 +48,15 @@ class Naming:
             block.use_names(names, None if names is not None else self._cache.set_name(block.set_id))
         return [str(error) for error in errors]
 
-    def all_of(self, members: Iterable[Member]) -> list[Names | None]:
-        """What is known of each member."""
+    def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
+        """What is known of each member: for the same members the same sequence, as long as nothing else is known."""
         return self._cache.all_of(members)
 
     def note_outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> None:
-        """Have the next reading ask for those of these names that are old."""
-        self._outdated |= dict.fromkeys(self._cache.outdated(members, names, now))
+        """Have the next reading ask for those of these names that are old; once a second."""
+        if not 0.0 <= now - self._looked < _LOOKED_EVERY:
+            self._looked = now
+            self._outdated |= dict.fromkeys(self._cache.outdated(members, names, now))
 
     def suffices(self, member: Member, block: Block) -> bool:
         """Whether everything in a block has a name."""

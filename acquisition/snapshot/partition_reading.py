@@ -12,7 +12,7 @@ not be read whole, is asked for again every time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
@@ -107,6 +107,17 @@ class PartitionReader:
             self._due = tuple(due.tick(interval) for interval in found)
             self._batches.clear()
             self._asked.clear()
+
+    def values(self, members: Sequence[Member]) -> Sequence[bytes | None]:
+        """What was answered for each of ``members``, all that there are in the order of partitions; None where nothing
+        was. Whether it is theirs, and of which tick, the records say."""
+        parts = [answer.records for answer in self.answers if answer.asked]
+        if all(isinstance(part, list) for part in parts):
+            flat = list(chain.from_iterable(parts))
+            if len(flat) == len(members):
+                return flat
+        known = self.records()
+        return [known[member.prefix][1] if member.prefix in known else None for member in members]
 
     def records(self) -> dict[str, Slotted]:
         """The records that were answered, by the prefix of their member."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +29,11 @@ class Held(NamedTuple):
     damaged: Sequence[FrameError]
     lost: int = 0
 
-    def place(self, row: int) -> Place:
-        """One of the positions, decoded."""
-        error = self.error or (None if row < len(self.data) - self.lost else LOST)
-        try:
-            return Place(position.decode(self.data[row]), error)
-        except FrameError as damage:
-            return Place(None, error or damage)
+    def errors(self, first: int) -> dict[int, ShardpulseError]:
+        """Why positions are not of this reading, by row; its own begin at ``first``."""
+        if self.error is not None:
+            return dict.fromkeys(range(first, first + len(self.data)), self.error)
+        return dict.fromkeys(range(first + len(self.data) - self.lost, first + len(self.data)), LOST)
 
 
 class PositionTable(NamedTuple):
@@ -42,10 +41,10 @@ class PositionTable(NamedTuple):
 
     ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
     ``record_arrays.POSITION``; ``known`` is False where a record is none, is of an older version, or is not of this
-    reading.
+    reading, as ``errors`` tell by row.
     """
 
-    partitions: Sequence[Held]
+    errors: Mapping[int, ShardpulseError]
     members: Sequence[Member]
     hosts: npt.NDArray[np.uint64]
     sets: npt.NDArray[np.uint32]
@@ -63,16 +62,18 @@ class PositionTable(NamedTuple):
 
     def all_places(self) -> list[tuple[Member, Place]]:
         """All of them, decoded."""
-        return [(member, held.place(row)) for held in self.partitions for row, member in enumerate(held.members)]
+        return self.places(range(len(self.members)))
 
     def places(self, rows: Sequence[int]) -> list[tuple[Member, Place]]:
         """Some of them, decoded."""
-        starts = np.cumsum([0] + [len(held.members) for held in self.partitions])
-        at = np.searchsorted(starts, rows, "right") - 1
-        return [
-            (self.members[row], self.partitions[part].place(int(row - starts[part])))
-            for row, part in zip(rows, at.tolist(), strict=True)
-        ]
+        return [(self.members[row], self._place(row)) for row in rows]
+
+    def _place(self, row: int) -> Place:
+        error = self.errors.get(row)
+        try:
+            return Place(position.decode(self.data[row]), error)
+        except FrameError as damage:
+            return Place(None, error or damage)
 
 
 class _Order(NamedTuple):
@@ -83,6 +84,13 @@ class _Order(NamedTuple):
     hosts: npt.NDArray[np.uint64]
     sets: npt.NDArray[np.uint32]
     by_host: npt.NDArray[np.intp]
+
+
+class _Even(NamedTuple):
+    """All partitions have answered these ``fields``, so many each, and all are members."""
+
+    sizes: list[int]
+    fields: list[bytes]
 
 
 class PositionReader:
@@ -96,6 +104,8 @@ class PositionReader:
         self._tags = layout.tags
         self.batch = Batch([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
+        self._even: _Even | None = None
+        self._newest: Sequence[list[bytes]] = ()  #: what was answered since ``_fields`` were, all as before
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
     def table(
@@ -114,26 +124,45 @@ class PositionReader:
 
         Raises the error itself when no partition at all can be read, or when credentials are refused.
         """
+        if (data := self._as_before(replies)) is not None:
+            self._newest = replies
+            return self._table(self._order, data, {}), []
+        self._catch_up()
         answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
         for failure in failures.values():
             if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
                 raise failure
         held = [self._hold(tag, answer, now) for tag, answer in zip(self._tags, answers, strict=True)]
+        if not failures and not any(each.damaged or each.lost for each in held):
+            fields = [self._fields[tag][0] for tag in self._tags]
+            self._even = _Even([2 * len(part) for part in fields], list(chain.from_iterable(fields)))
         damaged = [error for each in held if each.error is None for error in each.damaged]
-        return self._table(held), [*failures.values(), *damaged]
+        starts = accumulate((len(each.data) for each in held), initial=0)
+        wrong = {
+            row: error for first, each in zip(starts, held, strict=False) for row, error in each.errors(first).items()
+        }
+        data = [record for each in held for record in each.data]
+        return self._table(self._ordered([each.members for each in held]), data, wrong), [*failures.values(), *damaged]
 
-    def _table(self, partitions: list[Held]) -> PositionTable:
-        order = self._ordered([held.members for held in partitions])
-        data = [record for held in partitions for record in held.data]
+    def _as_before(self, replies: Sequence[Any]) -> list[bytes] | None:
+        """The records of all members, if these are who they were."""
+        even = self._even
+        if even is None or any(type(reply) is not list for reply in replies) or list(map(len, replies)) != even.sizes:
+            return None
+        flat = list(chain.from_iterable(replies))
+        return flat[1::2] if flat[::2] == even.fields else None
+
+    def _catch_up(self) -> None:
+        for tag, answer in zip(self._tags, self._newest, strict=False):
+            fields, known = self._fields[tag]
+            self._fields[tag] = fields, known._replace(data=answer[1::2])
+        self._even, self._newest = None, ()
+
+    def _table(self, order: _Order, data: list[bytes], wrong: Mapping[int, ShardpulseError]) -> PositionTable:
         records, known = positions_of(data)
-        fresh = np.repeat([held.error is None for held in partitions], [len(held.members) for held in partitions])
-        if any(held.lost for held in partitions):
-            is_lost = [row >= len(held.members) - held.lost for held in partitions for row in range(len(held.members))]
-            fresh &= ~np.array(is_lost)
-        return PositionTable(
-            partitions, order.members, order.hosts, order.sets, data, records, known & fresh, order.by_host
-        )
+        known[list(wrong)] = False
+        return PositionTable(wrong, order.members, order.hosts, order.sets, data, records, known, order.by_host)
 
     def _hold(self, tag: str, answer: list[bytes] | ShardpulseError, now: float) -> Held:
         """What a partition holds: as it says now, or as it said before."""

@@ -7,7 +7,7 @@ something could not be read, all are finished one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ from acquisition.snapshot.current_blocks import Judged, judge
 from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begin, begun_of
 from acquisition.snapshot.found import Found, Question, Takes
 from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.names import Names
 from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.partition_reading import PartitionReader, Slotted
+from acquisition.snapshot.partition_reading import PartitionReader
 from acquisition.snapshot.placement import placements_of
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.refills import RefillReader
@@ -61,21 +62,23 @@ class WholeReader:
         table, errors = shared.positions.take([answer.applied for answer in self._partitions.answers], due.now)
         errors += shared.refills.read(shared.cluster, due.now, errors)
         errors += shared.naming.renew(shared.cluster, due.now)
-        records = self._partitions.records()
         if reading == LATEST:
-            return self._finish(question, begin(table.all_places()), due, errors, records)
-        judged = judge(table, records, due)
+            return self._finish(question, begin(table.all_places()), due, errors)
+        judged = judge(table, self._partitions.values(table.members), due)
         if last is not None and last.question == question and not errors:
-            changes = last.changes(judged, shared.naming.all_of(table.members))
+            names = shared.naming.all_of(table.members)
+            changes = last.changes(judged, names)
             if changes is not None:
-                return self._next(last, judged, changes, due)
+                return self._next(last, judged, names, changes, due)
         begun = begun_of(table, range(len(table.members)), judged.current())
-        snapshot = self._finish(question, begun, due, errors, records)
+        snapshot = self._finish(question, begun, due, errors)
         if self._last is not None:
             self._last = self._last._replace(judged=judged, names=shared.naming.all_of(table.members))
         return snapshot
 
-    def _next(self, last: Found, judged: Judged, changes: Sequence[int], due: Due) -> Snapshot:
+    def _next(
+        self, last: Found, judged: Judged, names: Sequence[Names | None], changes: Sequence[int], due: Due
+    ) -> Snapshot:
         """The snapshot of a reading in which everything is current, and all but these ``changes`` is as in the one
         before; members are the same."""
         shared, members, now = self._shared, judged.table.members, self._shared.clock()
@@ -87,24 +90,18 @@ class WholeReader:
             unnamed = frozenset(row for row, block in blocks.items() if not shared.naming.suffices(members[row], block))
             self._evidence.take(blocks.values())
             contested = self._evidence.contested()
-        names = shared.naming.all_of(members)
+            names = shared.naming.all_of(members)
         shared.naming.note_outdated(members, names, now)
         self._last = last.next(judged, names, due.now)._replace(
             errors=tuple(errors), contested=contested, unnamed=unnamed
         )
         return self._last.snapshot(due.now, now, shared.down_after)
 
-    def _finish(
-        self,
-        question: Question,
-        begun: list[Begun],
-        due: Due,
-        errors: list[ShardpulseError],
-        known: Mapping[str, Slotted],
-    ) -> Snapshot:
-        """The snapshot of what has begun, of which each is looked at; ``known`` are records that were read."""
+    def _finish(self, question: Question, begun: list[Begun], due: Due, errors: list[ShardpulseError]) -> Snapshot:
+        """The snapshot of what has begun, of which each is looked at."""
         (reading, takes), shared = question, self._shared
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
+        known = self._partitions.records()
         self._remember(reading, taken, due)
         now, told, seen, blind = shared.finisher.finish(reading, begun, taken, due, errors, known)
         present = {(member.host, member.resource_set) for member, _ in begun}

@@ -200,7 +200,8 @@ def test_judged_side_by_side_is_as_judged_one_by_one(data: st.DataObject) -> Non
         records[keys.smoothed(tag, host, SET, 0)[:-1]] = (TICK % 3, value or None)
     table, errors = PositionReader(layout).take(replies, due.now)
     assert not errors
-    current = judge(table, records, due).current()
+    values = [records[member.prefix][1] for member in table.members]
+    current = judge(table, values, due).current()
     for row, (member, place) in enumerate(table.all_places()):
         found = current.get(row)
         block = judgement.begin(member, place)
