@@ -157,10 +157,8 @@ class SnapshotReader:
         if set_id not in parts.sets:
             parts.sets[set_id] = SetReader(parts.layout, set_id, positions.batch)
         asked = parts.sets[set_id]
-        table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due))
-        taken = asked.take(self.cluster, table, due, replies)
-        if newest:
-            taken = asked.with_newest(self.cluster, taken)
+        table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due, newest))
+        taken = asked.take(self.cluster, table, due, replies, newest)
         return Survey(taken, [*errors, *parts.shared.refills.read(self.cluster, due.now, errors)])
 
     @collector.paused()

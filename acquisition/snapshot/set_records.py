@@ -39,6 +39,10 @@ class SetRecords:
                     return record
         return value
 
+    def values(self) -> list[bytes | None]:
+        """All of them as a list of its own."""
+        return [self[row] for row in range(len(self._values))] if self._joint else list(self._values)
+
     def put(self, row: int, value: bytes | None) -> None:
         """Make a value the record of a row."""
         self._values[row] = value

@@ -17,6 +17,7 @@ from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.newest_records import NewestRecords
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.set_records import HostRows, SetRecords, joined
@@ -94,44 +95,61 @@ class SetReader:
         self._alone = True
         self._said = -math.inf  #: when (CLOCK_MONOTONIC) filters were told that somebody asks
         self._asked: dict[tuple[bool, bytes], _Question] = {}
+        self._newest = NewestRecords()
 
-    def prefetch(self, due: Due) -> Batch:
+    def prefetch(self, due: Due, newest: bool) -> Batch:
         """All positions, and what ``take`` will ask for behind them unless hosts have come or gone since (as
         acquisition.snapshot.partition_reading does)."""
+        if newest and self._newest.are_held(self._members, due):
+            return self._positions
         slots = due_ticks(self._intervals, due)[1] % self._keep_ticks
         self._early = self._alone, slots.tobytes()
         found = self._asked.get(self._early)
         return self._positions if found is None else found.batch
 
-    def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any] = ()) -> Taken:
-        """Read it, as far as the ``replies`` to what was asked early are not what is wanted. Raises ShardError when no
-        shard answers at all."""
+    def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any], newest: bool) -> Taken:
+        """Read it, as far as the ``replies`` to what was asked early are not what is wanted; with ``newest`` the newest
+        record of each host that is ahead of what is due. Raises ShardError when no shard answers at all."""
         rows = np.flatnonzero(table.sets == self._set_id)
         self._intervals = np.where(table.known[rows], table.records["interval"][rows], 0.0)
         intervals, wanted = due_ticks(self._intervals, due)
+        due_tick, applied = int(wanted.max(initial=0)), table.records["tick"][rows]
+        ahead = (intervals > 0.0) & (applied > wanted) & newest
+        if newest and not len(replies) and self._newest.are_held(table.members, due):
+            held, same = self._newest.held(table, rows)
+            records, answered, ahead = self._renewed(cluster, table, rows, held, same & ahead, wanted, ahead)
+        else:
+            records, answered = self._due_records(cluster, table, rows, wanted, replies)
+            ahead, _ = _read(cluster, table, rows, applied % self._keep_ticks, ahead, records)
+        found = np.where(ahead, applied, wanted)
+        if newest:
+            self._newest.keep(table, rows, records, answered & (intervals > 0.0) & (found == applied), due)
+        return Taken(due, table, self._set_id, rows, found, due_tick, intervals, records, answered, self._without)
+
+    def _renewed(
+        self, cluster: Cluster, table: PositionTable, rows: Rows, held: list[bytes | None], same: Bools,
+        wanted: npt.NDArray[np.int64], ahead: Bools,
+    ) -> tuple[SetRecords, Bools, Bools]:  # fmt: skip
+        """The records that are ``held`` where they are the ``same``, and those of all others, read anew; which of them
+        are certain; and who is ``ahead``: nobody whose newest is not there, for what is due may be."""
+        for place in np.flatnonzero(~same).tolist():
+            held[place] = None
+        records, newest = SetRecords(held), table.records["tick"][rows]
+        slots = np.where(ahead, newest, wanted) % self._keep_ticks
+        found, certain = _read(cluster, table, rows, slots, ~same, records)
+        gone = ahead & ~same & ~found
+        _, certain_due = _read(cluster, table, rows, wanted % self._keep_ticks, gone, records)
+        return records, certain & certain_due, ahead & ~gone
+
+    def _due_records(
+        self, cluster: Cluster, table: PositionTable, rows: Rows, wanted: npt.NDArray[np.int64], replies: Sequence[Any]
+    ) -> tuple[SetRecords, Bools]:
         slots = wanted % self._keep_ticks
         foreseen = len(replies) and self._members is table.members and self._early[1] == slots.tobytes()
         question = self._question(table, rows, slots)
         if not foreseen:
             replies = cluster.gather(question.batch.commands[len(self._positions.commands) :])
-        records, answered = self._records(cluster, question, iter(replies))
-        newest = int(wanted.max(initial=0))
-        return Taken(due, table, self._set_id, rows, wanted, newest, intervals, records, answered, self._without)
-
-    def with_newest(self, cluster: Cluster, taken: Taken) -> Taken:
-        """The same with the newest record of each host that is ahead of what is due. Raises as ``take``."""
-        applied = taken.table.records["tick"][taken.rows]
-        ahead = np.flatnonzero((taken.intervals > 0.0) & (applied > taken.ticks))
-        members = [taken.table.members[row] for row in taken.rows[ahead].tolist()]
-        parts = _parts(members, (applied[ahead] % self._keep_ticks).tolist())
-        replies = cluster.gather([part.records(range(len(part.members))) for part in parts]) if parts else []
-        listed = [_listed(reply, len(part.members))[0] for part, reply in zip(parts, replies, strict=True)]
-        ticks = taken.ticks.copy()
-        for place, value in zip(ahead.tolist(), chain.from_iterable(listed), strict=True):
-            if value is not None:
-                taken.records.put(place, value)
-                ticks[place] = applied[place]
-        return taken._replace(ticks=ticks)
+        return self._records(cluster, question, iter(replies))
 
     def _question(self, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64]) -> _Question:
         if self._members is not table.members:
@@ -194,6 +212,27 @@ class SetReader:
             for place, value in zip(places, _listed(reply, len(places))[0], strict=True):
                 records.put(first + place, value)
                 certain[first + place] = isinstance(reply, list)
+
+
+def _read(
+    cluster: Cluster, table: PositionTable, rows: Rows, slots: npt.NDArray[np.int64], wanted: Bools, records: SetRecords
+) -> tuple[Bools, Bools]:
+    """Put in the records of ``rows`` (N,) that are ``wanted`` (N,), where there are any, each of its slot; for whom
+    there was one, and who is certain, (N,)."""
+    found, certain = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+    places = np.flatnonzero(wanted)
+    if not places.size:
+        return found, certain
+    parts = _parts([table.members[row] for row in rows[places].tolist()], slots[places].tolist())
+    replies = cluster.gather([part.records(range(len(part.members))) for part in parts])
+    listed = [_listed(reply, len(part.members)) for part, reply in zip(parts, replies, strict=True)]
+    values = list(chain.from_iterable(part for part, _ in listed))
+    for place, value in zip(places.tolist(), values, strict=True):
+        if value is not None:
+            records.put(place, value)
+    found[places] = [value is not None for value in values]
+    certain[places] = np.repeat([is_certain for _, is_certain in listed], [len(part) for part, _ in listed])
+    return found, certain
 
 
 def _parts(members: Sequence[Member], slots: Sequence[int]) -> list[_Part]:

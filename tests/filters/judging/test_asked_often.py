@@ -1,0 +1,84 @@
+"""A hot list that is asked for often reads each newest record once, and says what it says to one who has just come."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from acquisition.config.decisions import Decisions
+from acquisition.link.cluster import Batch, Cluster
+from acquisition.model.metric import HOST_SET, resource_set_id
+from acquisition.shards.launch import Shards
+from acquisition.snapshot import SnapshotReader
+from filters.decisions.method import method_of
+from filters.judging.hot_list import hot_list
+from filters.worker.worker import Worker
+from tests.filters.judging.test_hot_list import center, newest, told
+from tests.support.data_center import run, smooth, smoothing
+
+SET = f":{resource_set_id(HOST_SET):08x}:"
+
+
+class Asked(Cluster):
+    """A cluster that counts the records of hosts that it asks for."""
+
+    records = 0
+
+    def ask(self, batch: Batch) -> list[Any]:
+        commands = [words for _, words in batch.commands if words[0] == "MGET"]
+        self.records += sum(SET in str(word) for words in commands for word in words[1:])
+        return super().ask(batch)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def worker(cluster: Cluster) -> Iterator[Worker]:
+    with smoothing(cluster) as worker:
+        yield worker
+
+
+def test_who_asks_often_reads_what_has_come(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    chance = random.Random(5)
+    machines = center(cluster, chance)
+    tick = run(worker, machines, ahead=-60)
+    method, asked, clock = method_of(Decisions()), Asked(shards.addresses), Clock()
+    with SnapshotReader(asked, clock=clock) as often:
+        for step in range(1, 5):
+            for part in range(4):  # they sample at different phases
+                some = machines[part::4]
+                for machine in some:
+                    machine.busy = chance.choice([0.2, 0.97, machine.busy])
+                    machine.send(tick + step + 0.1 + part / 8)
+                smooth(worker, some, tick + step)
+                clock.now = tick + step + 0.25 + part / 4
+                asked.records = 0
+                listed = told(hot_list(often, Decisions(), method))
+                if clock.now % 1.0 < 0.5 and step > 1:  # everybody is ahead of what is due
+                    assert asked.records == sum(machine.sends_host for machine in some)
+                with SnapshotReader(shards.connect(), clock=clock) as new:
+                    assert listed == told(newest(new, method, frozenset()))
+
+
+def test_hosts_that_come_and_go_are_found(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    machines = center(cluster, random.Random(6))
+    tick = run(worker, machines, ahead=-60)
+    method, clock = method_of(Decisions()), Clock()
+    with SnapshotReader(shards.connect(), clock=clock) as often:
+        for step in range(1, 6):
+            some = machines[: len(machines) - step] if step < 3 else machines
+            for machine in some:
+                machine.send(tick + step + 0.1)
+            smooth(worker, some, tick + step)
+            for part in range(3):
+                clock.now = tick + step + 0.3 + part / 4
+                with SnapshotReader(shards.connect(), clock=clock) as new:
+                    assert told(hot_list(often, Decisions(), method)) == told(newest(new, method, frozenset()))
