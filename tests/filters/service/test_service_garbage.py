@@ -60,6 +60,8 @@ def test_neither_ticks_nor_clients_leave_cycles(service: Serving) -> None:
         service.ask("/metrics")
         service.ask("/v1/status")
         service.ask("/v1/nothing")
+        for path in ("/", "/scripts/main.js", "/nothing", "/a%00b", "/" + "x" * 3000):
+            service.ask(path)
         service.ask("/v1/hosts?unknown=1")
         service.ask("/v1/hosts?host=nobody")
         service.raw(b"GET nonsense\r\n\r\n", 1.0)

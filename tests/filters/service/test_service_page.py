@@ -12,8 +12,8 @@ from starlette.types import Message
 from filters.service.page import page_routes
 
 
-def get(directory: Path, path: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of a file."""
+def get(directory: Path, path: str, known: str = "") -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of a file, for a client that has the one with the entity tag ``known``."""
     (mount,) = page_routes(directory)
     sent: list[Message] = []
 
@@ -25,6 +25,8 @@ def get(directory: Path, path: str) -> tuple[int, dict[str, str], bytes]:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": [], "query_string": b""}
+    if known:
+        scope["headers"] = [(b"if-none-match", known.encode())]
     asyncio.run(mount.app(scope, receive, send))  # type: ignore[attr-defined]
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
@@ -46,7 +48,9 @@ def test_files_have_types_tags_and_the_headers_of_the_page(directory: Path) -> N
     assert (status, body[:9]) == (200, b"<!doctype")
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["etag"]
+    assert get(directory, "/index.html")[2] == body
+    unchanged = get(directory, "/", headers["etag"])
+    assert (unchanged[0], unchanged[1]["etag"], unchanged[2]) == (304, headers["etag"], b"")
     status, headers, _ = get(directory, "/lib/plot.js")
     assert (status, headers["content-type"].split(";")[0]) == (200, "text/javascript")
 
