@@ -18,8 +18,19 @@ PLACE = pathlib.Path(__file__).parent
 @pytest.mark.parametrize("number", range(2))
 def test_alone(number):
     for _ in range(10):
-        assert not list(PLACE.glob("*.running"))
+        assert not list(PLACE.glob("*.running")) + list(PLACE.glob("*.pair"))
         time.sleep(0.01)
+
+@pytest.mark.pair
+@pytest.mark.parametrize("number", range(3))
+def test_in_pairs(number):
+    mine = PLACE / f"{pathlib.Path(__file__).stem}-{number}.pair"
+    mine.touch()
+    for _ in range(10):
+        assert not list(PLACE.glob("*.running"))
+        assert len(list(PLACE.glob("*.pair"))) <= 2
+        time.sleep(0.01)
+    mine.unlink()
 
 @pytest.mark.parametrize("number", range(12))
 def test_beside(number):
@@ -27,6 +38,18 @@ def test_beside(number):
     mine.touch()
     time.sleep(0.05)
     mine.unlink()
+"""
+TWO = """
+import pathlib, time, pytest
+PLACE = pathlib.Path(__file__).parent
+
+@pytest.mark.pair
+def test_the_other_comes_too():
+    (PLACE / f"{pathlib.Path(__file__).stem}.pair").touch()
+    deadline = time.monotonic() + 60
+    while len(list(PLACE.glob("*.pair"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 """
 NEEDY = """
 import pytest
@@ -38,7 +61,7 @@ def test_needy():
 
 
 def run(place: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  needs\n")
+    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  pair\n  needs\n")
     (place / "test_it.py").write_text(text)
     path = os.pathsep.join([str(ROOT), str(ROOT / "deploy")])
     return subprocess.run(
@@ -52,7 +75,13 @@ def test_nothing_runs_beside_what_must_be_alone(tmp_path: Path) -> None:
         (tmp_path / f"test_{number}.py").write_text(BESIDE_EACH_OTHER)
     done = run(tmp_path, BESIDE_EACH_OTHER, "-n", "3", "--no-loadscope-reorder", "-p", "tests.support.turns")
     assert done.returncode == 0, done.stdout
-    assert "56 passed" in done.stdout
+    assert "68 passed" in done.stdout
+
+
+def test_two_that_wait_go_together(tmp_path: Path) -> None:
+    (tmp_path / "test_other.py").write_text(TWO)
+    done = run(tmp_path, TWO, "-n", "2", "-p", "tests.support.turns")
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_is_missing_is_listed_with_its_package(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
-marked ``alone`` measures time: nothing else runs beside it. Such tests of a file go by themselves, after all others, so
-that nobody waits in the middle for those that run to end.
+marked ``alone`` measures time: nothing else runs beside it. One marked ``pair`` does so as well, but waits for most of
+it: one other such test runs beside it. Such tests of a file go by themselves, after all others, so that nobody waits
+in the middle for those that run to end.
 
 Each worker collects all tests. What this compiles is shared, and what it keeps is no garbage.
 """
@@ -15,9 +16,10 @@ import gc
 import importlib
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,7 @@ def _parts_of_files(nodeids: Iterable[str]) -> dict[str, str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests of a run with several workers; without them they stay as they were collected."""
     if _is_worker(config):
-        items.sort(key=lambda item: (_is_alone(item), not _LONG & set(item.path.parts)))
+        items.sort(key=lambda item: (_is_alone(item), _is_pair(item), not _LONG & set(item.path.parts)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,12 +91,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """One test with its fixtures, beside others or alone."""
     if not _is_worker(item.config):
         return (yield)
-    kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
     # Locks of what is there anyway: nothing to make or to remove, and a worker that dies leaves none. The door is
     # held while one waits to enter, so that nobody overtakes a test that wants to be alone.
-    door, floor = item.config.rootpath, item.config.inipath
-    assert floor is not None
-    with _locked(door, fcntl.LOCK_EX) as entered, _locked(floor, kind):
+    door, *floors = item.config.rootpath, item.config.inipath, item.session.items[0].path
+    kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
+    with ExitStack() as held:
+        entered = held.enter_context(_locked(door, fcntl.LOCK_EX))
+        if _is_pair(item):
+            _lock_any(held, floors)
+        else:
+            for floor in floors:
+                held.enter_context(_locked(floor, kind))
         fcntl.flock(entered, fcntl.LOCK_UN)
         return (yield)
 
@@ -105,6 +112,20 @@ def _is_worker(config: pytest.Config) -> bool:
 
 def _is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
+
+
+def _is_pair(item: pytest.Item) -> bool:
+    return item.get_closest_marker("pair") is not None
+
+
+def _lock_any(held: ExitStack, paths: Iterable[Path]) -> None:
+    """One of these, for oneself: whichever is free first."""
+    while True:
+        for path in paths:
+            with suppress(BlockingIOError):
+                held.enter_context(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                return
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ PIECES = (
 )  # fmt: skip
 
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.pair
 
 
 @pytest.fixture(scope="module")
