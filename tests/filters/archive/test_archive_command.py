@@ -92,7 +92,9 @@ def test_the_writer_writes_and_the_reader_reads(
         for number in range(2):
             more = {"metrics": definitions(), "episodes": (episode(1),), "events": (Event(HOUR_BEGAN, "gap"),)}
             assert writer.commit(batch(number, number + 1, minutes=minutes, **more))
+            assert writer.pass_on(HOUR_BEGAN + 2 * 3600) == 60
             assert writer.compact(HOUR_BEGAN + 9 * 3600) == 60
+        writer.compact(HOUR_BEGAN + 2 * 86400)  # the day of the coarser levels
         while writer.retain(HOUR_BEGAN + 900 * 86400):
             pass
     assert rows(postgresql.url(secured), "SELECT * FROM events") == []
@@ -108,6 +110,7 @@ def test_the_writer_writes_and_the_reader_reads(
     allowed = postgresql.url(secured)
     for role, table, right in (
         (roles.WRITER, "alembic_version", "update"), (roles.WRITER, "events", "delete"),
+        (roles.WRITER, "minutes", "update"), (roles.READER, "five_minutes", "delete"),
         (roles.READER, "hosts", "insert"), (roles.READER, "partitions", "update"),
     ):  # fmt: skip
         assert rows(allowed, f"SELECT has_table_privilege('{role}', '{table}', '{right}')") == [(False,)]
