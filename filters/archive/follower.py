@@ -313,7 +313,9 @@ class Follower:
         due, samples = [], 0
         for number, partition in self._followed.items():
             clock = self._clocks.get(number)
-            if clock is not None and (finish or partition.due(clock.until)) and samples < self._limits.commit_samples:
+            if samples >= self._limits.commit_samples:
+                break
+            if clock is not None and (finish or partition.due(clock.until)):
                 due.append(number)
                 samples += partition.counts.open
         if due:

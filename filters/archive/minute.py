@@ -21,11 +21,11 @@ _Given = npt.NDArray[np.bool_]
 
 
 class _Marked(NamedTuple):
-    """The invalid samples of a frame: entities, columns, codes and raw values, one of each per sample."""
+    """The invalid samples of a frame: places, row by row, codes and raw values, one of each per sample."""
 
     time: float
-    ids: npt.NDArray[np.uint64]
-    columns: _Cells
+    ids: bytes  #: of all rows
+    cells: _Cells
     codes: npt.NDArray[np.integer[Any]]
     values: npt.NDArray[np.float32]
 
@@ -44,16 +44,14 @@ class Minute:
 
     def add(self, frame: Frame, time: float, now: int) -> None:
         """Add a frame of samples whose tick began at ``time``; ``now`` is of its entry, in milliseconds."""
-        shape = frame.entities, frame.metrics
-        values = np.frombuffer(frame.values, "<f4").reshape(shape)
-        codes = np.frombuffer(frame.codes, np.uint8).reshape(shape) & CODE_MASK if frame.codes else None
-        if codes is not None:
-            bad = codes != VALID
-            rows, columns = np.nonzero(bad)
-            ids = np.frombuffer(frame.ids, "<u8")[rows]
-            self._marked.append(_Marked(time, ids, columns, codes[rows, columns], values[rows, columns]))
-            values = np.where(bad, np.float32("nan"), values)
-        self.rollup.add(frame.tick, frame.ids, values)
+        values = np.frombuffer(frame.values, "<f4")
+        if frame.codes:
+            codes = np.frombuffer(frame.codes, np.uint8) & CODE_MASK
+            cells = (codes != VALID).nonzero()[0]
+            self._marked.append(_Marked(time, frame.ids, cells, codes[cells], values[cells]))
+            values = values.copy()
+            values[cells] = np.nan
+        self.rollup.add(frame.tick, frame.ids, values.reshape(frame.entities, frame.metrics))
         numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
 
     def matrix(self, percentiles: Iterable[int]) -> MinuteMatrix:
@@ -70,18 +68,25 @@ class Minute:
         not ``provided`` anything by now, FIRST where it had not ``before`` this minute."""
         order = {key: row for row, key in enumerate(self.rollup.ids.tolist())}
         found: list[Invalid] = []
-        for time, ids, columns, codes, values in sorted(self._marked, key=lambda marked: marked[0]):
-            rows = np.array([order[key] for key in ids.tolist()], np.intp)
+        held, ids, places = b"", np.zeros(0, np.uint64), np.zeros(0, np.intp)
+        for time, here, cells, codes, values in sorted(self._marked, key=lambda marked: marked[0]):
+            if here != held:  # mostly they are those of the frame before
+                held, ids = here, np.frombuffer(here, "<u8")
+                places = np.array([order[key] for key in ids.tolist()], np.intp)
+            columns = cells % self.rollup.metrics
+            entities = cells // self.rollup.metrics
+            rows = places[entities]
             wanted = ((codes != MISSING) | provided[rows, columns]) & ((codes != FIRST) | before[rows, columns])
+            parts = ids[entities[wanted]], columns[wanted], codes[wanted], values[wanted]
             found += [
                 Invalid(time, entity, names[column], code, value)
-                for entity, column, code, value in zip(
-                    ids[wanted].tolist(), columns[wanted].tolist(), codes[wanted].tolist(), values[wanted].tolist(),
-                    strict=True,
-                )
-            ]  # fmt: skip
+                for entity, column, code, value in zip(*(part.tolist() for part in parts), strict=True)
+            ]
         return found
 
     def missing(self) -> set[int]:
         """Columns in which a sample was MISSING."""
-        return {column for one in self._marked for column in np.unique(one.columns[one.codes == MISSING]).tolist()}
+        if not self._marked:
+            return set()
+        cells = np.concatenate([one.cells[one.codes == MISSING] for one in self._marked])
+        return set(np.unique(cells % self.rollup.metrics).tolist())
