@@ -21,6 +21,7 @@ Slots = npt.NDArray[np.uint32]
 _LONGER = 1.25  #: recent values live longer than records, as their time to live is set anew more rarely
 _FREE, _TAKEN = -2, -1  #: instead of the step since which an entity has been gone
 _ROUNDED = 4  #: the capacity at the start is a multiple of it
+_SPARE = 32  #: and one slot of so many is free: else the first newcomer has the shard rewrite the ring, a millisecond
 _LEAST_GROWTH = 8
 
 
@@ -105,7 +106,8 @@ class Ring:
         """A new ring, whose first slots are those of its first entities."""
         newcomers, places = np.unique(ids, return_inverse=True)
         size = newcomers.size
-        self._begin(size if size == 1 else -(-size // _ROUNDED) * _ROUNDED, interval)
+        spare = size // _SPARE
+        self._begin(size if size == 1 else -(-(size + spare) // _ROUNDED) * _ROUNDED, interval)
         self._fill(slice(size), newcomers, step)
         self._create(also)
         return places.astype(np.uint32)

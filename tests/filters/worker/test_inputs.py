@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, schema_hash
+from acquisition.wire import recent
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters.worker.inputs.derived import Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import InputsSettings, Plan, misnamed
+from filters.worker.inputs.ring import Ring
 from filters.worker.name_table import learn
 from filters.worker.settings import FilterSettings
 from filters.worker.step import native
+from probes.metrics import RESOURCE_SETS
 from tests.support.inputs_bench import STEPS, VMS, Bench, names
 from tests.support.untested import require_native
 
@@ -356,3 +359,19 @@ def test_nothing_that_a_frame_or_table_may_say_breaks_the_stage(
         if state is not None:
             assert np.isfinite(state.arrays().figures[:2]).all()  # cusum, time_above
     b"".join(bench.partition.commit()[0])
+
+
+@pytest.mark.parametrize("entities", [100, 101, 1000])
+def test_the_first_newcomer_of_many_finds_a_free_slot(entities: int) -> None:
+    """Else its shard would have to write the whole ring anew."""
+    metrics = tuple(metric.name for metric in RESOURCE_SETS["vms"].metrics)
+    found = FilterSettings(inputs=InputsSettings()).plan(VMS, metrics, 1.0)
+    assert found is not None
+    ring, told = Ring("key", 1, VMS, found, recent.VERSION), list[bytes]()
+    ids = np.arange(1, entities + 1, dtype=np.uint64)
+    ring.place(ids, 1, 1.0, told.append)
+    capacity = ring.capacity
+    ids[-1] = entities + 1
+    assert ring.place(ids, 2, 1.0, told.append).max() < capacity
+    assert capacity == ring.capacity < 1.05 * entities
+    assert not any(b"EVAL" in command for command in told)
