@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import write_layout
+from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot
-from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.runtime.memory import TickSweeper
 from filters.service.tick_cache import NewestCache, TickCache
 from tests.support import ROOT
@@ -29,15 +28,12 @@ _A_FEW = 40
 
 
 @pytest.fixture
-def service(shards: Shards, tmp_path: Path) -> Iterator[Serving]:
-    cluster = shards.connect()
-    write_layout(cluster, DEFAULT_PARTITIONS)
+def service(shards: Shards, cluster: Cluster, tmp_path: Path) -> Iterator[Serving]:
     root = str(ROOT)
     with Feeding(cluster), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", root)
         with Serving(tmp_path, shards.addresses, program=(str(PROGRAM),)) as serving:
             yield serving.ready()
-    cluster.close()
 
 
 def garbage(service: Serving, counts: int) -> int:
