@@ -54,7 +54,7 @@ def test_an_archiver_that_is_killed_again_and_again_doubles_nothing(
     streams = Streams(cluster)
     streams.push()
     addresses = ",".join(map(str, shards.addresses))
-    command = [sys.executable, "-m", "tests.support.archive_scene", migrated, addresses, "25", "1"]
+    command = [sys.executable, "-m", "tests.support.archive_scene", migrated, addresses, "10", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     with open_store(migrated) as store:
