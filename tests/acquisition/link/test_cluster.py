@@ -120,4 +120,5 @@ def test_layouts_that_cannot_be_used(cluster: Cluster, value: str | None, messag
         cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value)
     with pytest.raises(ConfigError, match=message) as caught:
         read_layout(cluster)
+    cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)  # a layout is never overwritten, by no later test either
     assert isinstance(caught.value, ShardpulseError)
