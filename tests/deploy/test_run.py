@@ -18,17 +18,17 @@ PLACE = pathlib.Path(__file__).parent
 @pytest.mark.parametrize("number", range(2))
 def test_alone(number):
     for _ in range(10):
-        assert not list(PLACE.glob("*.running")) + list(PLACE.glob("*.pair"))
+        assert not list(PLACE.glob("*.running")) + list(PLACE.glob("*.few"))
         time.sleep(0.01)
 
-@pytest.mark.pair
+@pytest.mark.few
 @pytest.mark.parametrize("number", range(3))
-def test_in_pairs(number):
-    mine = PLACE / f"{pathlib.Path(__file__).stem}-{number}.pair"
+def test_few(number):
+    mine = PLACE / f"{pathlib.Path(__file__).stem}-{number}.few"
     mine.touch()
     for _ in range(10):
         assert not list(PLACE.glob("*.running"))
-        assert len(list(PLACE.glob("*.pair"))) <= 2
+        assert len(list(PLACE.glob("*.few"))) <= 3
         time.sleep(0.01)
     mine.unlink()
 
@@ -39,15 +39,15 @@ def test_beside(number):
     time.sleep(0.05)
     mine.unlink()
 """
-TWO = """
+THREE = """
 import pathlib, time, pytest
 PLACE = pathlib.Path(__file__).parent
 
-@pytest.mark.pair
-def test_the_other_comes_too():
-    (PLACE / f"{pathlib.Path(__file__).stem}.pair").touch()
+@pytest.mark.few
+def test_the_others_come_too():
+    (PLACE / f"{pathlib.Path(__file__).stem}.few").touch()
     deadline = time.monotonic() + 60
-    while len(list(PLACE.glob("*.pair"))) < 2:
+    while len(list(PLACE.glob("*.few"))) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 """
@@ -61,7 +61,7 @@ def test_needy():
 
 
 def run(place: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  pair\n  needs\n")
+    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  few\n  needs\n")
     (place / "test_it.py").write_text(text)
     path = os.pathsep.join([str(ROOT), str(ROOT / "deploy")])
     return subprocess.run(
@@ -78,9 +78,10 @@ def test_nothing_runs_beside_what_must_be_alone(tmp_path: Path) -> None:
     assert "68 passed" in done.stdout
 
 
-def test_two_that_wait_go_together(tmp_path: Path) -> None:
-    (tmp_path / "test_other.py").write_text(TWO)
-    done = run(tmp_path, TWO, "-n", "2", "-p", "tests.support.turns")
+def test_three_that_wait_go_together(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"test_other_{number}.py").write_text(THREE)
+    done = run(tmp_path, THREE, "-n", "3", "-p", "tests.support.turns")
     assert done.returncode == 0, done.stdout
 
 

@@ -87,7 +87,7 @@ def applied_on(node: Node, pipeline: Pipeline, host: EmulatedHost) -> int:
     return position.decode(found).sequence
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_after_kill_9_of_a_master_writes_flow_again_within_five_seconds(
     pipeline: Pipeline, shards: ReplicatedCluster
 ) -> None:

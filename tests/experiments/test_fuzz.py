@@ -42,7 +42,7 @@ def test_lines_and_frames_find_nothing(tmp_path):
     assert min(document["fields"]["taken"], document["fields"]["refused"]) > 1_000
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_foreign_entries_find_nothing(tmp_path):
     entries = found(tmp_path, "--lines", "0", "--frames", "0", "--fields", "0", "--entries", "1500")["entries"]
     assert entries["put_aside"] >= entries["no_frames"] > 1_000

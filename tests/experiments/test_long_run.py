@@ -63,7 +63,7 @@ def test_expiry_is_the_products_in_a_long_run_and_shortened_in_a_short_one():
     assert long_run.parse(["--seconds", "200"]).expire == 20.0
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_seconds_with_hosts_that_vanish_and_pids_that_come_back(tmp_path):
     from experiments.long_run.plot import draw  # with matplotlib: for whoever runs it alone
 

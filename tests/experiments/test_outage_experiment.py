@@ -13,7 +13,7 @@ from experiments.catch_up.run import Trial, run
 from experiments.emulation.workload import Workload
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_hosts_that_were_cut_off_catch_up_and_nothing_is_lost() -> None:
     figures = run(Trial(Workload(20, 11, 5), outage=4.0, before=0.5, limit=30.0, shards=1))
     assert (figures["samples_lost"], figures["samples_duplicated"], figures["missed_ticks"]) == (0, 0, 0)

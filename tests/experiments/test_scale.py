@@ -52,7 +52,7 @@ def test_rows_are_chosen_by_name():
             scale.parse(argv)
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_bare_entries_are_answered_and_trimmed():
     options = Options(hosts=40, entities=5, metrics=3, rate=4.0, seconds=1.5, warmup=0.5)
     found = limit.measure_bare(options)

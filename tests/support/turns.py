@@ -2,8 +2,8 @@
 
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
-marked ``alone`` measures time: nothing else runs beside it. One marked ``pair`` does so as well, but waits for most of
-it: one other such test runs beside it. Such tests of a file go by themselves, after all others, so that nobody waits
+marked ``alone`` measures time: nothing else runs beside it. One marked ``few`` does so as well, but waits for most of
+it: two other such tests run beside it. Such tests of a file go by themselves, after all others, so that nobody waits
 in the middle for those that run to end.
 
 Each worker collects all tests. What this compiles is shared, and what it keeps is no garbage.
@@ -27,6 +27,7 @@ import pytest
 
 _LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
 _ONE_PACKAGE = "tests/extending/"  #: shares one pipeline for all of its files
+_FEW = 3  #: tests that mostly wait run at a time
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -83,7 +84,7 @@ def _parts_of_files(nodeids: Iterable[str]) -> dict[str, str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests of a run with several workers; without them they stay as they were collected."""
     if _is_worker(config):
-        items.sort(key=lambda item: (_is_alone(item), _is_pair(item), not _LONG & set(item.path.parts)))
+        items.sort(key=lambda item: (_is_alone(item), _is_few(item), not _LONG & set(item.path.parts)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,13 +92,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """One test with its fixtures, beside others or alone."""
     if not _is_worker(item.config):
         return (yield)
-    # Locks of what is there anyway: nothing to make or to remove, and a worker that dies leaves none. The door is
-    # held while one waits to enter, so that nobody overtakes a test that wants to be alone.
-    door, *floors = item.config.rootpath, item.config.inipath, item.session.items[0].path
+    # Locks of directories: a worker that dies leaves none. The door is held while one waits to enter, so that nobody
+    # overtakes a test that wants to be alone.
+    door, *floors = item.config.rootpath, *(item.config.cache.mkdir(f"floor{number}") for number in range(_FEW))
     kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
     with ExitStack() as held:
         entered = held.enter_context(_locked(door, fcntl.LOCK_EX))
-        if _is_pair(item):
+        if _is_few(item):
             _lock_any(held, floors)
         else:
             for floor in floors:
@@ -114,8 +115,8 @@ def _is_alone(item: pytest.Item) -> bool:
     return item.get_closest_marker("alone") is not None
 
 
-def _is_pair(item: pytest.Item) -> bool:
-    return item.get_closest_marker("pair") is not None
+def _is_few(item: pytest.Item) -> bool:
+    return item.get_closest_marker("few") is not None
 
 
 def _lock_any(held: ExitStack, paths: Iterable[Path]) -> None:

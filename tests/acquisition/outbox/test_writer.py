@@ -270,7 +270,7 @@ def is_up(pipeline: Pipeline) -> bool:
     return False
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_shard_killed_and_restarted_empty(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     pipeline.start_filter()
@@ -293,7 +293,7 @@ def test_shard_killed_and_restarted_empty(own_cluster: OwnCluster) -> None:
         assert pipeline.writer.problem == ""
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_shard_that_hangs_delays_no_tick(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster(timeout=0.3)
     pipeline.start_filter()

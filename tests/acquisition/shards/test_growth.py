@@ -38,7 +38,7 @@ def slots_of(shards: Shards) -> list[int]:
     return [row.slots for row in rows]
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_one_more_and_one_less_under_load(start_cluster: StartCluster) -> None:
     shards = start_cluster(2, secured=True)
     said: list[str] = []

@@ -66,7 +66,7 @@ PIECES = (
 )  # fmt: skip
 
 
-pytestmark = pytest.mark.pair
+pytestmark = pytest.mark.few
 
 
 @pytest.fixture(scope="module")

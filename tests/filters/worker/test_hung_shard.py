@@ -19,7 +19,7 @@ from tests.support.series import applied_sequence, assert_equals_model, feed
 from tests.support.waiting import PATIENCE, eventually
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Shards]) -> None:
     running = start_cluster(2, directives={"cluster-node-timeout": "60000"})  # two masters alone call it down soon
     cluster = running.connect()

@@ -116,7 +116,7 @@ def finished(cluster: Cluster, stream: Stream, seconds: float = PATIENCE) -> Non
         assert_equals_model(cluster, feeder, stream.tick)
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_joining_and_leaving_rebalances_and_moves_only_what_must_move(team: Team) -> None:
     one = team.start()
     team.until(team.balanced(one), PATIENCE)
@@ -136,7 +136,7 @@ def test_joining_and_leaving_rebalances_and_moves_only_what_must_move(team: Team
     finished(team.cluster, stream)
 
 
-@pytest.mark.pair
+@pytest.mark.few
 def test_a_killed_worker_is_replaced_within_three_seconds(team: Team) -> None:
     one, two = team.start(), team.start()
     team.until(team.balanced(one, two), PATIENCE)

@@ -376,7 +376,7 @@ for line in child.stdout:
 """
 
 
-@pytest.mark.pair
+@pytest.mark.few
 @needs_tools
 def test_a_hiccup_in_the_middle_of_a_tick_loses_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pidstat_run, "_PART", 0.5)  # what is waited for rows: a busy machine makes pauses longer
