@@ -10,7 +10,8 @@ from acquisition.link.cluster import Command
 from acquisition.snapshot.registered import ARCHIVE
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
-from filters.archive.partition import Partition, before
+from filters.archive.entry_ids import before
+from filters.archive.partition import Partition
 
 EVERY = 5.0
 _DAY_MS = 86_400_000

@@ -23,8 +23,9 @@ from filters.archive import claims, sifting
 from filters.archive.claims import Clock
 from filters.archive.desk import Desk
 from filters.archive.errors import ArchiveError, ArchiveRejected, ArchiveUnavailable
+from filters.archive.gathering import together
 from filters.archive.leases import Leases
-from filters.archive.partition import Counts, Partition, Rules, together
+from filters.archive.partition import Counts, Partition, Rules
 from filters.archive.store import Store
 from filters.archive.values import Batch, Cursor, MinuteMatrix
 from filters.archive.witness import Witness

@@ -18,7 +18,8 @@ from acquisition.wire import keys, readers, table
 from acquisition.wire.frame import MOST_COUNTED, Frame
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive import state as states
-from filters.archive.episodes import MOST_OPENED
+from filters.archive.entry_ids import START, after, before
+from filters.archive.gathering import Parts
 from filters.archive.minute import Minute
 from filters.archive.numbers import Numbers
 from filters.archive.resource_set import ResourceSet
@@ -29,14 +30,12 @@ from filters.archive.values import (
     Batch,
     Cursor,
     Event,
-    HostRow,
     MinuteMatrix,
     Position,
     Series,
     Statistic,
 )  # fmt: skip
 
-START = b"0-0"
 _LONGEST_REASON = 300
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
@@ -285,11 +284,11 @@ class Partition:
         if finish:
             open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
-        parts = _Parts([*self._events, *starmap(_lost, self._lost.items())])
+        parts = Parts([*self._events, *starmap(_lost, self._lost.items())], self._host_of)
         self._events, self._late_since = [], 0
         self._lost.clear()
         for one in self._sets.values():
-            self._close_set(one, parts)
+            self._unwritten += parts.close_set(one, self._closed, self._rules.percentiles)
         self._forget(now, parts)
         firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
         self.entry = min(firsts, key=parse, default=after(self.read))
@@ -306,48 +305,7 @@ class Partition:
         archived, gap = self._past
         return states.encode(State(self._closed, (archived, gap), tuple(one.document() for one in self._sets.values())))
 
-    def _close_set(self, one: ResourceSet, parts: _Parts) -> None:
-        over = [key for key in one.minutes if key[1] < self._closed]
-        minutes = sorted([one.minutes.pop(key) for key in over] + [*one.late.values()], key=lambda each: each.minute)
-        one.late = {}
-        newest = max((minute.minute for minute in minutes), default=0)
-        for minute in minutes:
-            rollup = minute.rollup
-            named = self._rules.percentiles if one.table is not None else ()
-            parts.minutes.append(minute.matrix(one.percentiles(rollup.metrics, named)))
-            one.archived += rollup.samples
-            self._unwritten += rollup.samples
-            names = one.names(rollup.metrics)
-            before = one.inventory.provided(rollup.ids, rollup.metrics)
-            provided = before | (rollup.valid > 0)
-            told = one.episodes.tell(minute.invalid(before, provided, names), minute.minute + MINUTE, MOST_OPENED)
-            parts.episodes += told.episodes
-            if told.left_out:
-                details = {"resource_set": one.resource_set, "samples": told.left_out}
-                parts.events.append(Event(minute.minute, "episodes_left_out", one.host, None, details))
-            never = [names[column] for column in sorted(minute.missing()) if not provided[:, column].any()]
-            parts.unprovided += one.inventory.never(never, minute.minute)
-            whole = minute.minute == newest and not minute.late
-            parts.entities += self._moved(one.changed(one.inventory.see(minute.minute, rollup.ids, provided, whole)))
-            parts.metrics += one.definitions(minute.series.schema)
-            if one.table is not None and (minute.minute % 3600 == 0 or one.host not in parts.hosts):
-                parts.hosts[one.host] = HostRow(one.host, one.table.host, minute.minute, minute.minute + MINUTE)
-        if not minutes:
-            parts.episodes += one.episodes.tell((), self._closed).episodes
-
-    def _moved(self, rows: list[Any]) -> list[Any]:
-        """The same with where a VM was before it appeared here."""
-        found = []
-        for row in rows:
-            if row.kind == "vm" and row.vanished is None:
-                other = self._host_of.get(row.stable, row.host)
-                self._host_of[row.stable] = row.host
-                found.append(row._replace(moved_from=other if other != row.host else None))
-            else:
-                found.append(row)
-        return found
-
-    def _forget(self, now: int, parts: _Parts) -> None:
+    def _forget(self, now: int, parts: Parts) -> None:
         """Let epochs go that nothing was heard of for so long that no stream holds anything of them."""
         for key, one in list(self._sets.items()):
             for epoch in [epoch for epoch, heard in one.heard.items() if now - heard > _FORGET_MS]:
@@ -373,56 +331,8 @@ class Partition:
         return tuple(changed)
 
 
-class _Parts:
-    """What a batch is gathered in."""
-
-    def __init__(self, events: list[Event]) -> None:
-        self.events = events
-        self.minutes: list[Any] = []
-        self.episodes: list[Any] = []
-        self.hosts: dict[int, HostRow] = {}
-        self.entities: list[Any] = []
-        self.metrics: list[Any] = []
-        self.unprovided: list[Any] = []
-
-    def batch(self, advance: Advance) -> Batch:
-        return Batch(
-            (advance,), (*self.minutes,), (*self.episodes,), (*self.events,), (*self.hosts.values(),),
-            (*self.entities,), (*self.metrics,), (*self.unprovided,),
-        )  # fmt: skip
-
-
 def _lost(key: tuple[str, int, int, int], what: tuple[int, int, int]) -> Event:
     kind, host, resource_set, epoch = key
     first, samples, frames = what
     details = {"resource_set": resource_set, "epoch": str(epoch), "samples": samples, "frames": frames}
     return Event(first / 1000.0, kind, host, None, details)
-
-
-def together(batches: list[Batch]) -> Batch:
-    """Several partitions in one transaction, in ascending order."""
-    parts = sorted(batches, key=lambda batch: batch.advances[0].partition)
-    return Batch(
-        tuple(row for one in parts for row in one.advances),
-        tuple(row for one in parts for row in one.minutes),
-        tuple(row for one in parts for row in one.episodes),
-        tuple(row for one in parts for row in one.events),
-        tuple(row for one in parts for row in one.hosts),
-        tuple(row for one in parts for row in one.entities),
-        tuple(row for one in parts for row in one.metrics),
-        tuple(row for one in parts for row in one.unprovided),
-    )
-
-
-def after(entry: bytes) -> bytes:
-    """The id next to ``entry``."""
-    milliseconds, number = parse(entry)
-    return b"%d-%d" % (milliseconds, number + 1)
-
-
-def before(entry: bytes) -> bytes:
-    """The id before ``entry``: what to read from so that it comes first."""
-    milliseconds, number = parse(entry)
-    if number > 0:
-        return b"%d-%d" % (milliseconds, number - 1)
-    return b"%d-%d" % (milliseconds - 1, (1 << 64) - 1) if milliseconds > 0 else START

@@ -16,7 +16,8 @@ from acquisition.link.cluster import Cluster, Command
 from acquisition.link.happenings import Happening, Turn
 from acquisition.wire import keys, lease
 from acquisition.wire.stream_id import is_before
-from filters.archive.partition import START, Partition
+from filters.archive.entry_ids import START
+from filters.archive.partition import Partition
 from filters.archive.values import Event
 
 _MOST = 1000  #: events of a partition at a time
