@@ -6,6 +6,7 @@ changes; what cannot be told now is told with the next tick.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from acquisition.errors import ShardpulseError
@@ -19,6 +20,7 @@ from filters.decisions.plan import Move
 from filters.decisions.verdict import ABSTAINED, Verdict
 
 _HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
+_OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
 _NO_HOST = 0  #: what concerns all hosts is told in its partition
 _Told = dict[str, tuple[int, str]]  #: name -> host, state
 
@@ -52,9 +54,10 @@ class Teller:
         for tag, told in happenings.read_told(cluster, self._tags).items():
             partition = self._tags.index(tag)
             for name, state in told.items():
-                if name == _BLIND or name.startswith((_HOT, _MOVE)):
-                    host = name.removeprefix(_HOT) if name.startswith(_HOT) else ""
-                    found[name] = (int(host, 16) if host else partition), state
+                if name == _BLIND or (name.startswith(_MOVE) and name.isascii()):
+                    found[name] = partition, state
+                elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
+                    found[name] = int(name.removeprefix(_HOT), 16), state
         return found
 
     def _send(self, cluster: Cluster, news: list[tuple[int, Happening]]) -> int:
@@ -137,4 +140,4 @@ def _stamp(seconds: float) -> str:
 
 
 def _seconds(stamp: str) -> float | None:
-    return int(stamp) / 1000.0 if stamp.isdigit() else None
+    return int(stamp) / 1000.0 if re.fullmatch("[0-9]{1,15}", stamp) else None

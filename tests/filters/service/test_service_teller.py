@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from acquisition.config.decisions import Decisions
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
@@ -109,3 +111,15 @@ def test_streams_are_capped_and_garbage_is_none_of_ours(cluster: Cluster) -> Non
         assert happenings.decode(b"1-1", [*good[:place], bad, *good[place + 1 :]]) is None
     for fields in (None, [], good[:1], good[:2], 7):
         assert happenings.decode(b"1-1", fields) is None
+
+
+@pytest.mark.parametrize("field", ["hot:no host", "hot:", "hot:\udcff", "move:\udcff", "hot:-1", "hot:" + "f" * 17])
+def test_a_foreign_field_blinds_nobody(cluster: Cluster, field: str) -> None:
+    name = keys.told(keys.tags(keys.DEFAULT_PARTITIONS)[0])
+    for state in ("", "1" * 5000, "\u00b2"):
+        cluster.call(name, "HSET", name, field.encode("utf-8", "surrogateescape"), state)
+        cluster.call(name, "HSET", name, "hot:" + CALM.id, state)
+        teller = Teller()
+        teller.tell(cluster, decided([HOT, CALM]), 1000.0)
+        assert teller.tell(cluster, decided([HOT, CALM]), 1001.0) == 0
+    assert [one.host for one in told(cluster) if one.kind == "hot"] == [int(HOT.id, 16)]
