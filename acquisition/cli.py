@@ -49,6 +49,7 @@ SUMMARIES = {
     "serve": "answer schedulers over HTTP: snapshots, hot hosts, moves, a live stream",
     "archive": "keep rollups, invalid samples and events in SQL",
     "replay": "send captured vmstat or pidstat output through parser and checks",
+    "certificates": "make the authorities and certificates of shards and services",
     "config": "print the configuration, or validate a file",
 }
 

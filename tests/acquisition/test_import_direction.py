@@ -27,6 +27,7 @@ _VALUES = {"acquisition.model", "acquisition.config", "acquisition.wire", "acqui
 #: Room -> the rooms, or modules of them, that it may import beside itself. Modules that lie directly in ``acquisition``
 #: (errors, help texts, plugins) are for everybody and import no room. tests/experiments/test_rooms.py is of the others.
 ROOMS = {
+    "acquisition.certificates": set(),
     "acquisition.model": set(),
     "acquisition.wire": {"acquisition.model"},
     "acquisition.link": {"acquisition.model", "acquisition.wire"},

@@ -1,0 +1,82 @@
+"""Certificates and keys in files: a key is nobody else's to read, and nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from acquisition.certificates.making import Pair
+from acquisition.errors import CannotCreateError, DataError, NoInputError
+
+AUTHORITY = "ca"  #: the name of an authority's files in its directory
+_CERTIFICATE_MODE, _KEY_MODE = 0o644, 0o600
+
+
+def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
+    """Make ``name.pem`` and ``name.key``, or neither; the directory is made where it is missing.
+
+    Raises CannotCreateError, also when there is either of them: what others rely on is never replaced.
+    """
+    certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
+    form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _place(key, pair.key.private_bytes(serialization.Encoding.PEM, form, none), _KEY_MODE)
+        try:
+            _place(certificate, pair.certificate.public_bytes(serialization.Encoding.PEM), _CERTIFICATE_MODE)
+        except BaseException:
+            key.unlink()
+            raise
+    except FileExistsError as error:
+        raise CannotCreateError(f"{error.filename2} is there and is not overwritten: move it away first") from error
+    except OSError as error:
+        raise CannotCreateError(f"{error.filename or directory} cannot be made: {error.strerror}") from error
+    return certificate, key
+
+
+def read(directory: Path, name: str = AUTHORITY) -> Pair:
+    """What ``write`` made. Raises NoInputError when a file cannot be read, DataError when it is damaged or certificate
+    and key do not belong together."""
+    certificate, path = read_certificate(directory / f"{name}.pem"), directory / f"{name}.key"
+    try:
+        key = serialization.load_pem_private_key(_read(path), password=None)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path} holds no key without a passphrase: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise DataError(f"the key in {path} is not that of the certificate beside it")
+    return Pair(certificate, key)
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """The first certificate in a file. Raises NoInputError or DataError."""
+    try:
+        return x509.load_pem_x509_certificate(_read(path))
+    except ValueError as error:
+        raise DataError(f"{path} holds no certificate") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _place(path: Path, data: bytes, mode: int) -> None:
+    """A new file, whole or not there at all. Raises OSError, FileExistsError for one that is there."""
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.link(part, path)  # unlike rename, it refuses to replace
+    finally:
+        part.unlink()
