@@ -8,32 +8,29 @@ probes nor filters notice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, Command
-from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.trouble_log import SHARDS, TroubleLog
-from acquisition.wire import keys, readers
+from acquisition.wire import keys
 from acquisition.wire.layout import Layout
-from acquisition.wire.stream_id import is_before, parse
+from acquisition.wire.stream_id import is_before
 from filters.archive import claims, sifting
-from filters.archive.claims import Clock
 from filters.archive.desk import Desk
 from filters.archive.errors import ArchiveError, ArchiveRejected, ArchiveUnavailable
 from filters.archive.gathering import together
 from filters.archive.leases import Leases
 from filters.archive.partition import Counts, Partition, Rules
+from filters.archive.raw_streams import RawStreams
 from filters.archive.store import Store
 from filters.archive.values import Batch, Cursor, MinuteMatrix
 from filters.archive.witness import Witness
 
 _EVERY = 1.0  #: seconds between two reads
 _SOON = 0.05  #: seconds after which an answer of the database is looked for
-_FRAME_BYTES = 8192  #: what an entry is taken to weigh before any was seen
-_MOST_ENTRIES = 2000
 _RETRY, _LONGEST_RETRY = 0.5, 10.0
 _PATIENCE = 5.0  #: seconds that a commit may take before reading waits for it
 _FINISH_SECONDS = 10.0  #: in which the database takes what is closed at the end
@@ -66,24 +63,22 @@ class Follower:
         self._desk = Desk(store)
         self._limits = limits or Limits()
         self._followed: dict[int, Partition] = {}
-        self._clocks: dict[int, Clock] = {}
+        self._streams = RawStreams(cluster, self._followed, self._limits.read_bytes, log)
         self._durable: dict[int, bytes] = {}  #: the oldest entry that is needed by what is durable
-        self._idle: set[int] = set()  #: those in which nothing had come
-        self._places: dict[int, Address | None] = {}
-        self._doubtful: set[int] = set()
         self._host_of: dict[str, int] = {}
         self._witness = Witness(cluster)
         self._pending: Batch | None = None
         self._retry_at, self._retry = 0.0, _RETRY
         self._claims_at = 0.0
-        self._bytes = _FRAME_BYTES * 1.0  #: of an entry, on average
-        names = ("samples", "commits", "minutes", "late", "overtaken", "went_back", "gap_events", "put_aside")
+        names = ("commits", "minutes", "late", "overtaken", "went_back", "gap_events", "put_aside")
         self._counters = dict.fromkeys(names, 0)
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done since the start, by name."""
-        return {**self._counters, "errors": self._log.count}
+        """What was done since the start, by name, and how long entries wait."""
+        median, longest = self._streams.applied_after
+        applied = {"applied_after_ms": median, "applied_after_most_ms": longest}
+        return {"samples": self._streams.samples, **self._counters, "errors": self._log.count, **applied}
 
     @property
     def partitions(self) -> set[int]:
@@ -110,15 +105,15 @@ class Follower:
             if self._desk.idle and began >= self._retry_at:
                 self._ask()
             if self._may_read(began):
-                more = self._read()
+                more = self._streams.read()
                 self._close_what_is_due(finish=False)
             if began >= self._claims_at:
-                self._look_back()
+                self._streams.look_back()
                 self._witness.look(self._followed, time.time())
                 self._claim()
             self._tell()
         except ShardpulseError as error:
-            self._doubtful.update(self._followed)
+            self._streams.doubt_all()
             self._log.fails(SHARDS, error)
         if more:
             return 0.0
@@ -131,7 +126,7 @@ class Follower:
         more = self._pending is None
         while more or self._pending is not None:
             if self._pending is None:
-                more = self._read()
+                more = self._streams.read()
                 self._close_what_is_due(finish=not more)
             elif self._desk.idle:
                 self._ask()
@@ -190,7 +185,7 @@ class Follower:
                 partition.note_return(known)
             self._followed[number] = partition
             self._durable[number] = partition.entry
-            self._clocks.pop(number, None)
+            self._streams.begin(number)
         self._claims_at = 0.0
 
     def _written(self, durable: bool) -> None:
@@ -235,76 +230,6 @@ class Follower:
             return False
         return self._pending is None or (self._retry == _RETRY and self._desk.waited < _PATIENCE)
 
-    def _read(self) -> bool:
-        """Read what has come in each partition; whether there is more."""
-        numbers = sorted(self._followed)
-        if not numbers:
-            return False
-        count = max(1, min(_MOST_ENTRIES, round(self._limits.read_bytes / len(numbers) / self._bytes)))
-        self._doubt_those_that_moved(numbers)
-        commands: list[Command] = []
-        for number in numbers:
-            tag = self._followed[number].tag
-            name = keys.raw(tag)
-            read = ("XREAD", "COUNT", count, "STREAMS", name, self._followed[number].read)
-            commands += [(name, ("GET", keys.cut(tag))), (name, read), (name, ("TIME",))]
-        replies = self._cluster.gather(commands)
-        more = False
-        for place, number in enumerate(numbers):
-            answers = replies[3 * place : 3 * place + 3]
-            refused = [answer for answer in answers if self._refused(number, answer)]
-            if refused:
-                continue
-            mark, found, clock = answers
-            if mark is not None:
-                self._followed[number].see_cut(mark)
-            entries = found[0][1] if found else []
-            more |= len(entries) == count
-            self._take(number, entries, count, readers.milliseconds(clock))
-        return more
-
-    def _doubt_those_that_moved(self, numbers: Iterable[int]) -> None:
-        """A partition that lies elsewhere, or whose shard was away, is read again from before the cursor: what is there
-        now may be another history."""
-        for number in numbers:
-            place = self._cluster.known_owner(keys.raw(self._followed[number].tag))
-            if number in self._doubtful or self._places.setdefault(number, place) != place:
-                self._followed[number].rewind()
-                self._places[number] = place
-        self._doubtful.clear()
-
-    def _refused(self, number: int, reply: Any) -> bool:
-        if not isinstance(reply, ReplyError | ShardpulseError):
-            return False
-        error = error_for(reply) if isinstance(reply, ReplyError) else reply
-        self._doubtful.add(number)
-        self._log.fails(SHARDS, error)
-        return True
-
-    def _take(self, number: int, entries: list[Any], count: int, clock: int) -> None:
-        partition = self._followed[number]
-        self._counters["samples"] += partition.take(entries)
-        (self._idle.discard if entries else self._idle.add)(number)
-        until = min(clock, parse(entries[-1][0])[0]) if len(entries) == count else clock
-        self._clocks[number] = Clock(until, clock, time.monotonic())
-        if entries:
-            size = sum([len(fields[1]) for _, fields in entries if isinstance(fields, list) and len(fields) > 1])
-            self._bytes += (max(64.0, size / len(entries)) - self._bytes) / 16
-
-    def _look_back(self) -> None:
-        """Streams in which nothing has come: one whose newest entry is older than what was read is another one."""
-        commands: list[Command] = []
-        numbers = sorted(self._idle & self._followed.keys())
-        for number in numbers:
-            name = keys.raw(self._followed[number].tag)
-            commands.append((name, ("XREVRANGE", name, "+", "-", "COUNT", 1)))
-        for number, reply in zip(numbers, self._cluster.gather(commands), strict=True):
-            partition = self._followed[number]
-            if self._refused(number, reply) or not parse(partition.read)[0]:
-                continue
-            if not reply or is_before(reply[0][0], partition.read):
-                partition.begin_anew()
-
     # ---------------------------------------------------------------- closing
 
     def _close_what_is_due(self, finish: bool) -> None:
@@ -313,7 +238,7 @@ class Follower:
             return
         due, samples = [], 0
         for number, partition in self._followed.items():
-            clock = self._clocks.get(number)
+            clock = self._streams.clocks.get(number)
             if samples >= self._limits.commit_samples:
                 break
             if clock is not None and (finish or partition.due(clock.until)):
@@ -321,7 +246,7 @@ class Follower:
                 samples += partition.counts.open
         if due:
             self._name(due)
-            self._pending = together([self._followed[n].close(self._clocks[n].until, finish) for n in due])
+            self._pending = together([self._followed[n].close(self._streams.clocks[n].until, finish) for n in due])
             self._ask()
 
     def _name(self, numbers: list[int]) -> None:
@@ -341,7 +266,7 @@ class Follower:
     def _claim(self) -> None:
         """Say in the shards what is still needed, by what is durable."""
         self._claims_at = time.monotonic() + claims.EVERY
-        made = claims.commands(self._followed.values(), self._clocks, self._durable, self._limits.claim)
+        made = claims.commands(self._followed.values(), self._streams.clocks, self._durable, self._limits.claim)
         self._cluster.gather(made)
 
 

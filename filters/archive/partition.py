@@ -111,6 +111,11 @@ class Partition:
         self.read = START
 
     @property
+    def reached(self) -> bytes:
+        """The newest entry that was ever taken."""
+        return self._reached
+
+    @property
     def counts(self) -> Counts:
         """The books of this partition."""
         (archived, gap), waiting = self._past, self._unwritten

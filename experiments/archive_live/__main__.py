@@ -1,0 +1,74 @@
+"""``python -m experiments.archive_live``: what the archiver and its database take, how far behind they are, how fast
+they catch up.
+
+    python -m experiments.archive_live --row live postgresql        # a PostgreSQL of one's own, of Debian's package
+    python -m experiments.archive_live --row live postgresql://postgres@/empty      # a database that may be filled
+    python -m experiments.archive_live --row live                                   # SQLite in a temporary directory
+    python -m experiments.archive_live --row backlog --hosts 100 --metrics 5 --ticks 600 postgresql
+    python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 75 postgresql
+    python -m experiments.archive_live --row kills --hosts 40 --entities 11 --kills 100 postgresql
+
+``live``: the whole pipeline of ``ingest`` with ``shardpulse archive run`` beside it. Invalid are single samples, not
+runs, which is some twenty times as many episodes; a minute is readable when rows of all hosts are there, and how long
+entries wait until they are applied is what the archiver says; freshness is measured without the archiver and with it,
+in turn.
+``backlog``: frames of ``--ticks`` seconds lie in the streams, as after so long without a database, and an archiver in
+this process takes them as fast as it can; 1% of the samples are invalid, in runs of 1 to 60 s. What it costs a sample
+is what it costs live.
+``kills``: such a backlog, and archivers that are killed with -9 at random moments, ``--kills`` times; then every figure
+of every minute must be that of each frame once. One JSON document; live speed is 50,500 samples/s for 100 hosts of 101
+entities with 5 metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments.archive_live.backlog import backlog
+from experiments.archive_live.kills import kills
+from experiments.archive_live.live import live
+from experiments.harness import machine
+from experiments.processes import needs, postgresql
+from experiments.processes.program import program
+from filters.archive.engine import make_engine, parse_url, told
+from filters.archive.migrating import migrate
+
+_ROWS = {"live": live, "backlog": backlog, "kills": kills}
+
+
+@program("archive_live")
+def main(argv: list[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", nargs="?", default="", help="the database, or postgresql: one of its own; else SQLite")
+    parser.add_argument("--row", choices=_ROWS, default="live")
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--entities", type=int, default=101)
+    parser.add_argument("--metrics", type=int, default=5)
+    parser.add_argument("--minutes", type=int, default=2, help="that live waits for")
+    parser.add_argument("--turns", type=int, default=2, help="of freshness without the archiver and with it")
+    parser.add_argument("--ticks", type=int, default=600, help="seconds of frames of a backlog")
+    parser.add_argument("--kills", type=int, default=100, help="of archivers")
+    options = parser.parse_args(argv)
+    needs.require(postgresql.installed(options.url))
+    with (
+        tempfile.TemporaryDirectory(prefix="shardpulse-archive-") as place,
+        postgresql.database(options.url) as url,
+    ):
+        engine = make_engine(parse_url(url))
+        with told(engine.url), engine.begin() as connection:
+            migrate(connection)
+        engine.dispose()
+        figures = _ROWS[options.row](options, url, Path(place))
+    found = {"row": options.row, "database": engine.dialect.name, "arguments": argv, "load": os.getloadavg()[0]}
+    print(json.dumps({**found, "figures": figures, "machine": machine.describe("")}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

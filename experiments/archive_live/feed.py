@@ -1,0 +1,66 @@
+"""Frames of many hosts put into the raw streams, with the ids of their time."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.link.cluster import Cluster
+from acquisition.model.codes import RANGE
+from acquisition.model.metric import resource_set_id, schema_hash
+from acquisition.wire import frame as wire
+from acquisition.wire import keys
+from acquisition.wire.frame import Frame
+from experiments.emulation.workload import host_number, resource_set
+
+MINUTE = 60
+_MEAN_RUN = 30.5  #: seconds that a metric stays invalid: 1 to 60
+_INVALID = 0.01
+
+
+class Feed:
+    """Frames of all hosts, second after second, put into the streams with the ids of their time."""
+
+    def __init__(self, cluster: Cluster, options: argparse.Namespace, began: int) -> None:
+        self._cluster, self._options, self._began = cluster, options, began
+        self._set = resource_set(options.metrics)
+        self._random = np.random.default_rng(1)
+        self._shape = (options.entities, options.metrics)
+        self._values = self._random.random((64, *self._shape), dtype=np.float32)
+        self._left = np.zeros((options.hosts, *self._shape), np.int16)  #: seconds that each stays invalid
+        self._epoch = time.time_ns()
+        #: (host, minute) -> how many, and the sum, of the valid samples of each entity and metric
+        self.sums: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
+        numbers = [host_number(host) for host in range(options.hosts)]
+        tags = keys.tags(keys.DEFAULT_PARTITIONS)
+        self._hosts = [(n, number, tags[keys.partition_of(number, len(tags))]) for n, number in enumerate(numbers)]
+        self._ids = [
+            (np.arange(1, options.entities + 1, dtype="<u8") + (n << 20)).tobytes() for n in range(options.hosts)
+        ]
+
+    def push(self, tick: int) -> int:
+        """The frames of a second; answers their samples."""
+        begins = self._random.random(self._left.shape, dtype=np.float32) < _INVALID / _MEAN_RUN
+        self._left = np.where(begins, self._random.integers(1, 61, self._left.shape, np.int16), self._left)
+        codes = np.where(self._left > 0, RANGE, 0).astype(np.uint8)
+        self._left = np.maximum(self._left - 1, 0)
+        moment, cells = self._began + tick, self._shape[0] * self._shape[1]
+        commands = []
+        for place, host, tag in self._hosts:
+            data = wire.encode(Frame(
+                wire.KIND_SAMPLES, schema_hash(self._set.metrics), host, resource_set_id(self._set.name), *self._shape,
+                1.0, self._epoch, tick + 1, 1, tick * cells, moment, float(moment), float(moment), self._ids[place],
+                self._values[(place + tick) % 64].tobytes(), codes[place].tobytes() if codes[place].any() else b"",
+            ))  # fmt: skip
+            if self._options.row == "kills":
+                values = np.where(codes[place] == 0, self._values[(place + tick) % 64].astype(np.float64), 0.0)
+                held = self.sums.setdefault((host, moment // MINUTE * MINUTE), np.zeros((2, *self._shape)))
+                held += [codes[place] == 0, values]
+            commands.append((keys.raw(tag), ("XADD", keys.raw(tag), f"{moment * 1000 + 500}-{place}", "f", data)))
+        for reply in self._cluster.gather(commands):
+            if isinstance(reply, Exception):
+                raise reply
+        return int(cells * len(self._hosts))
