@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 
+from acquisition.errors import FrameError
 from acquisition.model.metric import schema_hash
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
+from acquisition.wire.position import Position
 from acquisition.wire.table import Table
+
+_NEAR = 64  #: of the newest frames, those that are compared with what was applied
 
 
 def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
@@ -56,9 +60,11 @@ def append_ends(outbox: Outbox) -> None:
         append(outbox, window, content)
 
 
-def renumber(outbox: Outbox, window: SendWindow) -> None:
-    """Start a new epoch with the frames that the filter cannot have seen: see ``SendWindow.is_ahead``."""
-    unseen = [frame.decode(data) for data in _frames_after(outbox, window, window.recovered)]
+def renumber(outbox: Outbox, window: SendWindow, applied: int) -> None:
+    """Start a new epoch with the frames that the filter, which has applied ``applied``, cannot have seen of this
+    process: see ``SendWindow.is_ahead`` and ``is_doubled``."""
+    seen = applied if window.synchronized else window.recovered
+    unseen = [frame.decode(data) for data in _frames_after(outbox, window, seen)]
     outbox.forget(window)
     window.restart(max(time.time_ns(), window.epoch + 1))
     window.synchronize(None)
@@ -66,6 +72,27 @@ def renumber(outbox: Outbox, window: SendWindow) -> None:
         sequence = append(outbox, window, content)
         if content.kind == frame.KIND_TABLE and table.decode(content.payload).complete:
             window.note_table(sequence)
+
+
+def is_anothers(outbox: Outbox, window: SendWindow, position: Position | None) -> bool | None:
+    """Whether the frame that the filter has applied last is none of this process, though it has a number of this
+    window's epoch: it was sampled at another moment. None when that cannot be told, or was looked at before."""
+    if position is None or position.epoch != window.epoch or position.sequence <= window.applied:
+        return None
+    for index in range(outbox.end - 1, max(outbox.first, outbox.end - _NEAR) - 1, -1):
+        entry = outbox.entry(index)
+        if entry.window is window and entry.sequence <= position.sequence:
+            return entry.sequence == position.sequence and _is_other(outbox.read(index), position)
+    return None
+
+
+def _is_other(data: bytes, position: Position) -> bool | None:
+    """Tables and tombstones leave the time of a position alone; and what the ring has damaged is no proof."""
+    try:
+        held = frame.decode(data)
+    except FrameError:
+        return None
+    return held.wall != position.wall if held.kind == frame.KIND_SAMPLES else None
 
 
 def _frames_after(outbox: Outbox, window: SendWindow, sequence: int) -> list[bytes]:

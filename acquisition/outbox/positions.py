@@ -12,7 +12,7 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import pack
 from acquisition.outbox.in_flight import Expected
-from acquisition.outbox.numbering import renumber
+from acquisition.outbox.numbering import is_anothers, renumber
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.tombstone import HOPELESS, give_up, reason_of
 from acquisition.outbox.window import SendWindow
@@ -146,8 +146,9 @@ class Positions:
         went_back = []
         for window, data in zip(self._asked, replies, strict=True):
             applied = self._decode(data)
-            if window.is_ahead(applied):
-                renumber(self._outbox, window)
+            doubled = window.is_doubled(is_anothers(self._outbox, window, applied))
+            if applied is not None and (doubled or window.is_ahead(applied)):
+                renumber(self._outbox, window, applied.sequence)
                 went_back.append(window)
             elif self.synchronizing:
                 window.synchronize(applied)

@@ -36,9 +36,9 @@ class SendWindow:
     """
 
     __slots__ = (
-        "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested", "counts", "epoch",
-        "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set", "stall",
-        "synchronized", "wants_table",
+        "_anothers", "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested", "counts",
+        "epoch", "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set",
+        "stall", "synchronized", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
@@ -56,6 +56,7 @@ class SendWindow:
         self.acked_id = b""
         self.has_position = self.synchronized = self.contested = False
         self.stall = Stall()
+        self._anothers = 0  # readings in a row
         self._restamp = 0
         self._table = 0  # sequence of the newest complete table
         self.wants_table = True
@@ -126,11 +127,19 @@ class SendWindow:
         self.stall.forget_entries()
 
     def is_ahead(self, position: Position | None) -> bool:
-        """Whether the filter has applied numbers that this probe does not know of: the end of
-        its ring was lost, so these numbers must not be given a second time."""
+        """Whether the filter has applied numbers that this probe does not know of: the end of its ring was lost,
+        or a clone of its machine is ahead; so these numbers must not be given a second time."""
         if position is None or position.epoch != self.epoch:
             return False
         return position.sequence > (self.last if self.synchronized else self.recovered)
+
+    def is_doubled(self, is_anothers: bool | None) -> bool:
+        """Whether a machine that was cloned while it ran numbers in this epoch too: twice in a row, what was applied
+        was not of this process (``acquisition.outbox.numbering.is_anothers``; None tells nothing). Of two machines
+        that ask at the same time only one is told so: the other goes on as it is."""
+        if is_anothers is not None:
+            self._anothers = self._anothers + 1 if is_anothers else 0
+        return self._anothers > 1
 
     def synchronize(self, position: Position | None) -> None:
         """Go on after a new connection: from applied + 1, or from the floor when that is unknown. A window

@@ -6,7 +6,9 @@ up: only then is it lost.
 
 Two machines may have one host name (cloned images, "localhost"). Each has its own epoch, drawn from its own clock, so
 an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
-its position says CONTESTED for as long as both send; what the younger sends is refused.
+its position says CONTESTED for as long as both send; what the younger sends is refused. A machine that was
+cloned while it ran has the epoch of the other: another frame under the number that was applied last tells of it, and
+its samples are marked until one of the two begins an epoch (``acquisition.outbox.window.SendWindow.is_doubled``).
 """
 
 from __future__ import annotations
@@ -102,6 +104,8 @@ class Track(ctypes.LittleEndianStructure):
             return APPLY
         if frame.sequence <= self.sequence:
             self.duplicates += 1
+            if frame.sequence == self.sequence and frame.kind == KIND_SAMPLES and frame.wall != self.wall:
+                self._mark(_CONTEST)  # no frame that was sent again
             return DUPLICATE
         if frame.sequence > frame.floor:  # what is missing, or what follows it, will be sent again
             self.refused += 1

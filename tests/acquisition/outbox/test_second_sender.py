@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from acquisition.link.cluster import read_layout
 from acquisition.model import codes
+from acquisition.outbox.store import Outbox
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books
@@ -22,12 +25,8 @@ from tests.support.writer_bench import HOST, SET, Pipeline
 class Twins:
     """The elder has a filter; both offer a frame in turn."""
 
-    def __init__(self, make_pipeline: MakePipeline) -> None:
-        self.elder = make_pipeline(position_interval=0.05)
-        self.elder.start_filter()
-        self.offer(self.elder, 3)
-        self.elder.turn_until(self.elder.is_applied)
-        self.younger = make_pipeline(position_interval=0.05)
+    def __init__(self, elder: Pipeline, younger: Pipeline) -> None:
+        self.elder, self.younger = elder, younger
 
     def offer(self, *of: Pipeline | int) -> None:
         count = of[-1] if isinstance(of[-1], int) else 1
@@ -60,7 +59,15 @@ class Twins:
 
 @pytest.fixture
 def twins(make_pipeline: MakePipeline) -> Twins:
-    return Twins(make_pipeline)
+    return Twins(begun(make_pipeline(position_interval=0.05)), make_pipeline(position_interval=0.05))
+
+
+def begun(elder: Pipeline) -> Pipeline:
+    """With a filter that has applied its first frames, as it knows."""
+    elder.start_filter()
+    elder.offer(3)
+    elder.turn_until(lambda: elder.is_applied() and elder.outbox.windows[SET].applied == elder.outbox.windows[SET].last)
+    return elder
 
 
 def go_backs(pipeline: Pipeline) -> int:
@@ -109,3 +116,64 @@ def test_the_younger_takes_over_when_the_elder_is_gone(twins: Twins) -> None:
     younger.offer()
     younger.turn_until(younger.is_applied)
     assert set(twins.codes) == {codes.VALID}
+
+
+def assert_the_contest_is_known(twins: Twins) -> None:
+    """Of two machines, one has the epoch of both and the other one of its own; no figure is VALID."""
+    elder, younger = twins.elder, twins.younger
+
+    def told() -> bool:
+        found, epochs = elder.position(), {each.outbox.windows[SET].epoch for each in (elder, younger)}
+        return found is not None and bool(found.flags & CONTESTED) and found.epoch in epochs and len(epochs) == 2
+
+    twins.until(lambda: told() and elder.writer.contested and younger.writer.contested, elder, younger)
+    twins.until(lambda: set(twins.codes) == {codes.CONTESTED}, elder, younger)
+    before = go_backs(elder), go_backs(younger)
+    twins.offer(elder, younger, 50)
+    assert told()
+    assert (go_backs(elder), go_backs(younger)) == before
+    (row,) = books.read(elder.cluster, elder.layout).accounts
+    assert row.contested
+
+
+@pytest.fixture
+def clones(make_pipeline: MakePipeline, tmp_path: Path) -> Twins:
+    """A machine that was cloned while it ran: both have its ring and epoch, and go on with the same numbers."""
+    elder = begun(make_pipeline(outbox=Outbox(str(tmp_path / "elder")), position_interval=0.05))
+    shutil.copy(tmp_path / "elder", tmp_path / "younger")
+    younger = make_pipeline(outbox=Outbox(str(tmp_path / "younger")), position_interval=0.05)
+    younger.tick = elder.tick
+    younger.turn_until(lambda: younger.outbox.windows[SET].synchronized)
+    return Twins(elder, younger)
+
+
+def test_clones_in_step_are_told_apart(clones: Twins) -> None:
+    """Neither is ever ahead of what was applied: the younger's frames come as the second of each number."""
+    elder, younger = clones.elder, clones.younger
+    (epoch,) = {each.outbox.windows[SET].epoch for each in (elder, younger)}
+    deadline = time.monotonic() + PATIENCE
+    while younger.outbox.windows[SET].epoch == epoch:
+        assert time.monotonic() < deadline, (elder.position(), younger.writer.account())
+        younger.offer()
+        while elder.outbox.windows[SET].last < younger.outbox.windows[SET].last:  # which may send a table
+            elder.offer()
+        elder.turn_until(elder.is_applied)
+        clones.turn(younger)
+    assert set(clones.codes) == {codes.CONTESTED}  # the filter has seen it before
+    assert_the_contest_is_known(clones)
+    assert elder.outbox.windows[SET].epoch == epoch
+
+
+@pytest.mark.parametrize("ahead", [1, 5])
+def test_a_clone_that_is_ahead_is_told_apart(clones: Twins, ahead: int) -> None:
+    clones.offer(clones.younger, ahead)
+    assert_the_contest_is_known(clones)
+
+
+def test_a_clone_that_stays_alone_is_believed_again(clones: Twins) -> None:
+    assert_the_contest_is_known(clones)
+    elder, younger = clones.elder, clones.younger
+    younger.worker, elder.worker = elder.worker, None  # the elder's machine is off
+    clones.until(lambda: not younger.writer.contested, younger)
+    younger.turn_until(younger.is_applied)
+    clones.until(lambda: set(clones.codes) == {codes.VALID}, younger)

@@ -151,6 +151,13 @@ def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_
     assert window.is_ahead(at(14))
 
 
+def test_another_s_frame_twice_in_a_row_means_a_clone() -> None:
+    window = sent(10)
+    assert [window.is_doubled(each) for each in (True, False, True, None, True)] == [False, False, False, False, True]
+    window.restart(EPOCH + 1)
+    assert not window.is_doubled(None)
+
+
 def stall(window: SendWindow, reading: int) -> bool:
     """The frames from 5 on were sent again and acknowledged; the cursor has passed them, 4 stays applied."""
     for sequence in range(window.next, 11):

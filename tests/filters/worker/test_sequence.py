@@ -200,3 +200,19 @@ def test_no_sample_of_a_contested_name_is_valid() -> None:
     marked = contested(frame._replace(codes=bytes([codes.RANGE, codes.OUTLIER_FLAG])))
     assert marked.codes == bytes([codes.RANGE, codes.CONTESTED])
     assert contested(frame)._replace(codes=b"") == frame
+
+
+def test_another_frame_under_the_newest_number_tells_of_a_clone() -> None:
+    track = Track()
+    for sequence in (1, 2):
+        offer(track, numbered(sequence))
+    again = numbered(2)
+    assert (offer(track, again._replace(floor=2)), track.contested) == (DUPLICATE, 0)  # sent again
+    assert offer(track, again._replace(wall=2.001)) == DUPLICATE
+    assert track.flags & CONTESTED
+    for sequence in range(3, 3 + 30):
+        assert track.flags & CONTESTED
+        offer(track, numbered(sequence))
+    assert not track.flags & CONTESTED
+    assert offer(track, numbered(32, kind=KIND_TABLE)) == DUPLICATE  # a position has no time of tables
+    assert not track.flags & CONTESTED
