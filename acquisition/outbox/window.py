@@ -36,9 +36,9 @@ class SendWindow:
     """
 
     __slots__ = (
-        "_anothers", "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested", "counts",
-        "epoch", "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered", "resource_set",
-        "stall", "synchronized", "wants_table",
+        "_anothers", "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested",
+        "counts", "epoch", "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered",
+        "resource_set", "stall", "synchronized", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
