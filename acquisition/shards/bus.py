@@ -17,7 +17,7 @@ from pathlib import Path
 
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
-from acquisition.shards import machine
+from acquisition.shards import configuration, machine
 from acquisition.shards.redis_binary import RedisBinary
 
 CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
@@ -75,14 +75,11 @@ def directives(directory: Path, address: Address) -> dict[str, str]:
     Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master is told a password or
     believed; a client without TLS is told the ports without.
     """
+    certificate = str(directory / CERTIFICATE)
     return {
         "tls-port": str(machine.free_tls_port(address.host)),
-        "tls-cluster": "yes",
-        "tls-replication": "yes",
-        "tls-cert-file": f'"{directory / CERTIFICATE}"',
-        "tls-key-file": f'"{directory / KEY}"',
-        "tls-ca-cert-file": f'"{directory / CERTIFICATE}"',
         "cluster-port": str(address.port + machine.BUS_OFFSET),
+        **configuration.tls(certificate, str(directory / KEY), certificate),
     }
 
 

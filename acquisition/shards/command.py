@@ -25,7 +25,7 @@ from acquisition.errors import (
 )
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import bus, growth_command, machine
+from acquisition.shards import bus, growth_command, machine, render_command
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
@@ -54,6 +54,8 @@ shardpulse shards add                    one more, with its part of the partitio
 shardpulse shards remove shard-2         empty one (by name, HOST:PORT or port) and stop it
 shardpulse shards balance                finish an add or remove that was interrupted
 shardpulse shards upgrade                all filters and readers are new: use the newest record format
+shardpulse shards render configuration --announce shard-1.example.org --maxmemory 8589934592 --passwords secrets
+shardpulse shards render users --passwords secrets     for a shard that systemd runs; `render unit` as well
 shardpulse shards down                   end them and remove their files
 """
 _OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
@@ -212,7 +214,7 @@ def _line(row: ShardStatus) -> str:
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
-    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade", required=True)
+    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade|render", required=True)
     texts = {
         up: "start shards, or those of them again that died",
         down: "stop them",
@@ -221,12 +223,17 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
         upgrade: "let filters write the newest record format",
+        render_command.render: "print the files of a shard that systemd runs",
     }
     for action, text in texts.items():
         sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
-        help_text.add_directory(sub)
         sub.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
+        if action is render_command.render:
+            sub.set_defaults(dir=None)
+            render_command.add_options(sub)
+            continue
+        help_text.add_directory(sub)
         sub.add_argument("--json", action="store_true", help="print JSON")
         if action is up:
             _add_up_options(sub)

@@ -124,10 +124,16 @@ def start_time(pid: int) -> int | None:
 
 
 def is_pinned(pid: int, core: int) -> bool:
-    """True when every thread of a process may run on ``core`` only (proc(5), Cpus_allowed_list)."""
-    allowed = []
+    """True when every thread of a process may run on ``core`` only."""
+    return cores_of(pid) == str(core)
+
+
+def cores_of(pid: int) -> str:
+    """Where the threads of a process may run (proc(5), Cpus_allowed_list), lists that differ side by side; "" when it
+    is gone."""
+    allowed: set[str] = set()
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             lines = (task / "status").read_text().splitlines()
-            allowed += [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
-    return bool(allowed) and set(allowed) == {str(core)}
+            allowed.update(line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:"))
+    return ",".join(sorted(allowed))

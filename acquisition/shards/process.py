@@ -15,7 +15,7 @@ from typing import NamedTuple
 from acquisition import lifeline
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
-from acquisition.shards import machine
+from acquisition.shards import configuration, machine
 from acquisition.shards.redis_binary import RedisBinary
 from acquisition.shards.users import write_secret
 
@@ -51,44 +51,15 @@ class Shard(NamedTuple):
 
 
 def directives(address: Address, core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """The configuration of a shard, for 6.2 as well as 7.x.
-
-    Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
-    pushes back, and the probe's outbox keeps what was refused. A shard that lost some
-    slots still serves the others. The CPU lists are written with underscores, because
-    redis-server refuses the hyphen before 7.4.
-    """
-    lists = ("server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist")
+    """The configuration of a shard of this machine, for 6.2 as well as 7.x."""
     return {
         "bind": address.host,
         "port": str(address.port),
-        "protected-mode": "yes",
-        "tcp-keepalive": "60",
-        "timeout": "0",
-        "daemonize": "no",
         "supervised": "no",
-        "dir": _quoted(directory),
-        "logfile": _quoted(str(Path(directory, _LOG))),
-        "pidfile": _quoted(str(Path(directory, "redis.pid"))),
-        "save": '""',
-        "appendonly": "no",
-        "stop-writes-on-bgsave-error": "no",
-        "rdbcompression": "no",  # moving a partition takes half the time: floating-point noise does not shrink
-        "maxmemory": str(maxmemory),
-        "maxmemory-policy": "noeviction",
-        "cluster-enabled": "yes",
-        "cluster-config-file": "nodes.conf",
+        "logfile": configuration.quoted(str(Path(directory, _LOG))),
+        "pidfile": configuration.quoted(str(Path(directory, "redis.pid"))),
         "cluster-announce-ip": address.host,
-        "cluster-node-timeout": "2000",  # a replica takes over about twice as long after its master has died
-        "cluster-require-full-coverage": "no",
-        "repl-diskless-sync-delay": "0",  # a replica that has not synchronized does not take over
-        "repl-diskless-load": "on-empty-db",
-        "rdb-del-sync-files": "yes",  # else a replica keeps its first copy on disk, and starts again with that
-        "slowlog-log-slower-than": "-1",
-        "latency-monitor-threshold": "0",
-        "jemalloc-bg-thread": "no",  # this thread alone would not be covered by the CPU lists
-        **dict.fromkeys(lists, str(core)),
-        **({"latency-tracking": "no", "shutdown-timeout": "0"} if release >= (7,) else {}),
+        **configuration.shared(core, directory, maxmemory, release),
     }
 
 
@@ -102,7 +73,7 @@ def configure(
     lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(directory / _CONFIGURATION, "".join(f"{key} {value}\n" for key, value in lines.items()))
+        write_secret(directory / _CONFIGURATION, configuration.text(lines))
     except OSError as error:
         raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
 
@@ -169,9 +140,3 @@ def _gone(shards: list[Shard], seconds: float) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def _quoted(text: str) -> str:
-    """A string as redis.conf wants it (sdssplitargs)."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

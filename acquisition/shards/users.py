@@ -6,25 +6,20 @@ refused, in Redis 6.2 as well as 7. Passwords are random, lie in files of mode 0
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
 
 from acquisition.errors import CannotCreateError
 from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, local
+from acquisition.shards import configuration, grants
 
 ACL_FILE = "users.acl"  #: in the state directory, read by every server when it starts
-_CONNECTION = "ping asking cluster|slots"
-#: What each user may call; the lists were made by running the real parts with them (tests/acquisition/shards).
+#: What each user may call; the pipeline's does the work of all parts.
 COMMANDS = {
-    PIPELINE: f"{_CONNECTION} cluster|nodes cluster|info config|get info time "
-    "get mget getrange set setrange strlen del "
-    "expire pexpire pttl scan hget hmget hgetall hkeys hlen hset hdel xadd xlen xrange xread xrevrange xtrim "
-    "zadd zrange zrem watch unwatch multi exec discard eval evalsha script|load",
-    ADMINISTRATOR: f"{_CONNECTION} cluster info time get set hgetall xlen xtrim config|get config|set client|list "
-    "client|unblock memory|usage migrate restore restore-asking select",
-    REPLICA: "ping psync replconf",
+    PIPELINE: grants.commands((grants.PROBE, grants.FILTER, grants.SERVE, grants.ARCHIVE, grants.OBSERVER)),
+    ADMINISTRATOR: grants.commands([grants.OPERATOR]),
+    REPLICA: grants.commands([grants.REPLICATION]),
 }
 _KEYS = {PIPELINE: "~*", ADMINISTRATOR: "~*", REPLICA: ""}
 
@@ -38,12 +33,12 @@ def write(directory: Path) -> dict[str, str]:
         write_secret(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n")
     except OSError as error:
         raise CannotCreateError(f"the users of the shards cannot be kept in {directory}: {error.strerror}") from error
-    return directives(directory, passwords[REPLICA])
+    return configuration.users(str(directory / ACL_FILE), REPLICA, passwords[REPLICA])
 
 
 def read(directory: Path) -> dict[str, str]:
     """What ``write`` answered. Raises ConfigError when the passwords cannot be read."""
-    return directives(directory, local(str(directory), REPLICA).password)
+    return configuration.users(str(directory / ACL_FILE), REPLICA, local(str(directory), REPLICA).password)
 
 
 def remove(directory: Path) -> None:
@@ -52,22 +47,14 @@ def remove(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
-def directives(directory: Path, replica_password: str) -> dict[str, str]:
-    """What a server's configuration says of its users."""
-    return {
-        "aclfile": f'"{directory / ACL_FILE}"',
-        "masteruser": REPLICA,
-        "masterauth": replica_password,
-    }
-
-
 def acl(passwords: dict[str, str]) -> str:
     """The file of users (Redis, "ACL"): hashes of passwords, keys and commands."""
-    lines = ["user default off resetpass resetkeys resetchannels -@all"]
+    lines = [grants.NOBODY]
     for user, password in passwords.items():
-        hashed = hashlib.sha256(password.encode()).hexdigest()
         allowed = " ".join(f"+{command}" for command in COMMANDS[user].split())
-        lines.append(" ".join(f"user {user} on #{hashed} resetchannels {_KEYS[user]} -@all {allowed}".split()))
+        lines.append(
+            " ".join(f"user {user} on #{grants.hashed(password)} resetchannels {_KEYS[user]} -@all {allowed}".split())
+        )
     return "".join(f"{line}\n" for line in lines)
 
 

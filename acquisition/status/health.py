@@ -166,7 +166,7 @@ def _of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
         elif row.role == REPLICA and not row.in_sync:
             found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
         if row.pinned is False:
-            found.append(Finding(NOTE, about, f"runs on other cores than {row.cores} as well"))
+            found.append(Finding(NOTE, about, f"is bound to no single core: it may run on {row.cores}"))
         if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
             share = 100 * row.memory_bytes / row.memory_limit_bytes
             found.append(

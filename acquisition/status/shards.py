@@ -5,23 +5,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.resp import Address, ReplyError, raise_for
+from acquisition.link.resp import Address
 from acquisition.shards import machine
 from acquisition.shards.nodes import Members, Mention, Node
 
-_QUESTIONS: list[tuple[Any, ...]] = [("INFO",), ("CONFIG", "GET", "server_cpulist")]
 MASTER, REPLICA = "master", "replica"
 
 
 class ShardHealth(NamedTuple):
     """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
 
-    ``cores`` is where it was told to run ("" when it may not be asked or was not told); ``pinned`` is read
-    back from /proc and None for a process of another machine. ``lag_bytes`` is what a replica has yet to
-    get of its master's writes, None when either of them does not answer.
+    ``cores`` is where its threads may run, and ``pinned`` whether that is one core: read from /proc, "" and None for a
+    process of another machine (the configuration would tell, and whoever may read it reads passwords). ``lag_bytes``
+    is what a replica has yet to get of its master's writes, None when either of them does not answer.
     """
 
     address: str
@@ -58,15 +57,11 @@ def read(members: Members) -> list[ShardHealth]:
 
 
 def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
-    """INFO, and ``server_cpulist``, as one mapping; the error of a shard that has gone since."""
+    """INFO as a mapping; the error of a shard that has gone since."""
     try:
-        info, cores = members.pipeline(node.id, _QUESTIONS)
-        pairs = _pairs(raise_for(info, node.address))
+        return _pairs(members.call(node.id, "INFO"))
     except ShardpulseError as error:
         return error
-    if not isinstance(cores, ReplyError) and len(cores) == 2:  # a user who may not ask sees no cores
-        pairs["server_cpulist"] = cores[1].decode(errors="replace")
-    return pairs
 
 
 def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError], leader: str) -> ShardHealth:
@@ -75,8 +70,8 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
     if isinstance(own, ShardpulseError):
         return blank._replace(problem=_told(node.address, str(own)))
     replica = own.get("role") == "slave"
-    cores = own.get("server_cpulist", "")
     pid = _number(own, "process_id")
+    cores = _cores(pid, node.address)
     return blank._replace(
         answering=True,
         role=REPLICA if replica else MASTER,
@@ -89,7 +84,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
         memory_bytes=_number(own, "used_memory"),
         memory_limit_bytes=_number(own, "maxmemory"),
         cores=cores,
-        pinned=_pinned(pid, node.address, cores),
+        pinned=cores.isdigit() if cores else None,
         pid=pid,
         clients=_number(own, "connected_clients"),
         commands_per_second=_number(own, "instantaneous_ops_per_sec"),
@@ -105,15 +100,13 @@ def _lag(replica: dict[str, str], master: dict[str, str] | ShardpulseError | Non
     return max(0, _number(master, "master_repl_offset") - _number(replica, "slave_repl_offset"))
 
 
-def _pinned(pid: int, address: Address, cores: str) -> bool | None:
-    """Whether all threads run on the one core; None unless the process is on this machine."""
-    if not cores.isdigit():
-        return None
+def _cores(pid: int, address: Address) -> str:
+    """Where the threads of a shard may run; "" unless the process is on this machine."""
     with contextlib.suppress(OSError):
         title = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"redis" in title and b":%d" % address.port in title:
-            return machine.is_pinned(pid, int(cores))
-    return None
+            return machine.cores_of(pid)
+    return ""
 
 
 def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardHealth]:

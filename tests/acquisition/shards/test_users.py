@@ -29,6 +29,7 @@ from acquisition.shards import bus, local_growth, redis_binary, users
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from tests.support.fixture_types import StartCluster
+from tests.support.forbidden import FORBIDDEN, refused
 from tests.support.processes import started
 from tests.support.untested import require
 from tests.support.waiting import eventually
@@ -36,20 +37,6 @@ from tests.support.waiting import eventually
 BINARIES = list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
-#: What no user of the pipeline may do: each would give away, change or end more than the pipeline's own data.
-FORBIDDEN = [
-    "CONFIG SET dir /tmp", "CONFIG SET dbfilename x.so", "CONFIG SET maxmemory 1",
-    "CONFIG REWRITE", "CONFIG RESETSTAT", "MODULE LOAD /tmp/x.so", "MODULE LIST", "SAVE", "BGSAVE", "BGREWRITEAOF",
-    "DEBUG SEGFAULT", "DEBUG SLEEP 5", "FLUSHALL", "FLUSHDB", "SHUTDOWN NOSAVE", "CLUSTER MEET 127.0.0.1 1",
-    "CLUSTER RESET HARD", "CLUSTER FORGET x", "CLUSTER ADDSLOTS 1", "CLUSTER DELSLOTS 1", "CLUSTER FAILOVER TAKEOVER",
-    "CLUSTER REPLICATE x", "CLUSTER SETSLOT 1 STABLE", "CLUSTER SET-CONFIG-EPOCH 9", "CLUSTER FLUSHSLOTS",
-    "ACL LIST", "ACL SETUSER default on nopass +@all ~*", "ACL LOAD", "ACL GETUSER default", "CLIENT LIST",
-    "CLIENT KILL TYPE normal", "CLIENT PAUSE 1000", "REPLICAOF 127.0.0.1 1", "SLAVEOF NO ONE", "PSYNC ? -1", "SYNC",
-    "REPLCONF listening-port 1", "MIGRATE 127.0.0.1 1 x 0 10", "RESTORE x 0 y", "DUMP x", "KEYS *", "RANDOMKEY",
-    "SWAPDB 0 1", "RENAME x y", "MONITOR", "SLOWLOG GET", "LATENCY RESET", "OBJECT ENCODING x", "MEMORY DOCTOR",
-    "SUBSCRIBE x", "PSUBSCRIBE *", "PUBLISH x y", "SCRIPT FLUSH", "SCRIPT KILL", "SORT x", "COPY x y", "WAIT 1 1000",
-    "PFDEBUG GETREG x", "LOLWUT",
-]  # fmt: skip
 #: What the administrator of `shardpulse shards` may not do either.
 BEYOND_ADMINISTRATION = [
     "MODULE LOAD /tmp/x.so", "DEBUG SEGFAULT", "FLUSHALL", "SHUTDOWN NOSAVE", "SAVE", "BGSAVE", "CONFIG REWRITE",
@@ -66,11 +53,6 @@ def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     redis = redis_binary.find(request.param)
     with start_shards(1, directory, maxmemory_bytes=64 << 20, redis=redis, secured=True) as shards:
         yield shards
-
-
-def refused(reply: object) -> bool:
-    closed = ("ERR MODULE command not allowed", "ERR DEBUG command not allowed")  # to everybody, by Redis 7
-    return str(reply).startswith(("NOPERM", "NOAUTH", "ERR unknown command", "ERR Unknown subcommand", *closed))
 
 
 def tried(shards: Shards, commands: list[str], credentials: Credentials | None) -> list[str]:

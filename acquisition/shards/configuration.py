@@ -1,0 +1,68 @@
+"""What the configuration of every shard says, whoever starts it: ``shards up`` here, systemd on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
+    """What does not depend on where a shard listens and who starts it, for 6.2 as well as 7.x.
+
+    Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
+    pushes back, and the probe's outbox keeps what was refused. A shard that lost some
+    slots still serves the others. The CPU lists are written with underscores, because
+    redis-server refuses the hyphen before 7.4.
+    """
+    lists = ("server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist")
+    return {
+        "protected-mode": "yes",
+        "tcp-keepalive": "60",
+        "timeout": "0",
+        "daemonize": "no",
+        "dir": quoted(directory),
+        "save": '""',
+        "appendonly": "no",
+        "stop-writes-on-bgsave-error": "no",
+        "rdbcompression": "no",  # moving a partition takes half the time: floating-point noise does not shrink
+        "maxmemory": str(maxmemory),
+        "maxmemory-policy": "noeviction",
+        "cluster-enabled": "yes",
+        "cluster-config-file": "nodes.conf",
+        "cluster-node-timeout": "2000",  # a replica takes over about twice as long after its master has died
+        "cluster-require-full-coverage": "no",
+        "repl-diskless-sync-delay": "0",  # a replica that has not synchronized does not take over
+        "repl-diskless-load": "on-empty-db",
+        "rdb-del-sync-files": "yes",  # else a replica keeps its first copy on disk, and starts again with that
+        "slowlog-log-slower-than": "-1",
+        "latency-monitor-threshold": "0",
+        "jemalloc-bg-thread": "no",  # this thread alone would not be covered by the CPU lists
+        **dict.fromkeys(lists, str(core)),
+        **({"latency-tracking": "no", "shutdown-timeout": "0"} if release >= (7,) else {}),
+    }
+
+
+def tls(certificate: str, key: str, authority: str) -> dict[str, str]:
+    """That the cluster bus, replication and MIGRATE speak TLS, and with which files."""
+    return {
+        "tls-cluster": "yes",
+        "tls-replication": "yes",
+        "tls-cert-file": quoted(certificate),
+        "tls-key-file": quoted(key),
+        "tls-ca-cert-file": quoted(authority),
+    }
+
+
+def users(file: str, replica: str, password: str) -> dict[str, str]:
+    """Where the users are listed, and as whom replicas follow their masters."""
+    return {"aclfile": quoted(file), "masteruser": replica, "masterauth": password}
+
+
+def text(directives: Mapping[str, str]) -> str:
+    """The file."""
+    return "".join(f"{key} {value}\n" for key, value in directives.items())
+
+
+def quoted(text: str) -> str:
+    """A string as redis.conf wants it (sdssplitargs)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

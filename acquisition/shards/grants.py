@@ -1,0 +1,106 @@
+"""What each user of the shards may do: one table of commands and keys (Redis, "ACL").
+
+``shards render`` writes users of Redis 7 from it, one for each part, and ``shards up`` the few of a machine's own
+shards, whose lists Redis 6.2 reads as well. The lists were made by running the real parts with them, and by trying what
+must be refused (tests/acquisition/shards/test_grants.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from acquisition.wire import keys
+
+_ANY = "*"  #: in the place of a hash tag: of every partition
+
+
+class Grant(NamedTuple):
+    """Some commands on some keys. A key is ``read``, ``written`` or both; in it ``{}`` stands for the hash tag and HOST
+    for the host of a probe."""
+
+    commands: str
+    read: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+
+    def rules(self, tag: str = _ANY, host: str = _ANY) -> list[str]:
+        """As Redis 7 writes it; of one partition and one host only where these are given."""
+        both = set(self.read) & set(self.written)
+        modes = {key: "~" if key in both else "%R~" if key in self.read else "%W~" for key in self.read + self.written}
+        patterns = [mode + key.replace("{}", f"{{{tag}}}").replace("HOST", host) for key, mode in modes.items()]
+        return [*patterns, *(f"+{command}" for command in self.commands.split())]
+
+
+_ASK = "ping cluster|slots"
+_READ = (
+    f"{_ASK} asking cluster|nodes info time get mget getrange strlen hget hmget hgetall pttl scan zrange xlen xrange "
+    "multi exec"
+)
+_LEASES = "eval evalsha get pexpire pttl set del zadd zrange zrem"
+_TOLD = ("events:{}", "told:{}")
+_TELL = Grant("eval hget hset hdel pexpire xadd", _TOLD, _TOLD)
+_NOTE = (  # what readers leave for filters and for each other
+    Grant("set", written=("sought:{}",)),
+    Grant("hset pexpire", written=(keys.SETTLED,)),
+)
+_RECORDS = ("commit:{}", "applied:{}", "dormant:{}", "smoothed:{}:*", "hosts:{}:*", "recent:{}:*", "names:{}:*")
+_FILTERED = (*_RECORDS, "raw:{}", "rejected:{}", "lease:{}", "began:{}", "workers:{}", "cut:{}", "readers:{}")
+_ARCHIVERS = ("archiver:{}", "archivers:{}")
+
+PROBE, FILTER, READER, SERVE = "probe", "filter", "reader", "serve"
+ARCHIVE, OBSERVER, OPERATOR, REPLICATION = "archive", "observer", "operator", "replication"
+USERS: dict[str, tuple[Grant, ...]] = {
+    PROBE: (
+        Grant(f"{_ASK} get hmget xrange", (keys.LAYOUT, "commit:{}", "applied:{}", "rejected:{}")),
+        Grant("xadd", written=("raw:{}",)),
+        Grant("set", written=("status:{}:HOST",)),
+    ),
+    FILTER: (
+        Grant(
+            f"{_ASK} asking time script|load watch unwatch multi exec get mget getrange set setrange strlen del expire "
+            "pexpire pttl hget hmget hgetall hkeys hlen hset hdel xadd xlen xread xtrim zadd zrange zrem eval evalsha",
+            _FILTERED,
+            _FILTERED,
+        ),
+        Grant("get pttl", (keys.LAYOUT, "sought:{}")),
+        Grant("set", written=(keys.LAYOUT,)),
+    ),
+    READER: (Grant(_READ, (_ANY,)), *_NOTE),
+    SERVE: (Grant(_READ, (_ANY,)), *_NOTE, _TELL, Grant("xadd", written=(keys.MIGRATIONS,))),
+    ARCHIVE: (
+        Grant(f"{_READ} script|load xread xrevrange", (_ANY,)),
+        _TELL,
+        Grant("hset pexpire", written=("readers:{}",)),
+        Grant(_LEASES, _ARCHIVERS, _ARCHIVERS),
+    ),
+    OBSERVER: (Grant(_READ, (_ANY,)),),
+    OPERATOR: (
+        Grant(
+            f"{_ASK} asking cluster info time get set hgetall xlen xtrim config|get config|set client|list "
+            "client|unblock memory|usage migrate restore restore-asking select",
+            (_ANY,),
+            (_ANY,),
+        ),
+    ),
+    REPLICATION: (Grant("ping psync replconf"),),
+}
+NOBODY = "user default off resetpass resetkeys resetchannels -@all"
+
+
+def line(name: str, grants: Sequence[Grant], password: str, tag: str = _ANY, host: str = _ANY) -> str:
+    """The user ``name`` as a file of users holds it, with the hash of a password; of one partition (its hash tag) and
+    one host (its id in hexadecimal) only where these are given."""
+    root, *rest = (" ".join(grant.rules(tag, host)) for grant in grants)
+    selectors = "".join(f" (-@all {one})" for one in rest)
+    return f"user {name} on #{hashed(password)} resetchannels -@all {root}{selectors}"
+
+
+def hashed(password: str) -> str:
+    """A password as Redis keeps it."""
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+def commands(users: Iterable[str]) -> str:
+    """All that any of these users may call, for one who does the work of all of them."""
+    return " ".join(dict.fromkeys(word for user in users for grant in USERS[user] for word in grant.commands.split()))

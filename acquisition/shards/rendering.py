@@ -1,0 +1,149 @@
+"""The files of a shard that systemd runs on a machine of its own: configuration, users and unit (pure).
+
+It speaks TLS 1.3 and nothing else, knows no default user, and is told to its cluster and its clients by the name in its
+certificate. Redis 7 or newer: 6.2 neither announces names nor knows users with selectors.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from acquisition.model.identity import host_id
+from acquisition.shards import configuration, grants, machine
+from acquisition.wire import keys
+
+RELEASE = (7, 0)
+CONFIGURATION, USERS, UNIT = "configuration", "users", "unit"
+CONNECTION_BYTES = (
+    40_000  #: that a TLS connection takes beside ``maxmemory``: 30.8 kB idle, measured, and what waits in it
+)
+_RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
+_RESTART_SECONDS = 15  #: longer than a replica takes to take over, about twice cluster-node-timeout
+
+
+class Server(NamedTuple):
+    """One shard. ``announce`` is the name, or the address, in its certificate; ``etc`` holds the rendered files and
+    ``shard.pem``, ``shard.key`` and ``ca.pem``, ``data`` is its directory for its list of members."""
+
+    announce: str
+    bind: tuple[str, ...]
+    port: int
+    core: int
+    maxmemory: int
+    connections: int
+    etc: str
+    data: str
+    user: str
+
+    @property
+    def memory(self) -> int:
+        """What the process may take in all: fragments of what it holds, a quarter, and its connections."""
+        return self.maxmemory + self.maxmemory // 4 + self.connections * CONNECTION_BYTES + _RESERVE_BYTES
+
+    def file(self, name: str) -> str:
+        """A file in ``etc``."""
+        return str(PurePosixPath(self.etc, name))
+
+
+def configuration_of(server: Server, password: str) -> str:
+    """redis.conf; ``password`` is that of the user ``replication``."""
+    return configuration.text(
+        {
+            "bind": " ".join(server.bind),
+            "port": "0",
+            "tls-port": str(server.port),
+            "tls-protocols": '"TLSv1.3"',
+            "tls-auth-clients": "no",  # they log in; on the bus a certificate is demanded all the same
+            "cluster-port": str(server.port + machine.BUS_OFFSET),
+            **_announced(server.announce),
+            "maxclients": str(server.connections),
+            "supervised": "auto",  # tells systemd when it is ready
+            "logfile": '""',
+            **configuration.tls(server.file("shard.pem"), server.file("shard.key"), server.file("ca.pem")),
+            **configuration.users(server.file("users.acl"), grants.REPLICATION, password),
+            **configuration.shared(server.core, server.data, server.maxmemory, RELEASE),
+        }
+    )
+
+
+def user_names(hosts: Iterable[str]) -> list[str]:
+    """Whom a password is needed for: one for each part, of the probe one for each of ``hosts`` if any are named."""
+    named = [f"{grants.PROBE}@{host}" for host in hosts]
+    return [user for user in grants.USERS if not (named and user == grants.PROBE)] + named
+
+
+def users_of(passwords: Mapping[str, str], partitions: int) -> str:
+    """The file of users, the same for every shard. ``probe@HOST`` reaches that host's partition, and of it only its own
+    status."""
+    lines = [grants.NOBODY]
+    for name, password in passwords.items():
+        user, _, host = name.partition("@")
+        if host:
+            number = host_id(host)
+            tag = keys.tags(partitions)[keys.partition_of(number, partitions)]
+            lines.append(grants.line(name, grants.USERS[user], password, tag, f"{number:016x}"))
+        else:
+            lines.append(grants.line(name, grants.USERS[user], password))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def unit_of(server: Server) -> str:
+    """The unit of systemd. A master without persistence is started again only when a replica has taken over: empty
+    within its node timeout it would empty its replica."""
+    return f"""\
+[Unit]
+Description=shardpulse shard {server.announce}:{server.port}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+User={server.user}
+ExecStart=/usr/bin/redis-server {server.file("redis.conf")}
+Restart=on-failure
+RestartSec={_RESTART_SECONDS}
+LimitNOFILE={server.connections + 1024}
+# maxmemory and a quarter of it for fragments, {CONNECTION_BYTES // 1000} kB for each TLS connection, the server itself
+MemoryMax={server.memory}
+OOMScoreAdjust=-900
+{_directory(server.data)}
+CapabilityBoundingSet=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _directory(data: str) -> str:
+    """systemd makes what lies in its usual place."""
+    inside = data.removeprefix("/var/lib/")
+    return f"ReadWritePaths={data}" if inside == data else f"StateDirectory={inside}\nStateDirectoryMode=0700"
+
+
+def _announced(name: str) -> dict[str, str]:
+    """By what clients and other shards are told to find it: they verify this very name."""
+    try:
+        return {"cluster-announce-ip": str(ipaddress.ip_address(name)), "cluster-preferred-endpoint-type": "ip"}
+    except ValueError:
+        return {"cluster-announce-hostname": name, "cluster-preferred-endpoint-type": "hostname"}

@@ -1,0 +1,200 @@
+"""Users of each part (acquisition.shards.grants): the real parts do their work with them, and nobody can do more."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acquisition.cli import main as shardpulse
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Connection, packed
+from acquisition.shards import grants
+from acquisition.shards.launch import Shards
+from acquisition.wire import keys
+from filters.worker import oom_commit
+from tests.support.forbidden import FORBIDDEN, refused
+from tests.support.processes import started
+from tests.support.waiting import eventually
+
+PASSWORD = "a password"
+TAG, OTHER, *_ = keys.tags(keys.DEFAULT_PARTITIONS)
+STRANGE = "0123456789abcdef"
+#: Of the commands that give away, change or end a server, those that a user's work needs.
+_NEEDED = {
+    grants.OPERATOR: (
+        "CONFIG SET", "CLUSTER", "CLIENT LIST", "MIGRATE", "RESTORE",
+    ),
+    grants.REPLICATION: ("PSYNC", "REPLCONF"),
+}  # fmt: skip
+#: Which data a user may not touch, ``{}`` for a partition.
+_WRITES = [
+    "SET {} x", "XTRIM {} MAXLEN 0", "DEL {}", "XADD {} * f x", "HSET {} a b", "EXPIRE {} 1", "ZADD {} 1 x",
+    "HDEL {} a",
+    "EVAL return(redis.call('del',KEYS[1])) 1 {}", "EVALSHA x 1 {}", "UNLINK {}", "GETDEL {}", "APPEND {} x",
+]  # fmt: skip
+_READS = ["GET {}", "HGETALL {}", "XRANGE {} - +", "XREAD STREAMS {} 0", "GETRANGE {} 0 1", "ZRANGE {} 0 -1", "DUMP {}"]
+_PARTITION = [f"{name}:{{{{tag}}}}" for name in ("raw", "commit", "applied", "rejected", "lease", "readers", "told")]
+_RECORDS = [f"{name}:{{{{tag}}}}:{STRANGE}:00000001:0" for name in ("smoothed", "recent", "names")]
+_EVERYWHERE = [*_PARTITION, *_RECORDS, keys.LAYOUT, keys.MIGRATIONS, "something"]
+
+
+def beyond(user: str) -> list[str]:
+    """What a user must be refused: the server, and all data that is not for it."""
+    server = [command for command in FORBIDDEN if not command.startswith(_NEEDED.get(user, ("?",)))]
+    data = [
+        command.replace("{}", key.replace("{{tag}}", f"{{{TAG}}}"))
+        for command, key in itertools.product((*_READS, *_WRITES), _EVERYWHERE)
+        if not allowed(user, command.split()[0].lower(), key)
+    ]
+    return [*server, *data]
+
+
+def allowed(user: str, command: str, key: str) -> bool:
+    """By hand, and not by the table that is tested: what the work of a user is."""
+    name = key.partition(":{")[0]
+    if user == grants.PROBE:
+        reads = {"get", "xrange"} if name in ("commit", "applied", "rejected", keys.LAYOUT) else set()
+        return command in reads | ({"xadd"} if name == "raw" else set())
+    if user == grants.REPLICATION:
+        return False
+    reading = {"get", "hgetall", "xrange", "getrange", "zrange"}
+    if user in (grants.READER, grants.OBSERVER):
+        return command in reading
+    if user == grants.SERVE:
+        tells = {"hset", "hdel", "xadd", "eval"} if name == "told" else {"xadd"} if name == keys.MIGRATIONS else set()
+        return command in reading | tells
+    if user == grants.ARCHIVE:
+        tells = {"hset", "hdel", "xadd", "eval"} if name == "told" else {"hset"} if name == "readers" else set()
+        return command in reading | {"xread"} | tells
+    if user == grants.OPERATOR:
+        return command in {"get", "set", "hgetall", "xtrim"}
+    if name in ("raw", "commit", "applied", "rejected", "lease", "smoothed", "recent", "names", "readers"):
+        return command in reading - {"xrange"} | {
+            "xread", "set", "xtrim", "del", "xadd", "hset", "hdel", "expire", "zadd", "eval", "evalsha",
+        }  # fmt: skip
+    return key == keys.LAYOUT and command in {"get", "set"}
+
+
+@pytest.fixture(scope="module")
+def granted(shards: Shards) -> Iterator[Shards]:
+    """The session's shards with all users, as long as this module runs."""
+    if shards.redis.release < (7, 0):
+        pytest.skip("users of parts take Redis 7")
+    lines = [grants.line(user, rules, PASSWORD) for user, rules in grants.USERS.items()]
+    lines.append(grants.line("probe@host", grants.USERS[grants.PROBE], PASSWORD, TAG, STRANGE))
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(Connection(one))) for one in shards.addresses]
+        for connection in connections:
+            for line in lines:
+                connection.call("ACL", "SETUSER", *words(line))
+        yield shards
+        for connection in connections:
+            connection.call("ACL", "DELUSER", *grants.USERS, "probe@host")
+
+
+def words(line: str) -> list[str]:
+    """The rules of a line of a file of users; a selector is one of them."""
+    first, *rest = line.removeprefix("user ").replace(" (", "\n(").replace(") ", ")\n").split("\n")
+    return [*first.split(), *rest]
+
+
+@pytest.mark.parametrize("user", grants.USERS)
+def test_no_user_may_do_more_than_its_work(granted: Shards, user: str) -> None:
+    commands = beyond(user)
+    assert len(commands) >= 30
+    with contextlib.closing(Connection(granted.addresses[0], Credentials(user, PASSWORD))) as connection:
+        replies = connection.pipeline([tuple(command.split()) for command in commands])
+    done = [f"{command}: {reply!r}" for command, reply in zip(commands, replies, strict=True) if not refused(reply)]
+    assert not done
+
+
+def test_a_filter_can_commit_on_a_shard_that_is_full(granted: Shards) -> None:
+    commands = oom_commit.script(TAG, b"another", b"0-0", packed(("SET", keys.commit(TAG), "x")))
+    with contextlib.closing(Connection(granted.addresses[0], Credentials(grants.FILTER, PASSWORD))) as connection:
+        connection.send(commands)
+        assert connection.receive_many(2) == [b"OK", None]
+
+
+def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(granted: Shards) -> None:
+    names = (keys.raw, keys.commit, keys.applied, keys.rejected)
+    elsewhere = [command.format(name(OTHER)) for command in (*_READS, *_WRITES) for name in names]
+    host = int(STRANGE, 16)
+    elsewhere += [f"SET {keys.status(OTHER, host)} x EX 5", f"SET {keys.status(TAG, host + 1)} x EX 5"]
+    own = [("GET", keys.commit(TAG)), ("XADD", keys.raw(TAG), "1-1", "f", "x"), ("SET", keys.status(TAG, host), "x")]
+    with contextlib.closing(Connection(granted.addresses[0], Credentials("probe@host", PASSWORD))) as connection:
+        replies = connection.pipeline([tuple(command.split()) for command in elsewhere])
+        assert [reply for reply in replies if not refused(reply)] == []
+        assert not any(refused(reply) for reply in connection.pipeline(own))
+
+
+#: Who asks what, once.
+_SHOWN = [
+    (grants.READER, "query", "--latest"), (grants.READER, "query"), (grants.READER, "query", "hot"),
+    (grants.READER, "top", "--json"), (grants.READER, "metrics"), (grants.OBSERVER, "status"),
+]  # fmt: skip
+
+
+def denied(shards: Shards) -> list[str]:
+    """What the servers have refused to users: who, what and which command or key."""
+    found = []
+    for address in shards.addresses:
+        with contextlib.closing(Connection(address)) as connection:
+            for entry in connection.call("ACL", "LOG"):
+                told = dict(zip(entry[::2], entry[1::2], strict=True))
+                found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r} {told[b'client-info']!r}")
+    return found
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as response:
+            return bool(response.status == 200 and response.read())
+    except OSError:
+        return False
+
+
+def test_the_real_parts_do_their_work_as_their_users(
+    granted: Shards, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for address in granted.addresses:
+        with contextlib.closing(Connection(address)) as connection:
+            connection.call("ACL", "LOG", "RESET")
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text(PASSWORD)
+    places = ", ".join(f'"{address}"' for address in granted.addresses)
+    configs = {user: tmp_path / f"{user}.toml" for user in grants.USERS}
+    for user, path in configs.items():
+        path.write_text(
+            f'[shards]\naddresses = [{places}]\nusername = "{user}"\npassword_file = "{password}"\n'
+            f'[probe]\ninterval_seconds = 0.2\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.2\n'
+            f'[filter]\nretention_seconds = 0.0\nlease_seconds = 0.5\n[serve]\nbind = "127.0.0.1:0"\n'
+            f'[archive]\nurl = "{tmp_path}/archive.db"\n'
+        )
+    said = tmp_path / "said"
+    with contextlib.ExitStack() as stack:
+        log, url = stack.enter_context(said.open("wb")), stack.enter_context((tmp_path / "url").open("wb"))
+        for user, *part in (("filter", "filter"), ("filter", "filter"), ("probe", "probe"), ("serve", "serve"),
+                            ("archive", "archive", "run"), ("archive", "archive", "run")):  # fmt: skip
+            command = [sys.executable, "-m", "acquisition", *part, "--config", str(configs[user])]
+            stack.enter_context(started(command, stdout=url if user == "serve" else log, stderr=log))
+
+        def shows(user: str, *arguments: str) -> bool:
+            capsys.readouterr()
+            return shardpulse([*arguments, "--config", str(configs[user])]) == 0
+
+        for user, *arguments in _SHOWN:
+            eventually(lambda user=user, arguments=arguments: shows(user, *arguments), 60, says=said.read_text)  # type: ignore[misc]
+        place = eventually((tmp_path / "url").read_text).split()[-1]
+        for path in ("/v1/snapshot", "/v1/hot", "/v1/moves", "/v1/migrations", "/v1/status", "/metrics"):
+            eventually(lambda path=path: answers(place + path), 60, says=said.read_text)  # type: ignore[misc]
+        eventually(lambda: cluster.call(keys.readers(TAG), "HGETALL", keys.readers(TAG)), 60, says=said.read_text)
+    assert denied(granted) == [], said.read_text()
+    write_layout(cluster, keys.DEFAULT_PARTITIONS)

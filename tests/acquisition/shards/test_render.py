@@ -1,0 +1,173 @@
+"""``shardpulse shards render``: a redis-server runs with what it prints, and lets in nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from acquisition.cli import main as shardpulse
+from acquisition.shards import grants, machine, redis_binary, rendering
+from tests.support.processes import started
+from tests.support.untested import require
+
+
+class Run(NamedTuple):
+    port: int
+    etc: Path
+    passwords: Path
+    said: str  #: what the server told systemd
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert shardpulse(["shards", "render", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A server with rendered files and certificates of `shardpulse certificates`, started as systemd starts it."""
+    require("openssl")
+    if redis_binary.find().release < rendering.RELEASE:
+        pytest.skip("TLS and users of parts take Redis 7")
+    place = tmp_path_factory.mktemp("rendered")
+    etc, data, passwords, port = place / "etc", place / "data", place / "passwords", machine.free_ports(1)[0]
+    shard = ["--announce", "localhost", "--bind", "127.0.0.1", "--port", str(port), "--maxmemory", str(64 << 20)]
+    shard += ["--etc", str(etc), "--data", str(data), "--passwords", str(passwords), "--connections", "200"]
+    data.mkdir()
+    authority = str(place / "authority")
+    assert shardpulse(["certificates", "ca", "shards", "--dir", authority]) == 0
+    names = ["localhost", "127.0.0.1", "--ca", authority, "--out", str(etc)]
+    assert shardpulse(["certificates", "issue", *names]) == 0
+    for kind in ("pem", "key"):
+        (etc / f"localhost.{kind}").rename(etc / f"shard.{kind}")
+    shutil.copy(place / "authority" / "ca.pem", etc)
+    for what, name in (("configuration", "redis.conf"), ("users", "users.acl")):
+        with pytest.MonkeyPatch.context() as patch, (etc / name).open("w") as file:
+            patch.setattr("sys.stdout", file)
+            assert shardpulse(["shards", "render", what, *shard]) == 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(place / "notify"))
+        notify.settimeout(20)
+        command = [redis_binary.find().path, str(etc / "redis.conf")]
+        environment = {"NOTIFY_SOCKET": str(place / "notify")}
+        with (place / "log").open("wb") as log, started(command, env=environment, stdout=log, cwd=data):
+            said = ""
+            while "READY=1" not in said:
+                said += notify.recv(4096).decode()
+            yield Run(port, etc, passwords, said)
+
+
+def asked(run: Run, *commands: str, user: str = "", version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> str:
+    """What the server answers, by a client that believes its authority."""
+    context = ssl.create_default_context(cafile=str(run.etc / "ca.pem"))
+    context.minimum_version = context.maximum_version = version
+    login = [f"AUTH {user} {(run.passwords / user).read_text().strip()}"] if user else []
+    with (
+        socket.create_connection(("127.0.0.1", run.port), 20) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as made,
+        made.makefile("rb") as answers,
+    ):
+        made.sendall("".join(f"{command}\r\n" for command in [*login, *commands, "QUIT"]).encode())
+        return answers.read().decode()
+
+
+def test_it_is_ready_for_systemd_and_is_one_shard_of_a_cluster(server: Run) -> None:
+    assert "READY=1" in server.said
+    told = asked(server, "CLUSTER NODES", "CONFIG GET cluster-preferred-endpoint-type", "INFO memory", user="operator")
+    assert f":{server.port}@{server.port + machine.BUS_OFFSET},localhost" in told
+    assert "hostname" in told
+    assert f"maxmemory:{64 << 20}" in told
+
+
+def test_without_a_user_nothing_is_answered(server: Run) -> None:
+    told = asked(server, "PING", "GET x", "INFO", "AUTH default x")
+    assert told.count("-NOAUTH") == 3
+    assert "-WRONGPASS" in told
+
+
+@pytest.mark.parametrize("user", grants.USERS)
+def test_every_user_logs_in_with_its_file(server: Run, user: str) -> None:
+    assert asked(server, "CONFIG GET dir" if user == "operator" else "FLUSHALL", user=user).startswith("+OK")
+    assert "-NOPERM" in asked(server, "FLUSHALL", user=user)
+
+
+def test_it_speaks_tls_1_3_and_nothing_else(server: Run) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        asked(server, "PING", version=ssl.TLSVersion.TLSv1_2)
+    with socket.create_connection(("127.0.0.1", server.port), 20) as plain:
+        plain.sendall(b"PING\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert b"PONG" not in plain.recv(100)
+
+
+def test_passwords_are_made_once_and_are_nobody_elses_to_read(server: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {path.name: path for path in server.passwords.iterdir()}
+    assert set(files) == set(grants.USERS)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
+    text = (server.etc / "users.acl").read_text()
+    assert printed(capsys, "users", "--passwords", str(server.passwords)) == text
+    assert not any(path.read_text().strip() in text for path in files.values())
+
+
+def test_hosts_get_users_of_their_own(server: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "users", "--passwords", str(tmp_path), "--host", "web-1", "--host", "web-2.example.org")
+    assert "user probe on" not in text
+    assert [line.split()[1] for line in text.splitlines() if "probe" in line] == [
+        "probe@web-1",
+        "probe@web-2.example.org",
+    ]
+    assert text.count("{*}") == printed(capsys, "users", "--passwords", str(server.passwords)).count("{*}") - 5
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze not found")
+@pytest.mark.parametrize("data", ["/var/lib/shardpulse/shard", "/srv/shard"])
+def test_systemd_understands_the_unit(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unit = tmp_path / "shard.service"
+    text = printed(capsys, "unit", "--announce", "a", "--maxmemory", "1000000000", "--user", "root", "--data", data)
+    unit.write_text(text)
+    assert f"MemoryMax={1_250_000_000 + 12_000 * 40_000 + (64 << 20)}" in text
+    assert "LimitNOFILE=13024" in text
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    told = [line for line in done.stderr.splitlines() if "shard.service" in line and "not executable" not in line]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["configuration", "--maxmemory", "99999999"], 2, "--announce is missing"),
+        (["unit", "--announce", "a"], 2, "--maxmemory is missing"),
+        (["users"], 2, "--passwords is missing"),
+        (["unit", "--announce", "a\nExecStart=x", "--maxmemory", "99999999"], 2, "not a name or an address"),
+        (["unit", "--announce", "a", "--bind", "x y", "--maxmemory", "99999999"], 2, "not a name or an address"),
+        (["unit", "--announce", "a", "--etc", "/a b", "--maxmemory", "99999999"], 2, "path without blanks"),
+        (["unit", "--announce", "a", "--user", "a b", "--maxmemory", "99999999"], 2, "not a user of a system"),
+        (["users", "--passwords", "DIR", "--host", "a b"], 2, "not a name of a host"),
+        (["users", "--passwords", "OPEN"], 78, "others may read"),
+        (["users", "--passwords", "EMPTY"], 66, "holds no password"),
+        (["users", "--passwords", "BLANK"], 78, "neither blanks nor quotes"),
+        (["users", "--passwords", "/dev/null/x"], 73, "cannot be kept"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    for name, text, mode in (("OPEN", "x", 0o644), ("EMPTY", "\n", 0o600), ("BLANK", "a b", 0o600)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "filter").touch(mode)
+        (tmp_path / name / "filter").write_text(text)
+    words = [str(tmp_path / word) if word in ("DIR", "OPEN", "EMPTY", "BLANK") else word for word in arguments]
+    assert shardpulse(["shards", "render", *words]) == code
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.err.count("\n") == 1
+    assert not told.out
