@@ -19,8 +19,8 @@ ARCHIVE = "archive"  #: the name of the archivers' claims
 
 class Registered(NamedTuple):
     """A reader of all its partitions together. ``behind_seconds`` is of the partition that it has read least of;
-    ``expired`` partitions are those in which nothing waits for it any more. Then come samples, and ``processes``: how
-    many partitions each of its processes follows, by name."""
+    ``expired`` partitions are those in which nothing waits for it any more. Then come samples, ``processes``: how
+    many partitions each of its processes follows, by name, and ``trouble``: what keeps some of it from going on."""
 
     name: str
     partitions: int
@@ -30,6 +30,7 @@ class Registered(NamedTuple):
     gap: int
     open: int
     processes: Mapping[str, int] = {}
+    trouble: str = ""
 
 
 def read(cluster: Cluster, layout: Layout) -> list[Registered]:
@@ -75,4 +76,5 @@ def _registered(name: str, claims: list[tuple[Reader, int]], processes: Mapping[
         sum(claim.gap for claim, _ in claims),
         sum(claim.open for claim, _ in claims),
         processes,
+        max((claim.trouble for claim, now in claims if claim.expires > now), default=""),
     )

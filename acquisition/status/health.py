@@ -234,9 +234,10 @@ def _of_readers(rows: Sequence[Registered]) -> list[Finding]:
             text = f"has not been heard of for long: nothing waits for it any more in {row.expired} partitions"
             found.append(Finding(STALE, row.name, text))
         elif row.behind_seconds > READER_BEHIND_SECONDS:
-            found.append(
-                Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: it, or its database, is away")
-            )
+            why = row.trouble or "it, or its database, is away"
+            found.append(Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: {why}"))
+        elif row.trouble:
+            found.append(Finding(NOTE, row.name, f"waits: {row.trouble}"))
         if row.gap:
             found.append(
                 Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")

@@ -1,10 +1,12 @@
 """Registered readers of a raw stream: who else needs entries that the filter has applied, and how far each has come.
 
-``readers:{tag}`` is a hash: name -> ``<cursor> <expires>[ <until> <archived> <gap> <open>]``. ``cursor`` is the newest
-entry that the reader needs no more; it is written after what the reader made of everything before is durable.
-``expires`` is the end of its claim, in milliseconds since 1970 by the shard's clock. Everything up to ``until``, by
-the same clock, has been read; then come its books: samples that are durable, that never will be, and that are in
-memory alone. ``cut:{tag}`` is the mark of a trim that did not wait for a living reader, ``<first> <entries>``:
+``readers:{tag}`` is a hash: name -> ``<cursor> <expires>[ <until> <archived> <gap> <open>[ <trouble>]]``. ``cursor``
+is the newest entry that the reader needs no more; it is written after what the reader made of everything before is
+durable. ``expires`` is the end of its claim, in milliseconds since 1970 by the shard's clock. Everything up to
+``until``, by the same clock, has been read; then come its books: samples that are durable, that never will be, and
+that are in memory alone. ``trouble`` says in words what keeps it from going on.
+
+``cut:{tag}`` is the mark of a trim that did not wait for a living reader, ``<first> <entries>``:
 entries before ``first`` are gone, and so many of them went with the newest such trim.
 ``tests/acquisition/wire/test_readers.py`` holds golden bytes and round trips.
 """
@@ -18,12 +20,14 @@ from typing import Any, NamedTuple
 from acquisition.errors import FrameError
 from acquisition.wire.stream_id import is_possible, parse
 
-_BOOKS = re.compile(rb"(\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16})(?: .*)?", re.DOTALL)
+_BOOKS = re.compile(rb"(\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16})(?: (.*))?", re.DOTALL)
+_MOST_TROUBLE = 200  #: bytes of words
 _ENTRY_AND_NUMBER = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16})(?: (.*))?", re.DOTALL)
 
 
 class Reader(NamedTuple):
-    """The claim of a reader; ``expires`` and ``until`` in milliseconds, the last three are samples."""
+    """The claim of a reader; ``expires`` and ``until`` in milliseconds, then three numbers of samples; ``trouble`` is
+    "" while nothing is in its way."""
 
     cursor: bytes
     expires: int
@@ -31,6 +35,7 @@ class Reader(NamedTuple):
     archived: int = 0
     gap: int = 0
     open: int = 0
+    trouble: str = ""
 
 
 class Cut(NamedTuple):
@@ -42,14 +47,18 @@ class Cut(NamedTuple):
 
 def encode(reader: Reader) -> bytes:
     """The value of a reader's field."""
-    return b"%b %d %d %d %d %d" % reader
+    trouble = reader.trouble.encode(errors="replace")[:_MOST_TROUBLE]
+    return b"%b %d %d %d %d %d" % reader[:6] + (b" " + trouble if trouble else b"")
 
 
 def decode(data: bytes) -> Reader:
     """The claim in ``data``. Raises FrameError when it is none."""
     cursor, expires, rest = _parse(data, "claim of a reader")
     books = _BOOKS.fullmatch(rest)
-    return Reader(cursor, expires, *map(int, books.groups())) if books is not None else Reader(cursor, expires)
+    if books is None:
+        return Reader(cursor, expires)
+    until, archived, gap, waiting = map(int, books.groups()[:4])
+    return Reader(cursor, expires, until, archived, gap, waiting, (books[5] or b"").decode(errors="replace"))
 
 
 def encode_cut(cut: Cut) -> bytes:

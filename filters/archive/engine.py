@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +30,7 @@ _CONNECT_SECONDS = 5
 _LOCK_SECONDS = 5
 #: An archiver that sleeps in the middle of a transaction holds others up no longer.
 _IDLE_SECONDS = 60
-_SETTINGS = (
-    f"-c lock_timeout={_LOCK_SECONDS}s -c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
-    " -c timezone=UTC -c client_encoding=UTF8"
-)
+_LEAST_ROOM = 1 << 16  #: bytes that SQLite needs beside its file
 #: A server that has gone without a word is noticed within half a minute.
 _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
@@ -59,11 +57,13 @@ def parse_url(text: str) -> URL:
 def make_engine(url: URL) -> Engine:
     """An engine that keeps at most one connection; nothing is connected yet."""
     if url.get_backend_name() == "postgresql":
-        return sqlalchemy.create_engine(
+        engine = sqlalchemy.create_engine(
             url, pool_size=1, max_overflow=1, pool_pre_ping=True,
-            connect_args={"connect_timeout": _CONNECT_SECONDS, "options": _SETTINGS, "application_name": "shardpulse",
-                          **_ALIVE},
+            connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "shardpulse",
+                          "client_encoding": "utf8", **_ALIVE},
         )  # fmt: skip
+        event.listen(engine, "begin", _set)
+        return engine
     engine = sqlalchemy.create_engine(
         url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS, "check_same_thread": False}
     )
@@ -79,6 +79,14 @@ def _prepare(connection: Any, _: object) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
+def _set(connection: Connection) -> None:
+    # of the transaction: behind a pooler the next one may be in another session, which others use as well
+    connection.exec_driver_sql(
+        f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'; SET LOCAL timezone = 'UTC';"
+        f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+    )
+
+
 def _begin(connection: Connection) -> None:
     # at once for writing: a transaction that read first could not go on once another has written
     connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -90,10 +98,11 @@ def told(url: URL) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _ours(error, url.render_as_string(hide_password=True)) from error
+        raise _ours(error, url) from error
 
 
-def _ours(error: DBAPIError, place: str) -> ArchiveError:
+def _ours(error: DBAPIError, url: URL) -> ArchiveError:
+    place = url.render_as_string(hide_password=True)
     said = " ".join(str(error.orig).split()) or type(error.orig).__name__
     state = getattr(error.orig, "pgcode", None) or getattr(error.orig, "sqlite_errorname", None) or ""
     by_state = (kind for start, kind in _KINDS if state.startswith(start))
@@ -101,7 +110,17 @@ def _ours(error: DBAPIError, place: str) -> ArchiveError:
     kind: type[ArchiveError] = [*by_state, *by_words, ArchiveError if state else ArchiveUnavailable][0]
     if kind is SchemaTooOld:
         said = "it has no schema yet: run `shardpulse archive migrate`"
+    elif state.startswith("SQLITE_IOERR") and _no_room(url.database or ""):
+        kind, said = ArchiveFull, f"{said}: the disk is full"
     return kind(f"archive {place}: {said}")
+
+
+def _no_room(path: str) -> bool:
+    """Whether the disk of a file has no room: SQLite says so of the file itself, not of those beside it."""
+    try:
+        return shutil.disk_usage(Path(path).parent).free < _LEAST_ROOM
+    except OSError:
+        return False
 
 
 #: SQLSTATE or SQLite's name of the error, by how it begins.

@@ -17,9 +17,10 @@ from acquisition.link.cluster import Cluster, Command
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
-from acquisition.wire.stream_id import is_before
+from acquisition.wire.stream_id import is_before, parse
 from filters.archive import claims, sifting
 from filters.archive.desk import Desk
+from filters.archive.entry_ids import START
 from filters.archive.errors import ArchiveError, ArchiveRejected, ArchiveUnavailable
 from filters.archive.gathering import together
 from filters.archive.leases import Leases
@@ -70,6 +71,7 @@ class Follower:
         self._pending: Batch | None = None
         self._retry_at, self._retry = 0.0, _RETRY
         self._claims_at = 0.0
+        self._trouble = ""  #: what the database is waited for
         names = ("commits", "minutes", "late", "overtaken", "went_back", "gap_events", "put_aside")
         self._counters = dict.fromkeys(names, 0)
 
@@ -84,6 +86,11 @@ class Follower:
     def partitions(self) -> set[int]:
         """Those that it follows."""
         return set(self._followed)
+
+    @property
+    def clock(self) -> float | None:
+        """The shards' clock, as ``RawStreams`` has it; any thread may ask."""
+        return self._streams.clock
 
     @property
     def counts(self) -> Counts:
@@ -109,7 +116,7 @@ class Follower:
                 self._close_what_is_due(finish=False)
             if began >= self._claims_at:
                 self._streams.look_back()
-                self._witness.look(self._followed, time.time())
+                self._witness.look(self._followed, self._streams.clock or time.time())
                 self._claim()
             self._tell()
         except ShardpulseError as error:
@@ -138,7 +145,8 @@ class Follower:
         if self._log.calm(SHARDS, 2 * _EVERY):
             self._log.over(SHARDS, "the shards answer again")
         if self._desk.waited > _PATIENCE:
-            self._log.lasts(DATABASE, "the database does not answer; the streams keep what is not read", "hangs")
+            self._trouble = "the database does not answer"
+            self._log.lasts(DATABASE, f"{self._trouble}; the streams keep what is not read", "hangs")
 
     # ---------------------------------------------------------------- the database
 
@@ -147,7 +155,8 @@ class Follower:
         if self._pending is not None:
             self._desk.ask(partial(_write, self._pending), self._written)
         elif fresh := self._leases.held - self._followed.keys():
-            self._desk.ask(lambda store: store.cursors(fresh), self._loaded)
+            published = claims.published(self._cluster, self._layout, fresh)
+            self._desk.ask(lambda store: store.cursors(fresh), partial(self._loaded, published))
 
     def _hear(self, patience: float) -> None:
         """Look whether the database has answered. Raises ArchiveError where waiting would not help."""
@@ -162,6 +171,7 @@ class Follower:
             if not error.passing:
                 raise
             self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", type(error).__name__)
+            self._trouble = str(error)
             self._wait()
 
     def _wait(self) -> None:
@@ -173,20 +183,21 @@ class Follower:
         for number in self._followed.keys() - self._leases.held:
             del self._followed[number]
 
-    def _loaded(self, cursors: Mapping[int, Cursor]) -> None:
-        """Go on where the database says that it is."""
+    def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
+        """Go on where the database says that it is; this archiver and all others together were at ``published``."""
         for number in sorted(cursors.keys() & self._leases.held):
             partition = Partition(number, self._layout.partitions, self._limits.rules, self._host_of)
             partition.resume(cursors[number])
-            known = self._durable.get(number)
-            if known is not None and is_before(partition.entry, known):
+            others = published.get(number, START) if partition.commit_id else START
+            known = max(self._durable.get(number, START), others, key=parse)
+            if is_before(partition.entry, known):
                 self._log.tell("the database has gone back: following from where it is", "went back")
                 self._counters["went_back"] += 1
                 partition.note_return(known)
             self._followed[number] = partition
             self._durable[number] = partition.entry
             self._streams.begin(number)
-        self._claims_at = 0.0
+        self._claims_at, self._trouble = 0.0, ""
 
     def _written(self, durable: bool) -> None:
         batch, self._pending = self._pending, None
@@ -201,7 +212,7 @@ class Follower:
             if advance.partition in self._followed:
                 self._followed[advance.partition].written()
         self._durable.update((advance.partition, advance.entry.encode()) for advance in batch.advances)
-        self._retry = _RETRY
+        self._retry, self._trouble = _RETRY, ""
         self._log.over(DATABASE, "the database takes commits again")
         self._counters["commits"] += 1
         self._counters["minutes"] += len(batch.minutes)
@@ -266,7 +277,8 @@ class Follower:
     def _claim(self) -> None:
         """Say in the shards what is still needed, by what is durable."""
         self._claims_at = time.monotonic() + claims.EVERY
-        made = claims.commands(self._followed.values(), self._streams.clocks, self._durable, self._limits.claim)
+        clocks = self._streams.clocks
+        made = claims.commands(self._followed.values(), clocks, self._durable, self._limits.claim, self._trouble)
         self._cluster.gather(made)
 
 

@@ -47,6 +47,9 @@ def migrate(connection: Connection, to: str = VERSION) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     scripts = _scripts()
     found = version(connection)
+    if found is not None and connection.dialect.name == "postgresql":
+        # waits for transactions that have read the version, and others wait to read it until this one has ended
+        connection.execute(text("LOCK TABLE alembic_version"))
     known = [revision.revision for revision in scripts.walk_revisions()][::-1]
     if found is not None and found not in known:
         raise SchemaTooNew(f"the archive's schema is of version {found}, newer than {VERSION}: nothing was changed")

@@ -41,6 +41,12 @@ class RawStreams:
         each of the last 60 rounds: the median and the longest."""
         return (round(median(self._waits)), max(self._waits)) if self._waits else (0, 0)
 
+    @property
+    def clock(self) -> float | None:
+        """The shards' clock, seconds since 1970: the least that one of them may show; None while none was asked."""
+        clocks = list(self.clocks.values())  # at once: another thread may ask
+        return min((one.now / 1000.0 + time.monotonic() - one.asked for one in clocks), default=None)
+
     def begin(self, number: int) -> None:
         """A partition is followed from now on: nothing is known of when it was read."""
         self.clocks.pop(number, None)

@@ -76,6 +76,7 @@ class _Service:
         self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
         self._stopped = self._others_run = False
         self._look = 0.0
+        self._follower: Follower | None = None
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signal)
@@ -88,7 +89,7 @@ class _Service:
         """Until told to stop."""
         prepare(self._settings)
         with store_of(self._settings) as store:
-            upkeep = Upkeep(store_of(self._settings), retention_of(self._settings), self._log)
+            upkeep = Upkeep(store_of(self._settings), retention_of(self._settings), self._log, self._clock)
             upkeep.start()
             try:
                 while not self._over() and (layout := self._wait_for_layout()) is not None:
@@ -102,7 +103,7 @@ class _Service:
         leases = Leases(self._cluster, layout.tags, me)
         rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,))
         limits = Limits(rules, settings.claim_seconds)
-        follower = Follower(self._cluster, layout, store, leases, self._log, limits)
+        self._follower = follower = Follower(self._cluster, layout, store, leases, self._log, limits)
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False
         while not self._over() and not self._others_run:
@@ -116,6 +117,9 @@ class _Service:
             say(f"{error}: what is not committed is read again by the next archiver")
         counts = follower.counts
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
+
+    def _clock(self) -> float | None:
+        return None if self._follower is None else self._follower.clock
 
     def _sleep(self, seconds: float) -> None:
         due = time.monotonic() + seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 
 from acquisition.trouble_log import TroubleLog
 from filters.archive.errors import ArchiveError
@@ -16,10 +16,14 @@ _PAUSE = 0.2  #: between two slices, in which others write
 
 
 class Upkeep:
-    """Works from ``start`` to ``stop``. What does not work is told and tried again a minute later."""
+    """Works from ``start`` to ``stop``. What does not work is told and tried again a minute later.
 
-    def __init__(self, store: Store, keep: Retention, log: TroubleLog) -> None:
-        self._store, self._keep, self._log = store, keep, log
+    ``clock`` is the shards' clock, seconds since 1970, None while it is not known: a machine whose own clock is
+    stepped must not remove what is not old.
+    """
+
+    def __init__(self, store: Store, keep: Retention, log: TroubleLog, clock: Callable[[], float | None]) -> None:
+        self._store, self._keep, self._log, self._clock = store, keep, log, clock
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="archive upkeep", daemon=True)
 
@@ -36,10 +40,13 @@ class Upkeep:
 
     def _work(self) -> None:
         while not self._stopped.wait(_EVERY):
+            now = self._clock()
+            if now is None:
+                continue
             try:
-                while self._store.retain(time.time(), self._keep) and not self._stopped.wait(_PAUSE):
+                while self._store.retain(now, self._keep) and not self._stopped.wait(_PAUSE):
                     pass
-                self._store.pass_on(time.time())
-                self._store.compact(time.time())
+                self._store.pass_on(now)
+                self._store.compact(now)
             except ArchiveError as error:
                 self._log.tell(f"upkeep: {error}", "upkeep")

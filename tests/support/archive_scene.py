@@ -24,6 +24,7 @@ from filters.archive import records, writing
 from filters.archive.engine import make_engine, parse_url
 from filters.archive.follower import Follower, Limits
 from filters.archive.leases import Leases
+from filters.archive.partition import Rules
 from filters.archive.store import Store, open_store
 from filters.archive.values import Statistic
 from tests.support.archived import Kept, Rows, assert_equal, reference
@@ -119,12 +120,13 @@ def archiver(
     term: float = 1.0,
     read_bytes: int = 8 << 20,
     said: Callable[[str], None] = lambda _: None,
+    grace: float = 5.0,
 ) -> Follower:
     """An archiver in this process, to be turned by hand; those of one ``name`` have each other's leases."""
     layout = read_layout(cluster)
     number = f"{sum(name.encode()):016x}" if name else os.urandom(8).hex()
     leases = Leases(cluster, layout.tags, Holder(number, round(term * 1000), name or "-"))
-    return Follower(cluster, layout, store, leases, TroubleLog(said), Limits(read_bytes=read_bytes))
+    return Follower(cluster, layout, store, leases, TroubleLog(said), Limits(Rules(grace), read_bytes=read_bytes))
 
 
 def turn_until(follower: Follower, done: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,11 @@ _SETTINGS = {
     "max_connections": "50", "jit": "off", "autovacuum_naptime": "60min", "log_min_messages": "fatal",
 }  # fmt: skip
 #: The superuser needs no password, all others do.
-_ACCESS = "local all postgres trust\nlocal all all scram-sha-256\n"
+_ACCESS = """\
+local all,replication postgres trust
+local all all scram-sha-256
+hostssl all all 127.0.0.1/32 scram-sha-256
+"""
 _numbers = itertools.count()
 
 
@@ -42,10 +46,11 @@ class PostgreSQL(NamedTuple):
     directory: Path
     process: subprocess.Popen[bytes]
     binaries: Path
+    port: int = 5432
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         """The URL of a database."""
-        return f"postgresql://{user}@/{database}?host={self.directory}"
+        return f"postgresql://{user}@/{database}?host={self.directory}&port={self.port}"
 
     def create(self, template: str = "template0") -> str:
         """The name of a new database, a copy of ``template``."""
@@ -62,35 +67,59 @@ class PostgreSQL(NamedTuple):
 
 
 @contextmanager
+def standby(primary: PostgreSQL) -> Iterator[PostgreSQL]:
+    """A hot standby, which streams from ``primary``, until the end of the block."""
+    with short_directory() as directory:
+        run(directory, primary.binaries, "pg_basebackup", "-D", str(directory / "data"), "-h", str(primary.directory),
+            "-U", "postgres", "-R", "-c", "fast", "--no-sync")  # fmt: skip
+        running = start(directory, primary.binaries)
+        try:
+            yield running
+        finally:
+            stop(running, signal.SIGQUIT)
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    """A directory whose path leaves room for that of a socket."""
+    directory = Path(tempfile.mkdtemp(prefix="shardpulse-pg-", dir="/tmp"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def run(directory: Path, binaries: Path, program: str, *arguments: str) -> None:
+    """One of PostgreSQL's programs, as the user of its servers."""
+    command = [*_become(directory), str(binaries / program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=directory)
+    if done.returncode:
+        pytest.fail(f"{program}: {done.stdout} {done.stderr}", pytrace=False)
+
+
+@contextmanager
 def server() -> Iterator[PostgreSQL]:
     """A server that runs until the end of the block."""
     binaries = _binaries()
-    directory = Path(tempfile.mkdtemp(prefix="shardpulse-pg-", dir="/tmp"))
-    try:
-        become = _become(directory)
-        initdb = [*become, str(binaries / "initdb"), "-D", str(directory / "data"), "-U", "postgres",
-                  "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]  # fmt: skip
-        done = subprocess.run(initdb, capture_output=True, text=True, cwd=directory)
-        if done.returncode:
-            pytest.fail(f"initdb: {done.stdout} {done.stderr}", pytrace=False)
+    with short_directory() as directory:
+        run(directory, binaries, "initdb", "-D", str(directory / "data"), "-U", "postgres",
+            "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")  # fmt: skip
         (directory / "data" / "pg_hba.conf").write_text(_ACCESS)
         running = start(directory, binaries)
         try:
             yield running
         finally:
             stop(running, signal.SIGQUIT)  # nobody will read it again: at once, without writing what is in memory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
-def start(directory: Path, binaries: Path) -> PostgreSQL:
-    """The server of a directory, when it answers."""
-    settings = {**_SETTINGS, "unix_socket_directories": str(directory)}
+def start(directory: Path, binaries: Path, more: Mapping[str, str] = {}) -> PostgreSQL:
+    """The server of a directory, when it answers, with ``more`` settings."""
+    settings = {**_SETTINGS, "unix_socket_directories": str(directory), **more}
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
     command = [*_become(directory), str(binaries / "postgres"), "-D", str(directory / "data"), *options]
     with (directory / "log").open("ab") as log:
         process = subprocess.Popen(lifeline.tied(command, signal.SIGQUIT), stdout=log, stderr=log, cwd=directory)
-    running = PostgreSQL(directory, process, binaries)
+    running = PostgreSQL(directory, process, binaries, int(settings.get("port", 5432)))
     eventually(lambda: process.poll() is not None or _answers(running), 60)
     if process.poll() is not None:
         pytest.fail(f"postgres: {(directory / 'log').read_text()[-2000:]}", pytrace=False)

@@ -22,17 +22,20 @@ def test_a_reader_is_as_far_as_its_last_partition(cluster: Cluster) -> None:
     now = round(time.time() * 1000)
     alive = now + 900_000
     claim(cluster, 0, "archive", Reader(b"1-0", alive, now - 50_000, 100, 0, 7))
-    claim(cluster, 1, "archive", Reader(b"1-0", alive, now, 200, 3, 5))
-    claim(cluster, 2, "old", Reader(b"1-0", now - 1000, now))
+    claim(cluster, 1, "archive", Reader(b"1-0", alive, now, 200, 3, 5, "disk full"))
+    claim(cluster, 2, "old", Reader(b"1-0", now - 1000, now, trouble="what was once"))
     claim(cluster, 3, "none", b"garbage")
     first, second = registered.read(cluster, read_layout(cluster))
     assert 50 <= first.behind_seconds < 50 + 60
-    assert first._replace(behind_seconds=0.0) == Registered("archive", 2, 0.0, 0, 300, 3, 12)
-    assert (second.name, second.expired) == ("old", 1)
+    assert first._replace(behind_seconds=0.0) == Registered("archive", 2, 0.0, 0, 300, 3, 12, {}, "disk full")
+    assert (second.name, second.expired, second.trouble) == ("old", 1, "")
 
 
 def test_what_status_finds() -> None:
     well = Registered("archive", 64, 4.0, 0, 100, 0, 10)
     assert _of_readers([well]) == []
     assert [one.kind for one in _of_readers([well._replace(behind_seconds=31.0)])] == [STALE]
+    waiting = well._replace(trouble="disk full")
+    assert [(one.kind, one.text) for one in _of_readers([waiting])] == [(NOTE, "waits: disk full")]
+    assert "31 s behind: disk full" in _of_readers([waiting._replace(behind_seconds=31.0)])[0].text
     assert [one.kind for one in _of_readers([well._replace(expired=3, gap=7)])] == [STALE, NOTE]
