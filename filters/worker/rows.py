@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +14,48 @@ Places = npt.NDArray[np.intp]
 _FEW = 8
 
 
+class Stayed(NamedTuple):
+    """Who stayed, in ``runs``: places in the new rows and in the old ones, as numpy takes them, slices where they lie
+    side by side; ``come`` are the places of the others in the new rows, ``gone`` in the old ones."""
+
+    runs: tuple[tuple[slice | Places, slice | Places], ...]
+    come: Places
+    gone: Places
+
+
 @lru_cache(1)  # averages and decision inputs of a resource set ask one after the other
-def who_stayed(new: bytes, old: bytes) -> tuple[Places, Places]:
-    """Where in ``new`` those are who were in ``old`` as well, and where they were there; both are ids as frames carry
-    them."""
+def who_stayed(new: bytes, old: bytes) -> Stayed:
+    """Who of the rows ``old`` is in ``new`` as well; both are ids as frames carry them."""
     here, there = np.frombuffer(new, "<u8"), np.frombuffer(old, "<u8")
+    fewer = min(here.size, there.size)
+    same = here[:fewer] == there[:fewer]
+    head = _leading(same)
+    tail = _leading(here[::-1][: fewer - head] == there[::-1][: fewer - head])
+    new_end, old_end = here.size - tail, there.size - tail
+    if not _any_common(here[head:new_end], there[head:old_end]):  # as nearly always: something changes in one place
+        ends = (slice(head), slice(head)), (slice(new_end, None), slice(old_end, None))
+        return Stayed(ends, np.arange(head, new_end), np.arange(head, old_end))
     if here.size == there.size:
-        same = here == there
         others = np.flatnonzero(~same)
-        if not _any_common(here[others], there[others]):  # as nearly always: some rows are somebody else's now
+        if not _any_common(here[others], there[others]):  # some rows are somebody else's now
             places = np.flatnonzero(same)
-            return places, places
+            return Stayed(((places, places),), others, others)
     _, at, before = np.intersect1d(here, there, return_indices=True)
-    return at, before
+    return Stayed(((at, before),), _others(here.size, at), _others(there.size, before))
+
+
+def _leading(same: npt.NDArray[np.bool_]) -> int:
+    """How many are true before the first that is not."""
+    return int(same.argmin()) if not same.all() else same.size
+
+
+def _others(size: int, places: Places) -> Places:
+    left = np.ones(size, bool)
+    left[places] = False
+    return np.flatnonzero(left)
 
 
 def _any_common(some: Ids, others: Ids) -> bool:
-    if some.size <= _FEW:
+    if min(some.size, others.size) <= _FEW:
         return bool((some[:, None] == others).any())
     return bool(np.isin(some, others).any())

@@ -109,11 +109,11 @@ class State:
         age = np.full((rows, metrics), np.inf, np.float32)
         if schema == self.schema and metrics == self.metrics and self.ids:
             old_rows = len(self.ids) // new_ids.itemsize
-            here, there = who_stayed(ids, self.ids)
-            old_age = np.zeros(self.planes.shape[1], np.float32)
-            old_age[self.exception_table["index"]] = self.exception_table["age"]
-            planes[:, here] = self.planes.reshape(depth, old_rows, metrics)[:, there]
-            age[here] = old_age.reshape(old_rows, metrics)[there]
+            known = np.zeros((old_rows, metrics), np.float32)
+            known.ravel()[self.exception_table["index"]] = self.exception_table["age"]
+            before = self.planes.reshape(depth, old_rows, metrics)
+            for here, there in who_stayed(ids, self.ids).runs:
+                planes[:, here], age[here] = before[:, there], known[there]
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
         self.track.want_table(self.names is None or not self.names.covers(new_ids))
@@ -144,7 +144,8 @@ class State:
 
     def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
         """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
-        self.settle()
+        if self.names is None or names.schema != self.names.schema:  # else its plan and time constants stay
+            self.settle()
         self.names, self.tau = names, tau
         self.track.want_table(False)
 

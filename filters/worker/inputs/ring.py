@@ -14,6 +14,7 @@ from acquisition.wire.inputs import Floats
 from acquisition.wire.recent import SLOT_DTYPE, Head
 from filters.worker.inputs import growing
 from filters.worker.inputs.plan import Plan
+from filters.worker.rows import Stayed
 
 Ids = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.uint32]
@@ -23,17 +24,18 @@ _FREE, _TAKEN = -2, -1  #: instead of the step since which an entity has been go
 _ROUNDED = 4  #: the capacity at the start is a multiple of it
 _SPARE = 32  #: and one slot of so many is free: else the first newcomer has the shard rewrite the ring, a millisecond
 _LEAST_GROWTH = 8
+_FEW = 8  #: newcomers that are looked for one by one
 
 
 class Ring:
-    """``capacity`` slots; ``rows_at`` is where the rows begin, ``row_prefix`` what SETRANGE of this ring begins with,
-    up to where its place comes. ``interval`` is in seconds, and 0.0 while nothing in the shard is ours: what lies
-    there is then written over. ``lives_until`` is the CLOCK_MONOTONIC by which its time to live must be set anew,
-    ``unseeded`` says that no averages lie in it yet."""
+    """``capacity`` slots, as ``head``, the header, says; ``rows_at`` is where the rows begin, ``row_prefix`` what
+    SETRANGE of this ring begins with, up to where its place comes. ``interval`` is in seconds, and 0.0 while nothing in
+    the shard is ours: what lies there is then written over. ``lives_until`` is the CLOCK_MONOTONIC by which its time to
+    live must be set anew, ``unseeded`` says that no averages lie in it yet."""
 
     __slots__ = (
-        "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "_version", "capacity", "interval",
-        "lives_until", "row_prefix", "rows_at", "unseeded",
+        "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "_version", "capacity", "head",
+        "interval", "lives_until", "row_prefix", "rows_at", "unseeded",
     )  # fmt: skip
 
     def __init__(self, key: str, host: int, resource_set: int, plan: Plan, version: int) -> None:
@@ -54,17 +56,13 @@ class Ring:
         self._resize(capacity)
 
     def _resize(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.rows_at = self.head.places.rows
-
-    @property
-    def head(self) -> Head:
-        """The header of the ring."""
         plan = self._plan
         made = wire.make_head(
-            self._host, self._resource_set, self.interval, plan.names, len(plan.derived), self.capacity, plan.depth
+            self._host, self._resource_set, self.interval, plan.names, len(plan.derived), capacity, plan.depth
         )
-        return made._replace(version=self._version)
+        self.capacity = capacity
+        self.head = made._replace(version=self._version)
+        self.rows_at = self.head.places.rows
 
     def restore(self, head: Head, slots: npt.NDArray[np.void], ids: Ids, step: int, also: growing.Also) -> Slots | None:
         """Go on with the ring that lies in the shard, whose newest tick was of ``ids``: answers their slots, None when
@@ -92,6 +90,26 @@ class Ring:
         left = (self._gone == _TAKEN) & ~here
         self._gone[left] = step
         self._gone[here] = _TAKEN
+        self._take_in(ids, places, step, also)
+        return places.astype(np.uint32)
+
+    def move(self, before: Slots, stayed: Stayed, ids: Ids, step: int, also: growing.Also) -> Slots:
+        """The same of a tick of this ring's interval that follows one whose entities had the slots ``before``, and of
+        whom it is known who stayed."""
+        slots = np.empty(ids.size, np.uint32)
+        for here, there in stayed.runs:
+            slots[here] = before[there]
+        self._gone[before[stayed.gone]] = step
+        if stayed.come.size:
+            newcomers = ids[stayed.come]
+            places = self._find(newcomers)
+            self._take_in(newcomers, places, step, also)
+            slots[stayed.come] = places
+        self._gone[slots] = _TAKEN
+        return slots
+
+    def _take_in(self, ids: Ids, places: npt.NDArray[np.int64], step: int, also: growing.Also) -> None:
+        """Put the slots of newcomers into ``places``, where these are -1."""
         missing = places < 0
         if missing.any():
             newcomers, which = np.unique(ids[missing], return_inverse=True)
@@ -100,7 +118,6 @@ class Ring:
             first, end = int(added[0]), int(added[-1]) + 1
             data = self._slots[first:end].tobytes()
             also(pack(("SETRANGE", self._key, str(self.head.slot_at(first)), data)))
-        return places.astype(np.uint32)
 
     def _begin_with(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
         """A new ring, whose first slots are those of its first entities."""
@@ -114,6 +131,9 @@ class Ring:
 
     def _find(self, ids: Ids) -> npt.NDArray[np.int64]:
         """The slots that entities have, -1 where they have none."""
+        if ids.size <= _FEW:
+            theirs = (self._slots["id"] == ids[:, None]) & (self._gone != _FREE)
+            return np.where(theirs.any(axis=1), theirs.argmax(axis=1), -1) if self.capacity else np.full(ids.size, -1)
         known = np.flatnonzero(self._gone != _FREE)
         known = known[np.argsort(self._slots["id"][known], kind="stable")]
         if not known.size:

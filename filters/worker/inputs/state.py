@@ -169,9 +169,10 @@ class InputsState:
             missing = round(min(dt / interval, 1e9)) - 1
         self.step += 1 + min(missing, self.plan.depth)
         self.begins = self.begins or missing >= self.plan.window
-        if frame.ids != self.ids:
-            kept = self._lay_out(frame.ids) if self.begins else self._align(frame.ids)
-            self._take_slots(kept, interval, also)
+        if frame.ids != self.ids and self.begins:
+            self._take_slots(self._lay_out(frame.ids), interval, also)
+        elif frame.ids != self.ids:
+            self._align(frame.ids, interval, also)
         else:
             if self.begins:
                 self._forget()
@@ -185,15 +186,19 @@ class InputsState:
     def _take_slots(self, kept: Arrays, interval: float, also: Also) -> None:
         kept.slots[...] = self.ring.place(np.frombuffer(self.ids, "<u8"), self.step, interval, also)
 
-    def _align(self, ids: bytes) -> Arrays:
+    def _align(self, ids: bytes, interval: float, also: Also) -> None:
         """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
-        old, (here, there) = self.arrays(), who_stayed(ids, self.ids)
+        old, stayed = self.arrays(), who_stayed(ids, self.ids)
         new = self._lay_out(ids)
         arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = list(zip(new[:-2], old[:-2], strict=True))
-        for array, before in arrays:
-            array[..., here] = before[..., there]
-        new.ordered[:, here] = old.ordered[:, there]
-        return new
+        for here, there in stayed.runs:
+            for array, before in arrays:
+                array[..., here] = before[..., there]
+            new.ordered[:, here] = old.ordered[:, there]
+        if self.ring.interval == interval:
+            new.slots[...] = self.ring.move(old.slots, stayed, np.frombuffer(ids, "<u8"), self.step, also)
+        else:
+            self._take_slots(new, interval, also)
 
     def section(self) -> memoryview:
         """The section of this tick's record."""
