@@ -28,6 +28,7 @@ from filters.archive.partition import Counts, Partition, Rules
 from filters.archive.raw_streams import RawStreams
 from filters.archive.store import Store
 from filters.archive.values import Batch, Cursor, MinuteMatrix
+from filters.archive.whereabouts import Whereabouts
 from filters.archive.witness import Witness
 
 _EVERY = 1.0  #: seconds between two reads
@@ -66,7 +67,7 @@ class Follower:
         self._followed: dict[int, Partition] = {}
         self._streams = RawStreams(cluster, self._followed, self._limits.read_bytes, log)
         self._durable: dict[int, bytes] = {}  #: the oldest entry that is needed by what is durable
-        self._host_of: dict[str, int] = {}
+        self._whereabouts = Whereabouts()
         self._witness = Witness(cluster)
         self._pending: Batch | None = None
         self._retry_at, self._retry = 0.0, _RETRY
@@ -186,7 +187,7 @@ class Follower:
     def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
         """Go on where the database says that it is; this archiver and all others together were at ``published``."""
         for number in sorted(cursors.keys() & self._leases.held):
-            partition = Partition(number, self._layout.partitions, self._limits.rules, self._host_of)
+            partition = Partition(number, self._layout.partitions, self._limits.rules, self._whereabouts)
             partition.resume(cursors[number])
             others = published.get(number, START) if partition.commit_id else START
             known = max(self._durable.get(number, START), others, key=parse)

@@ -7,14 +7,15 @@ from typing import Any
 from filters.archive.episodes import MOST_OPENED
 from filters.archive.resource_set import ResourceSet
 from filters.archive.values import MINUTE, Advance, Batch, Event, HostRow
+from filters.archive.whereabouts import Whereabouts
 
 
 class Parts:
     """What a batch is gathered in."""
 
-    def __init__(self, events: list[Event], host_of: dict[str, int]) -> None:
+    def __init__(self, events: list[Event], whereabouts: Whereabouts) -> None:
         self.events = events
-        self._host_of = host_of  # of VMs, shared by all partitions
+        self._whereabouts = whereabouts
         self.minutes: list[Any] = []
         self.episodes: list[Any] = []
         self.hosts: dict[int, HostRow] = {}
@@ -65,11 +66,12 @@ class Parts:
         """The same with where a VM was before it appeared here."""
         found = []
         for row in rows:
-            if row.kind == "vm" and row.vanished is None:
-                other = self._host_of.get(row.stable, row.host)
-                self._host_of[row.stable] = row.host
-                found.append(row._replace(moved_from=other if other != row.host else None))
+            if row.kind != "vm":
+                found.append(row)
+            elif row.vanished is None:
+                found.append(row._replace(moved_from=self._whereabouts.appears(row.stable, row.host, row.appeared)))
             else:
+                self._whereabouts.vanishes(row.stable, row.host, row.vanished)
                 found.append(row)
         return found
 

@@ -35,6 +35,7 @@ from filters.archive.values import (
     Series,
     Statistic,
 )  # fmt: skip
+from filters.archive.whereabouts import Whereabouts
 
 _LONGEST_REASON = 300
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
@@ -60,9 +61,9 @@ class Counts(NamedTuple):
 
 
 class Partition:
-    """``read`` is the newest entry that was taken; ``host_of`` is where each VM was seen last, shared by partitions."""
+    """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions."""
 
-    def __init__(self, number: int, partitions: int, rules: Rules, host_of: dict[str, int] | None = None) -> None:
+    def __init__(self, number: int, partitions: int, rules: Rules, whereabouts: Whereabouts | None = None) -> None:
         self.number = number
         self.tag = keys.tags(partitions)[number]
         self.read = START
@@ -70,7 +71,7 @@ class Partition:
         self.entry = START  #: the oldest that is still needed, as of the last commit
         self._partitions = partitions
         self._rules = rules
-        self._host_of = {} if host_of is None else host_of
+        self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
         self._events: list[Event] = []
@@ -289,7 +290,7 @@ class Partition:
         if finish:
             open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
-        parts = Parts([*self._events, *starmap(_lost, self._lost.items())], self._host_of)
+        parts = Parts([*self._events, *starmap(_lost, self._lost.items())], self._whereabouts)
         self._events, self._late_since = [], 0
         self._lost.clear()
         for one in self._sets.values():
