@@ -24,6 +24,7 @@ def native_step(module: str) -> Extension:
 
 setup(
     ext_modules=[
+        native_step("filters.archive._fold"),
         native_step("filters.worker.step._step"),
         native_step("probes._columns"),
         native_step("probes.sources._process_step"),

@@ -8,13 +8,11 @@ they catch up.
     python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 75 postgresql
     python -m experiments.archive_live --row kills --hosts 40 --entities 11 --kills 100 postgresql
 
-``live``: the whole pipeline of ``ingest`` with ``shardpulse archive run`` beside it. Invalid are single samples, not
-runs, which is some twenty times as many episodes; a minute is readable when rows of all hosts are there, and how long
-entries wait until they are applied is what the archiver says; freshness is measured without the archiver and with it,
-in turn.
+``live``: the whole pipeline of ``ingest`` with ``shardpulse archive run`` beside it. 1% of the samples are
+invalid, in runs of 1 to 60 s; a minute is readable when rows of all hosts are there, and how long entries wait until
+they are applied is what the archiver says; freshness is measured without the archiver and with it, in turn.
 ``backlog``: frames of ``--ticks`` seconds lie in the streams, as after so long without a database, and an archiver in
-this process takes them as fast as it can; 1% of the samples are invalid, in runs of 1 to 60 s. What it costs a sample
-is what it costs live.
+this process takes them as fast as it can; invalid are as many. What it costs a sample is what it costs live.
 ``kills``: such a backlog, and archivers that are killed with -9 at random moments, ``--kills`` times; then every figure
 of every minute must be that of each frame once. One JSON document; live speed is 50,500 samples/s for 100 hosts of 101
 entities with 5 metrics.

@@ -25,7 +25,7 @@ _MINUTE = 60
 
 def live(options: argparse.Namespace, url: str, place: Path) -> dict[str, Any]:
     """The pipeline with an archiver beside it."""
-    load = Options(hosts=options.hosts, entities=options.entities, metrics=options.metrics)
+    load = Options(hosts=options.hosts, entities=options.entities, metrics=options.metrics, longest_run=60)
     with pipeline.running(load, place) as parts:
         parts.tell("start")
         parts.run(load.warmup)

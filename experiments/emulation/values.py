@@ -74,7 +74,7 @@ def _wind(workload: Workload, stride: int) -> tuple[npt.NDArray[np.float32], npt
     wave = np.sin(turn[:, None] * (2 * math.pi / _WAVE_FRAMES) + phase)
     noise = random.standard_normal((STRIP_ROWS, workload.metrics)).clip(-3, 3)
     values = (scales * (0.5 + 0.25 * wave + 0.05 * noise)).astype(np.float32)
-    codes = _spoil(values, scales, workload.invalid, random)
+    codes = _spoil(values, scales, _failures(workload, stride, random), random)
     return (
         np.concatenate([values, values[: workload.entities]]),
         np.concatenate([codes, codes[: workload.entities]]),
@@ -85,15 +85,31 @@ def _inverse(stride: int) -> int:
     return pow(stride, -1, STRIP_ROWS)
 
 
-def _spoil(
-    values: npt.NDArray[np.float32], scales: npt.NDArray[np.float64], share: float, random: np.random.Generator
-) -> npt.NDArray[np.uint8]:
-    """Codes for ``share`` of the samples, whose values become NaN or impossible, and a few outlier flags."""
-    codes = np.zeros(values.shape, np.uint8)
-    if share <= 0:
+def _failures(workload: Workload, stride: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Codes of the samples of the strip that are invalid, frame after frame of the same sample where they stay so."""
+    codes = np.zeros((STRIP_ROWS, workload.metrics), np.uint8)
+    if workload.invalid <= 0:
         return codes
-    spoilt = random.random(values.shape) < share
-    codes[spoilt] = random.choice(_FAILURES, int(spoilt.sum()))
+    longest = workload.longest_run
+    begins = random.random(codes.shape) < workload.invalid * 2 / (1 + longest)
+    codes[begins] = random.choice(_FAILURES, int(begins.sum()))
+    if longest > 1:
+        first, length = codes.copy(), random.integers(1, longest, codes.shape, endpoint=True)
+        for later in range(1, longest):
+            shift = later * stride % STRIP_ROWS
+            np.copyto(codes, np.roll(first * (length > later), shift, 0), where=codes == validity.VALID)
+    return codes
+
+
+def _spoil(
+    values: npt.NDArray[np.float32],
+    scales: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.uint8],
+    random: np.random.Generator,
+) -> npt.NDArray[np.uint8]:
+    """The codes, with a few outlier flags; values of invalid samples become NaN or impossible."""
+    if not codes.any():
+        return codes
     impossible = np.broadcast_to(-2.0 * scales, values.shape)
     np.copyto(values, impossible, where=(codes == validity.RANGE), casting="same_kind")
     np.copyto(values, -50.0 * impossible, where=(codes == validity.RATE), casting="same_kind")

@@ -31,7 +31,8 @@ _MIN_CHURN_FRAMES = 2
 class Workload(NamedTuple):
     """``entities`` rows of each frame (the host and its VMs), ``invalid`` the share of samples
     that failed a check, ``churn_per_hour`` the share of the VMs that are replaced in an hour of
-    frames one second apart. ``interval`` in seconds."""
+    frames one second apart. ``interval`` in seconds. A metric of an entity stays invalid for 1 to ``longest_run``
+    frames, each length as often."""
 
     hosts: int
     entities: int
@@ -40,6 +41,7 @@ class Workload(NamedTuple):
     seed: int = 1
     invalid: float = 0.01
     churn_per_hour: float = 0.1
+    longest_run: int = 1
 
     @property
     def samples_per_frame(self) -> int:

@@ -28,6 +28,7 @@ class Options:
     filters: int = 1
     generators: int = 0
     invalid: float = 0.01
+    longest_run: int = 1
     churn: float = 0.1
     seed: int = 1
     check: int = 100
@@ -59,7 +60,9 @@ class Options:
     def workload(self) -> Workload:
         """What is emulated."""
         interval = _CLOSED_LOOP_INTERVAL if self.closed_loop else 1.0 / self.rate
-        return Workload(self.hosts, self.entities, self.metrics, interval, self.seed, self.invalid, self.churn)
+        return Workload(
+            self.hosts, self.entities, self.metrics, interval, self.seed, self.invalid, self.churn, self.longest_run
+        )
 
     @property
     def outstanding(self) -> int:

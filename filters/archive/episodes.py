@@ -19,13 +19,16 @@ MOST_OPENED = 1000  #: of a host in a minute
 
 
 class Invalid(NamedTuple):
-    """An invalid sample of ``entity``; ``time`` is when its tick began, seconds since 1970."""
+    """Invalid samples of a metric of ``entity`` that follow each other within a minute, with one code; ``start`` and
+    ``end`` are when the ticks of the first and the last began, seconds since 1970, ``copies`` are some of the first."""
 
-    time: float
+    start: float
+    end: float
     entity: int
     metric: str
     code: int
-    value: float
+    samples: int
+    copies: tuple[Copy, ...]
 
 
 class Told(NamedTuple):
@@ -44,14 +47,13 @@ class _Open:
         self.code, self.start, self.end, self.samples, self.copies = code, start, end, samples, copies
 
     def add(self, found: Invalid) -> None:
-        self.end = max(self.end, found.time)
-        self.samples += 1
-        if len(self.copies) < COPIES:
-            self.copies.append(Copy(found.time, found.value))
+        self.end = max(self.end, found.end)
+        self.samples += found.samples
+        self.copies += found.copies[: COPIES - len(self.copies)]
 
     def goes_on(self, found: Invalid) -> bool:
-        same_day = found.time // DAY == self.start // DAY
-        return found.code == self.code and same_day and found.time - self.end <= QUIET_SECONDS
+        same_day = found.start // DAY == self.start // DAY
+        return found.code == self.code and same_day and found.start - self.end <= QUIET_SECONDS
 
 
 class Episodes:
@@ -65,7 +67,7 @@ class Episodes:
         return len(self._open)
 
     def tell(self, invalid: Iterable[Invalid], until: float, most: int = MOST_OPENED) -> Told:
-        """The invalid samples of a minute that ended at ``until``, in the order of their ticks; what they change."""
+        """The invalid samples of a minute that ended at ``until``, in the order of ``start``; what they change."""
         touched: dict[tuple[int, str], _Open] = {}
         closed: list[Episode] = []
         opened = left_out = 0
@@ -74,12 +76,12 @@ class Episodes:
             current = self._open.get(key)
             if current is None or not current.goes_on(found):
                 if opened >= most:
-                    left_out += 1
+                    left_out += found.samples
                     continue
                 opened += 1
                 if current is not None:
                     closed.append(self._row(key, current, False))
-                current = self._open[key] = _Open(found.code, found.time, found.time, 0, [])
+                current = self._open[key] = _Open(found.code, found.start, found.start, 0, [])
             current.add(found)
             touched[key] = current
         for key, current in list(self._open.items()):

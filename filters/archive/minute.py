@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model.codes import CODE_MASK, FIRST, MISSING, VALID
+from acquisition.model.codes import FIRST, MISSING
 from acquisition.wire.frame import Frame
 from filters.archive import numbers
-from filters.archive.episodes import Invalid
+from filters.archive.episodes import COPIES, Invalid
 from filters.archive.numbers import Span
-from filters.archive.rollup import Rollup
-from filters.archive.values import MinuteMatrix, Series
+from filters.archive.rollup import INVALID, Rollup
+from filters.archive.values import Copy, MinuteMatrix, Series
 
-_Cells = npt.NDArray[np.intp]
 _Given = npt.NDArray[np.bool_]
 
 
 class _Marked(NamedTuple):
-    """The invalid samples of a frame: places, row by row, codes and raw values, one of each per sample."""
+    """The invalid samples of a frame, as ``rollup.INVALID`` has them."""
 
     time: float
     ids: bytes  #: of all rows
-    cells: _Cells
-    codes: npt.NDArray[np.integer[Any]]
-    values: npt.NDArray[np.float32]
+    samples: bytes
 
 
 class Minute:
@@ -44,14 +42,10 @@ class Minute:
 
     def add(self, frame: Frame, time: float, now: int) -> None:
         """Add a frame of samples whose tick began at ``time``; ``now`` is of its entry, in milliseconds."""
-        values = np.frombuffer(frame.values, "<f4")
-        if frame.codes:
-            codes = np.frombuffer(frame.codes, np.uint8) & CODE_MASK
-            cells = (codes != VALID).nonzero()[0]
-            self._marked.append(_Marked(time, frame.ids, cells, codes[cells], values[cells]))
-            values = values.copy()
-            values[cells] = np.nan
-        self.rollup.add(frame.tick, frame.ids, values.reshape(frame.entities, frame.metrics))
+        invalid = self.rollup.add(frame.tick, frame.ids, frame.values, frame.codes)
+        if invalid:
+            ids = self._marked[-1].ids if self._marked else frame.ids
+            self._marked.append(_Marked(time, ids if ids == frame.ids else frame.ids, invalid))  # mostly one for all
         numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
 
     def matrix(self, percentiles: Iterable[int]) -> MinuteMatrix:
@@ -64,29 +58,44 @@ class Minute:
         return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late, sketch=kept)
 
     def invalid(self, before: _Given, provided: _Given, names: tuple[str, ...]) -> list[Invalid]:
-        """The invalid samples in the order of their ticks, but those that are no fault: MISSING where the source has
-        not ``provided`` anything by now, FIRST where it had not ``before`` this minute."""
-        order = {key: row for row, key in enumerate(self.rollup.ids.tolist())}
-        found: list[Invalid] = []
-        held, ids, places = b"", np.zeros(0, np.uint64), np.zeros(0, np.intp)
-        for time, here, cells, codes, values in sorted(self._marked, key=lambda marked: marked[0]):
-            if here != held:  # mostly they are those of the frame before
-                held, ids = here, np.frombuffer(here, "<u8")
-                places = np.array([order[key] for key in ids.tolist()], np.intp)
-            columns = cells % self.rollup.metrics
-            entities = cells // self.rollup.metrics
-            rows = places[entities]
-            wanted = ((codes != MISSING) | provided[rows, columns]) & ((codes != FIRST) | before[rows, columns])
-            parts = ids[entities[wanted]], columns[wanted], codes[wanted], values[wanted]
-            found += [
-                Invalid(time, entity, names[column], code, value)
-                for entity, column, code, value in zip(*(part.tolist() for part in parts), strict=True)
-            ]
-        return found
+        """The invalid samples in the order in which they begin, but those that are no fault: MISSING where the source
+        has not ``provided`` anything by now, FIRST where it had not ``before`` this minute."""
+        times, rows, columns, codes, values = self._all_marked()
+        wanted = ((codes != MISSING) | provided[rows, columns]) & ((codes != FIRST) | before[rows, columns])
+        if not wanted.any():
+            return []
+        times, rows, columns, codes, values = (part[wanted] for part in (times, rows, columns, codes, values))
+        series = rows * self.rollup.metrics + columns
+        order = np.argsort(series, kind="stable")
+        series, kinds = series[order], codes[order]
+        first = np.flatnonzero(np.r_[True, (series[1:] != series[:-1]) | (kinds[1:] != kinds[:-1])])
+        after = np.r_[first[1:], len(order)]
+        entities = self.rollup.ids[rows[order[first]]]
+        in_time = np.argsort(order[first], kind="stable")
+        copies = [Copy(*one) for one in zip(times[order].tolist(), values[order].tolist(), strict=True)]
+        what = (entities, columns[order[first]], kinds[first], first, after)
+        return [
+            Invalid(copies[low].time, copies[high - 1].time, entity, names[column], code, high - low,
+                    (*copies[low : min(high, low + COPIES)],))
+            for entity, column, code, low, high in zip(*(part[in_time].tolist() for part in what), strict=True)
+        ]  # fmt: skip
 
     def missing(self) -> set[int]:
         """Columns in which a sample was MISSING."""
-        if not self._marked:
-            return set()
-        cells = np.concatenate([one.cells[one.codes == MISSING] for one in self._marked])
-        return set(np.unique(cells % self.rollup.metrics).tolist())
+        found = np.frombuffer(b"".join([one.samples for one in self._marked]), INVALID)
+        cells = found["cell"][found["code"] == MISSING]
+        return set((cells % self.rollup.metrics).tolist())
+
+    def _all_marked(self) -> tuple[npt.NDArray[Any], ...]:
+        """Times, rows in the rollup, columns, codes and values of all invalid samples, in the order of their ticks."""
+        marked = sorted(self._marked, key=lambda one: one.time)
+        found = np.frombuffer(b"".join([one.samples for one in marked]), INVALID)
+        counts = [len(one.samples) // INVALID.itemsize for one in marked]
+        cells, metrics = found["cell"].astype(np.intp), self.rollup.metrics
+        rows, at = cells // metrics, 0
+        for ids, group in groupby(zip(marked, counts, strict=True), lambda pair: pair[0].ids):
+            until = at + sum([count for _, count in group])
+            rows[at:until] = self.rollup.rows_of(ids)[rows[at:until]]
+            at = until
+        times = np.repeat([one.time for one in marked], counts)
+        return times, rows, cells % metrics, found["code"], found["value"]

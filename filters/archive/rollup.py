@@ -1,22 +1,41 @@
 """One minute of one series: accumulators per entity and metric, as arrays (pure).
 
-Frames are gathered and folded in several at a time: counts, mean and sum of squares by Chan's formula, so that the
-order in which they come changes nothing but the last bits; the newest valid value by its tick.
+A frame is folded in by ``_fold.c``, where that could be compiled (``acquisition.compiled``); else, and where samples
+are kept for percentiles, frames are gathered and folded in several at a time by numpy. The order in which frames come
+changes nothing but the last bits of mean and sum of squares; the newest valid value is that of the newest tick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from acquisition import compiled
+from acquisition.model.codes import CODE_MASK, VALID
 from filters.archive import sketch
 from filters.archive.sketch import Sketch
 from filters.archive.values import Floats, Ids, Statistic
 
 _TOGETHER = 16  #: frames; one call of numpy costs as much as some thousand values
 _NO_TICK = np.iinfo(np.int64).min
+#: An invalid sample of a frame: its place, row by row, its code and its value as it was.
+INVALID = np.dtype([("cell", "<u4"), ("code", "<u4"), ("value", "<f4")])
+
+
+def _native() -> Callable[..., bytes] | None:
+    if compiled.switched_off():
+        return None
+    try:
+        from filters.archive import _fold
+    except ImportError:
+        return None
+    compiled.complete(_fold, "fold")
+    return _fold.fold
+
+
+FOLD = _native()
 
 
 class Rollup:
@@ -36,6 +55,8 @@ class Rollup:
         self._rows: dict[int, int] = {}
         self._known = b""  #: ids of the frames that wait
         self._where: npt.NDArray[np.intp] = np.zeros(0, np.intp)  #: their rows
+        self._rows_given: bytes | npt.NDArray[np.intp] = b""  #: the same, empty where one follows the other
+        self._fold_one = None if kept else FOLD
         self._waiting: list[tuple[int, Floats]] = []
         self._count = np.zeros((0, metrics))
         self._valid = np.zeros((0, metrics))
@@ -46,17 +67,37 @@ class Rollup:
         self._last = np.full((0, metrics), np.nan, np.float32)
         self._last_tick = np.full((0, metrics), _NO_TICK, np.int64)
 
-    def add(self, tick: int, ids: bytes, values: Floats) -> None:
-        """Add a frame: ``ids`` are n uint64, ``values`` float32 (n, metrics), NaN where a sample is not valid."""
+    def add(self, tick: int, ids: bytes, values: bytes, codes: bytes = b"") -> bytes:
+        """Add a frame of n entities: ``ids`` are uint64, ``values`` float32 (n, metrics), ``codes`` uint8 as many, or
+        none; its invalid samples, one ``INVALID`` after the other."""
         if ids != self._known:
             self._fold()
-            self._known, self._where = ids, self._rows_of(np.frombuffer(ids, "<u8"))
-        self._waiting.append((tick, values))
+            self._known, self._where = ids, self.rows_of(ids)
+            one_by_one = np.array_equal(self._where, np.arange(len(self._where)))
+            self._rows_given = b"" if one_by_one else self._where
         self.frames += 1
-        self.samples += values.size
+        self.samples += len(values) // 4
         self.tick = max(self.tick, tick)
+        if self._fold_one is None:
+            return self._gather(tick, values, codes)
+        return self._fold_one(
+            self._count, self._valid, self._mean, self._squares, self._low, self._high, self._last, self._last_tick,
+            values, codes, self._rows_given, self.metrics, tick, CODE_MASK,
+        )  # fmt: skip
+
+    def _gather(self, tick: int, data: bytes, codes: bytes) -> bytes:
+        values, invalid = np.frombuffer(data, "<f4"), b""
+        if codes:
+            plain = np.frombuffer(codes, np.uint8) & CODE_MASK
+            cells = (plain != VALID).nonzero()[0]
+            found = np.empty(len(cells), INVALID)
+            found["cell"], found["code"], found["value"] = cells, plain[cells], values[cells]
+            invalid, values = found.tobytes(), values.copy()
+            values[cells] = np.nan
+        self._waiting.append((tick, values.reshape(-1, self.metrics)))
         if len(self._waiting) >= _TOGETHER:
             self._fold()
+        return invalid
 
     @property
     def ids(self) -> Ids:
@@ -107,8 +148,9 @@ class Rollup:
             first += len(part)
         return made
 
-    def _rows_of(self, ids: Ids) -> npt.NDArray[np.intp]:
-        rows = self._rows
+    def rows_of(self, data: bytes) -> npt.NDArray[np.intp]:
+        """The rows of entities, those that are new included: ``data`` are n uint64."""
+        ids, rows = np.frombuffer(data, "<u8"), self._rows
         fresh = [key for key in dict.fromkeys(ids.tolist()) if key not in rows]
         if fresh:
             for key in fresh:

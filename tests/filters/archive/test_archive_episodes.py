@@ -14,8 +14,12 @@ from filters.archive.values import DAY, Copy
 MIDNIGHT = 19_700.0 * DAY
 
 
+def alone(time: float, entity: int, code: int, value: float) -> Invalid:
+    return Invalid(time, time, entity, "cpu", code, 1, (Copy(time, value),))
+
+
 def samples(*times: float, code: int = RANGE, entity: int = 1) -> list[Invalid]:
-    return [Invalid(time, entity, "cpu", code, time) for time in times]
+    return [alone(time, entity, code, time) for time in times]
 
 
 def told(*minutes: tuple[float, list[Invalid]]) -> list[Told]:
@@ -48,11 +52,11 @@ def test_midnight_another_code_and_a_minute_without_begin_another_one(last: list
 
 
 def test_copies_are_the_first_raw_values() -> None:
-    (minute,) = told((100.0, [*samples(*range(30)), Invalid(40.0, 2, "cpu", RANGE, math.nan)]))
+    (minute,) = told((100.0, [*samples(*range(30)), alone(40.0, 2, RANGE, math.nan)]))
     first, second = minute.episodes
     assert (first.samples, first.copies) == (30, tuple(Copy(time, time) for time in range(COPIES)))
     assert math.isnan(second.copies[0].value)
-    again = told((100.0, [Invalid(40.0, 2, "cpu", RANGE, math.nan)]), (160.0, [Invalid(90.0, 2, "cpu", RANGE, 1.0)]))
+    again = told((100.0, [alone(40.0, 2, RANGE, math.nan)]), (160.0, [alone(90.0, 2, RANGE, 1.0)]))
     assert math.isnan(again[1].episodes[0].copies[0].value)
 
 

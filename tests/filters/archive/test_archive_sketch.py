@@ -51,7 +51,7 @@ def minute(number: int, values: np.ndarray[tuple[int, ...], np.dtype[np.float32]
     """A minute of one entity and metric."""
     rollup = Rollup(1, () if late else (0,))
     for tick, value in enumerate(values.tolist()):
-        rollup.add(60 * number + tick, np.array([5], "<u8").tobytes(), np.full((1, 1), value, np.float32))
+        rollup.add(60 * number + tick, np.array([5], "<u8").tobytes(), np.float32(value).tobytes())
     sketch = rollup.sketch()
     kept = None if sketch is None else sketch.encode()
     late_samples = len(values) if late else 0

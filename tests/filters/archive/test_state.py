@@ -15,6 +15,7 @@ from filters.archive.errors import ArchiveDamaged
 from filters.archive.numbers import Numbers, Span
 from filters.archive.resource_set import ResourceSet
 from filters.archive.state import State
+from filters.archive.values import Copy
 
 MINUTE = 1_700_000_040
 
@@ -25,7 +26,8 @@ def filled(entities: int = 2) -> ResourceSet:
     one.numbers[5] = Numbers(9, 36, 1, [Span(3, 4, 8, 16, 1_700_000_000_000)])
     one.heard[5] = 1_700_000_000_123
     one.archived, one.gap = 32, 1
-    one.episodes.tell([Invalid(MINUTE + 1.0, 1, "cpu \ud800", RANGE, float("nan"))], MINUTE + 30.0)
+    at = MINUTE + 1.0
+    one.episodes.tell([Invalid(at, at, 1, "cpu \ud800", RANGE, 1, (Copy(at, float("nan")),))], MINUTE + 30.0)
     ids = np.random.default_rng(1).integers(0, 1 << 64, entities, np.uint64) if entities > 2 else np.array([2, 1])
     one.inventory.see(MINUTE, ids.astype(np.uint64), np.array([[True, False]] * len(ids)), True)
     one.inventory.never(["steal"], MINUTE)
