@@ -16,7 +16,7 @@ from acquisition.errors import ShardpulseError, UnavailableError, UsageError
 from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from filters.service.access import access
-from filters.service.server import Server, allow_descriptors, listen, run, server
+from filters.service.server import Server, allow_descriptors, listen, obey_signals, server
 from filters.service.service import Service
 
 _DESCRIPTION = """\
@@ -59,6 +59,7 @@ def main(argv: list[str]) -> int:
     running = server(service.app, where, settings.serve.limits, service.close_streams)
     allow_descriptors(settings.serve.limits.connections)
     listener = listen(where)
+    obey_signals(running, lambda: _reload(options, service, running))
     scheme = "https" if where.certificate else "http"
     host, port = listener.getsockname()[:2]
     print(f"shardpulse serve: {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
@@ -73,7 +74,7 @@ def main(argv: list[str]) -> int:
         timer = Timer(options.wait, give_up)
         timer.daemon = True
         timer.start()
-    run(running, listener, lambda: _reload(options, service, running))
+    running.run(sockets=[listener])
     if gave_up.is_set():
         outage = service.newest.outage
         raise UnavailableError(f"no shard has answered for {options.wait:g} s: {outage.reason if outage else ''}")

@@ -99,10 +99,13 @@ def allow_descriptors(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def run(running: Server, listener: socket.socket, reload: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT; both end it in order. ``reload`` is called at SIGHUP."""
+def obey_signals(running: Server, reload: Callable[[], None]) -> None:
+    """SIGTERM and SIGINT end the server in order, also before it runs; ``reload`` is called at SIGHUP."""
+
+    def end(*_: object) -> None:  # uvicorn has handlers of its own while it runs, and raises what came again
+        running.should_exit = True
+
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has stopped
-            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
         signal.signal(signal.SIGHUP, lambda *_: reload())
-    running.run(sockets=[listener])

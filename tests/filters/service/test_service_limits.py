@@ -159,6 +159,13 @@ def test_it_ends_in_order_also_with_open_streams_and_one_that_is_not_read(servic
     assert service.log.read_text() == ""
 
 
+def test_a_signal_right_after_its_first_line_ends_it_too(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]
+    with Serving(tmp_path, [f"127.0.0.1:{nobody}"]) as service:
+        assert service.end(signal.SIGTERM) == 0
+
+
 def test_it_serves_before_there_are_shards(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
