@@ -119,7 +119,7 @@ class Agent:
             host_id(settings.host),
             settings.host,
             [Address(host, port) for host, port in settings.seeds] or LocalShards(settings.state_directory),
-            Credentials(settings.username, settings.password, settings.owners),
+            Credentials(settings.username, settings.password, settings.owners, settings.authority),
             outbox,
             position_interval=settings.position_interval,
             timeout=settings.timeout,

@@ -25,7 +25,7 @@ class ModuleSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document anew at SIGHUP.
 
-    ``owners`` as those of acquisition.link.credentials.
+    ``owners`` and ``authority`` as those of acquisition.link.credentials.
     ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
     ``selection`` has the fields of probes.discovery.Selection;
     ``checks``: name -> table.
@@ -37,6 +37,7 @@ class AgentSettings(NamedTuple):
     username: str
     password: str
     owners: tuple[int, ...]
+    authority: str
     timeout: float
     ring_path: str
     ring_bytes: int
@@ -55,7 +56,7 @@ class AgentSettings(NamedTuple):
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of."""
-        return self[:12]
+        return self[:13]
 
 
 def encode(settings: AgentSettings) -> bytes:

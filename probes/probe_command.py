@@ -135,6 +135,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         credentials.username if credentials else "",
         credentials.password if credentials else "",
         credentials.owners if credentials else (),
+        credentials.authority if credentials else "",
         shards.timeout_seconds,
         probe.ring_path or ring_path(host),
         probe.ring_bytes,

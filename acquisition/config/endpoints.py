@@ -11,7 +11,7 @@ import msgspec
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, NoInputError, ShardError, ShardpulseError, UsageError
-from acquisition.link import state_directory, trusted_file
+from acquisition.link import state_directory, tls, trusted_file
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
@@ -40,10 +40,11 @@ def credentials(settings: Shards) -> Credentials:
     """User and password: those of the configuration; without any, those of this machine's shards where these are meant.
 
     Raises NoInputError when the password file cannot be read or is empty, ConfigError when it is another user's or
-    others may read it.
+    others may read it, or when ``tls_ca`` is no file of certificates or others may write it.
     """
+    authority = _authority(settings.tls_ca) if settings.tls_ca else ""
     if not settings.password_file:
-        return _local(settings) or Credentials(settings.username)
+        return _local(settings) or Credentials(settings.username, authority=authority)
     try:
         with open(settings.password_file, encoding="utf-8") as file:
             trusted_file.check(
@@ -54,7 +55,14 @@ def credentials(settings: Shards) -> Credentials:
         raise NoInputError(f"key shards.password_file: {settings.password_file} cannot be read: {error}") from error
     if not password:
         raise NoInputError(f"key shards.password_file: {settings.password_file} holds no password")
-    return Credentials(settings.username, password, _owners(settings))
+    return Credentials(settings.username, password, _owners(settings), authority)
+
+
+def _authority(path: str) -> str:
+    whole = os.path.abspath(path)
+    tls.context(whole)
+    trusted_file.check(os.stat(whole), f"key shards.tls_ca: {path}")
+    return whole
 
 
 def _owners(settings: Shards) -> tuple[int, ...]:

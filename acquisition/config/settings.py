@@ -44,6 +44,13 @@ class Shards(Table, frozen=True):
             "empty: this one, and root"
         ),
     ] = ""
+    tls_ca: Annotated[
+        str,
+        Meta(
+            description="file (PEM) with the authority of the shards, which then must speak TLS 1.3 and have the names "
+            "that they are called by; empty: no TLS"
+        ),
+    ] = ""
     timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="limit of connect, send and every reply")] = 2.0
     directory: Annotated[
         str, Meta(description="state of local shards; empty: $XDG_RUNTIME_DIR/shardpulse or /tmp/shardpulse-UID")

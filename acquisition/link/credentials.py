@@ -23,11 +23,13 @@ REPLICA = "shardpulse-replica"  #: the user of replicas at their masters
 
 class Credentials(NamedTuple):
     """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
-    of ``owners`` (user ids), unless there are none."""
+    of ``owners`` (user ids), unless there are none. ``authority`` is a file with the certificates that vouch for the
+    shards, which then are to speak TLS; "" for none."""
 
     username: str = "default"
     password: str = ""
     owners: tuple[int, ...] = ()
+    authority: str = ""
 
 
 def ours() -> tuple[int, ...]:

@@ -29,16 +29,16 @@ _LISTENING = "0A"  #: in /proc/net/tcp
 _MAPPED = b"\0" * 10 + b"\xff\xff"  #: an IPv4 address in a socket of IPv6
 
 
-def check(made: _socket.socket, owners: tuple[int, ...]) -> None:
-    """Raise ShardError when a connection leads over loopback to a process of somebody who is none of ``owners``."""
-    try:
-        peer, own = made.getpeername(), made.getsockname()
-    except OSError as error:  # it has been closed meanwhile
-        raise ShardError(f"the connection is gone: {error}") from error
-    if not owners or not (peer[0].startswith("127.") or peer[0] in ("::1", "::ffff:127.0.0.1")):
-        return
-    found = owner(peer, own)
-    if found not in owners:
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine and no other."""
+    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+
+
+def check(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int, ...]) -> None:
+    """Raise ShardError when the connection from ``own`` to ``peer``, over loopback, leads to a process of somebody who
+    is none of ``owners``."""
+    found = owner(peer, own) if owners else None
+    if owners and found not in owners:
         told = "cannot be found out" if found is None else f"is the user with uid {found}"
         raise ShardError(f"{peer[0]}:{peer[1]} is not believed to be a shard: whose process listens there {told}")
 

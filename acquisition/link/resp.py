@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from _thread import _local as ThreadLocal
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import hiredis
 
 from acquisition.errors import MovedError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import listener
+from acquisition.link import admission, tls
 from acquisition.link.credentials import Credentials
+
+if TYPE_CHECKING:
+    import socket
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
@@ -110,17 +113,35 @@ class Connection:
         self._reader = hiredis.Reader()
         self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply
         try:
-            self._socket = socket.create_connection(address, timeout)
+            plain = socket.create_connection(address, timeout)
         except OSError as error:
             raise ShardError(f"shard {address} cannot be reached: {error}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if credentials is not None and credentials.password:
+        self._socket: socket.socket | tls.Secured = plain
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if credentials is not None:
             try:
-                listener.check(self._socket, credentials.owners)
-                self.call("AUTH", credentials.username, credentials.password)
+                self._log_in(plain, credentials)
             except BaseException:
                 self.close()
                 raise
+
+    def _log_in(self, plain: socket.socket, credentials: Credentials) -> None:
+        if credentials.password:
+            admission.check(plain, credentials)
+        if credentials.authority:
+            name, authority = self.address.host, credentials.authority
+            self._socket = made = tls.Secured(plain, authority, name)
+            try:
+                made.handshake()
+            except OSError as error:
+                raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
+        if credentials.password:
+            try:
+                self.send(packed(admission.greeting(credentials)))
+                reply = self.receive()
+            except ShardError as error:
+                raise error if credentials.authority else ShardError(f"{error}{tls.PERHAPS}") from error
+            admission.check_greeted(raise_for(reply, self.address), self.address)
 
     def fileno(self) -> int:
         """For select and poll."""

@@ -6,7 +6,8 @@
         ▲             │              │                                                  │
         └─────────────┴──────────────┴── any error, MOVED, ASK, no answer in time ──────┘
 
-A name is looked up in a thread (LOOKING_UP, before CONNECTING). The owner of this calls
+A name is looked up in a thread (LOOKING_UP, before CONNECTING); with TLS a connection is SECURING before it is ASKING.
+The owner of this calls
 ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
 was in flight is then unknown, and the filter's position is asked for before anything is sent
 again. Retries back off exponentially with a jitter that differs from host to host, so that a
@@ -22,7 +23,7 @@ from typing import Any
 import hiredis
 
 from acquisition.errors import ShardError, ShardpulseError, TemporaryError
-from acquisition.link import listener
+from acquisition.link import admission, tls
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, error_for, pack
@@ -32,7 +33,7 @@ from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
 from acquisition.outbox.route import Route
 from acquisition.wire import keys
 
-BACK_OFF, LOOKING_UP, CONNECTING, ASKING, READY = range(5)
+BACK_OFF, LOOKING_UP, CONNECTING, SECURING, ASKING, READY = range(6)
 _FIRST_DELAY = 0.05
 #: A replica takes some seconds to take over, and then every probe is to be there soon: hence short delays for
 #: so many attempts, some 8 s.
@@ -62,14 +63,15 @@ class Sender:
         self.address: Address | None = None
         self._seeds = seeds
         self._route = Route(host)
-        self._given = self._credentials = credentials if credentials is not None and credentials.password else None
+        self._given = self._credentials = credentials
         self._timeout = timeout
         self._state = BACK_OFF
         self._target: Address | None = None
         self._attempt = 0
         self._deadline = 0.0
         self._lookups: dict[Address, Lookup] = {}
-        self._socket: _socket.socket | None = None
+        self._socket: _socket.socket | tls.Secured | None = None
+        self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
         self._questions: list[str] = []
@@ -87,8 +89,8 @@ class Sender:
         """What to poll the descriptor for."""
         if self._socket is None:
             return 0
-        if self._state == CONNECTING:
-            return select.POLLOUT
+        if self._state in (CONNECTING, SECURING):
+            return self._wanted
         return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
 
     @property
@@ -106,13 +108,16 @@ class Sender:
             self._finish_lookup(now)
         if self._state == CONNECTING:
             self._finish_connect(now)
+        if self._state == SECURING:
+            self._finish_handshake(now)
         if self._state == ASKING:
             for reply in self.receive(now):
                 self._answer(reply, now)
                 if self._state != ASKING:
                     break
-        if self._state in (LOOKING_UP, CONNECTING, ASKING) and now >= self._deadline:
-            self.fail("timeout", f"shard {self.address} does not answer in time", now)
+        if self._state in (LOOKING_UP, CONNECTING, SECURING, ASKING) and now >= self._deadline:
+            told = tls.SILENT if self._state == SECURING else "does not answer in time"
+            self.fail("timeout", f"shard {self.address} {told}", now)
         return self.ready
 
     def send(self, data: bytes, now: float) -> None:
@@ -147,7 +152,7 @@ class Sender:
             self._fail_os(error, now)
             return []
         if not data:
-            self.fail("closed", f"shard {self.address} closed the connection", now)
+            self.fail("closed", f"shard {self.address} closed the connection{self._perhaps()}", now)
             return []
         reader = self._reader
         try:
@@ -249,6 +254,7 @@ class Sender:
 
     def _open(self, target: Target, now: float) -> None:
         self.due = self._deadline
+        self._wanted = select.POLLOUT
         try:
             self._socket = begin_connect(target)
         except OSError as error:
@@ -257,26 +263,55 @@ class Sender:
             self._state = CONNECTING
 
     def _finish_connect(self, now: float) -> None:
-        assert self._socket is not None
+        plain, known = self._socket, self._credentials
+        assert isinstance(plain, _socket.socket)
         try:
-            if is_connected(self._socket):
-                self._ask(now)
+            if not is_connected(plain):
+                return
+            if known is not None and known.password:
+                admission.check(plain, known)
         except OSError as error:
             self._fail_os(error, now)
+        except ShardError as error:
+            self.fail("stranger", str(error), now, slow=True)
+        else:
+            if known is not None and known.authority:
+                self._secure(plain, known.authority, now)
+            else:
+                self._ask(now)
+
+    def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
+        """Begin the handshake: of TLS, with the name by which the shard was called."""
+        assert self.address is not None
+        self.due = self._deadline = now + self._timeout
+        try:
+            self._socket = tls.Secured(plain, authority, self.address.host)
+        except ShardpulseError as error:
+            self.fail("tls", str(error), now, slow=True)
+        else:
+            self._state = SECURING
+
+    def _finish_handshake(self, now: float) -> None:
+        made = self._socket
+        assert isinstance(made, tls.Secured)
+        assert self._credentials is not None
+        assert self.address is not None
+        try:
+            self._wanted = made.handshake()
+        except OSError as error:
+            why = tls.told(error, self.address.host, self._credentials.authority)
+            self.fail("tls", f"shard {self.address} {why}", now, slow=tls.needs_a_person(error))
+        else:
+            if not self._wanted:
+                self._ask(now)
 
     def _ask(self, now: float) -> None:
         """Ask what is not known yet; when everything is, this is the owner."""
         commands: list[tuple[Any, ...]] = []
         self._questions = []
-        if self._credentials is not None:
-            assert self._socket is not None
-            try:
-                listener.check(self._socket, self._credentials.owners)
-            except ShardError as error:
-                self.fail("stranger", str(error), now, slow=True)
-                return
+        if self._credentials is not None and self._credentials.password:
             self._questions.append("auth")
-            commands.append(("AUTH", self._credentials.username, self._credentials.password))
+            commands.append(admission.greeting(self._credentials))
         if self._route.is_open:
             self._questions.append("slots")
             commands.append(("CLUSTER", "SLOTS"))
@@ -295,7 +330,13 @@ class Sender:
         if isinstance(reply, ReplyError) and not (question == "layout" and str(reply).startswith("MOVED")):
             self.refuse(reply, now)
             return
-        if question == "slots":
+        if question == "auth":
+            try:
+                admission.check_greeted(reply, self.address)
+            except ShardpulseError as error:
+                self.fail("old", str(error), now, slow=True)
+                return
+        elif question == "slots":
             assert self.address is not None
             try:
                 self._route.learn_slots(reply, self.address)
@@ -325,6 +366,12 @@ class Sender:
             self.problem = self._refused
             self.generation += 1
 
+    def _perhaps(self) -> str:
+        """What may be the reason for an end before the first answer."""
+        first = self._state == ASKING and not (self._credentials is not None and self._credentials.authority)
+        return tls.PERHAPS if first else ""
+
     def _fail_os(self, error: OSError, now: float) -> None:
         kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
-        self.fail(kind, f"shard {self.address} cannot be reached: {error.strerror or error}", now)
+        why = f"{error.strerror or error}{self._perhaps()}"
+        self.fail(kind, f"shard {self.address} cannot be reached: {why}", now)

@@ -7,6 +7,8 @@ Everything here works on addresses, wherever the servers run.
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from acquisition.errors import ShardError, TemporaryError
-from acquisition.link import listener
+from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.wire.keys import SLOTS
@@ -30,6 +32,10 @@ def administer(address: Address, timeout: float = 5.0, credentials: Credentials 
     """A redis-py client for one shard, for administration only. It sends a password only to whom ``credentials`` names
     as owners (acquisition.link.listener); to others it raises redis.ConnectionError."""
     user = credentials if credentials is not None and credentials.password else None
+    authority = credentials.authority if credentials is not None else ""
+    secured: dict[str, Any] = (
+        {"ssl_ca_certs": authority, "ssl_min_version": ssl.TLSVersion.TLSv1_3} if authority else {}
+    )
     return redis.Redis(
         host=address.host,
         port=address.port,
@@ -39,16 +45,19 @@ def administer(address: Address, timeout: float = 5.0, credentials: Credentials 
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=_greeting(user.owners if user is not None else ()),
+        redis_connect_func=_greeting(user),
+        ssl=bool(authority),
+        **secured,
     )
 
 
-def _greeting(owners: tuple[int, ...]) -> Any:
+def _greeting(user: Credentials | None) -> Any:
     """What to do with a new connection. redis-py calls it with the connection, which its annotation leaves out."""
 
     def greet(connection: Any) -> None:
         try:
-            listener.check(connection._sock, owners)
+            if user is not None:
+                admission.check(connection._sock, user)
         except ShardError as error:
             raise redis.ConnectionError(str(error)) from error
         connection.on_connect()
@@ -70,7 +79,15 @@ def join(clients: Sequence[redis.Redis], addresses: Sequence[Address], release: 
             _call(client, "CLUSTER", "ADDSLOTS", *range(low, high + 1))
         _call(client, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
     for first, second in combinations(range(len(clients)), 2):
-        _call(clients[first], "CLUSTER", "MEET", addresses[second].host, addresses[second].port)
+        _call(clients[first], "CLUSTER", "MEET", *_place(addresses[second]))
+
+
+def _place(address: Address) -> tuple[str, int]:
+    """Address and port, as CLUSTER MEET wants them: it knows no names. Raises ShardError for a name that none has."""
+    try:
+        return str(socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]), address.port
+    except OSError as error:
+        raise ShardError(f"shard {address} cannot be reached: {error.strerror or error}") from error
 
 
 def form(
@@ -108,7 +125,7 @@ def introduce(
         if len(_nodes(client)) == 1:
             highest = max(int(_info(other)["cluster_current_epoch"]) for other in others)
             _call(client, "CLUSTER", "SET-CONFIG-EPOCH", highest + 1)
-        _call(client, "CLUSTER", "MEET", members[0].host, members[0].port)
+        _call(client, "CLUSTER", "MEET", *_place(members[0]))
         own = _text(_call(client, "CLUSTER", "MYID"))
         ids = [_text(_call(other, "CLUSTER", "MYID")) for other in others]
 

@@ -232,9 +232,14 @@ def _id(word: str) -> str:
 
 
 def _address(word: str, asked: Address) -> Address | None:
-    """``host:port@bus[,hostname]``; an empty host is the one that was asked."""
-    place = word.partition("@")[0]
+    """``host:port@bus[,hostname[,name=value…]]``. A name is what clients verify; an empty host is the one that was
+    asked."""
+    place, _, rest = word.partition("@")
+    name = rest.partition(",")[2].partition(",")[0]
+    host, _, port = place.rpartition(":")
     try:
-        return Address(asked.host, int(place[1:])) if place.startswith(":") else parse_address(place)
+        if name and "=" not in name:
+            return parse_address(f"{name}:{port}")
+        return parse_address(place) if host else Address(asked.host, int(port))
     except ValueError:
         return None

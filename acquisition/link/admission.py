@@ -1,0 +1,39 @@
+"""What has to hold before a shard is told a password: over loopback whose process it is, with TLS that it is Redis 7.
+
+The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import _socket
+from typing import Any
+
+from acquisition.errors import ConfigError, ShardError
+from acquisition.link import listener
+from acquisition.link.credentials import Credentials
+
+_OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
+
+
+def check(made: _socket.socket, credentials: Credentials) -> None:
+    """Raise ShardError when a connection leads over loopback to a process that is none of the ``owners``."""
+    try:
+        peer, own = made.getpeername(), made.getsockname()
+    except OSError as error:  # it has been closed meanwhile
+        raise ShardError(f"the connection is gone: {error}") from error
+    if listener.is_loopback(peer[0]):
+        listener.check(peer, own, credentials.owners)
+
+
+def greeting(credentials: Credentials) -> tuple[str, ...]:
+    """The command that logs in; with TLS the server says of which version it is."""
+    user = ("AUTH", credentials.username, credentials.password)
+    return ("HELLO", "2", *user) if credentials.authority else user
+
+
+def check_greeted(reply: Any, address: object) -> None:
+    """Take the answer to ``greeting``. Raises ConfigError for a server with TLS that is too old."""
+    if isinstance(reply, list):
+        version = dict(zip(reply[::2], reply[1::2], strict=False)).get(b"version", b"")
+        if not int(version.partition(b".")[0] or 0) >= _OLDEST:
+            raise ConfigError(f"shard {address} is Redis {version.decode()}: with TLS {_OLDEST}.0 or newer is needed")

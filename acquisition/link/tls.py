@@ -1,0 +1,167 @@
+"""TLS 1.3 over a connected socket: whom we believe is one authority, and that the server has the name we asked for.
+
+``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
+No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
+
+The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+from typing import Any
+
+from acquisition.errors import ConfigError
+
+# X509_verify_cert_error_string(3)
+_BEYOND_ITS_TIME = {9: "is not valid yet: compare the clocks", 10: "has expired: issue another one"}
+_OTHER_NAME = (62, 64)
+_NO_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "PACKET_LENGTH_TOO_LONG",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+    "UNEXPECTED_MESSAGE",
+)
+
+#: What to say of a shard that ends a connection without TLS before it has answered anything.
+PERHAPS = "; if it speaks TLS only, set [shards] tls_ca"
+#: The same of one that does not take part in a handshake: a Redis without TLS waits for the end of a line.
+SILENT = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
+
+_contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with the file that was read
+
+
+def context(authority: str) -> Any:
+    """What believes the certificates in the file ``authority`` and no others; made anew when the file has changed,
+    which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
+    import _ssl  # not for those that speak no TLS
+
+    try:
+        found = os.stat(authority)
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        known = _contexts.get(authority)
+        if known is None or known[0] != version:
+            made = _ssl._SSLContext(_ssl.PROTOCOL_TLS_CLIENT)  # demands a certificate, and the right name in it
+            made.minimum_version = _ssl.PROTO_TLSv1_3
+            made.load_verify_locations(authority)
+            known = _contexts[authority] = version, made
+    except OSError as error:  # SSLError is one
+        told = "holds no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
+        raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
+    return known[1]
+
+
+class _Socket(_socket.socket):
+    """A socket that can be referred to weakly, as ``_ssl`` does."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Secured:
+    """A connected socket with TLS, as far as connections here call one. ``name`` is that of the server.
+
+    It waits where the socket does; one that does not raises BlockingIOError. The socket is its own from then on.
+    Raises ConfigError as ``context``.
+    """
+
+    __slots__ = ("_made", "_plain")
+
+    def __init__(self, plain: _socket.socket, authority: str, name: str) -> None:
+        believing = context(authority)
+        timeout = plain.gettimeout()
+        self._plain = _Socket(fileno=plain.detach())
+        self._plain.settimeout(timeout)
+        self._made: Any = believing._wrap_socket(self._plain, False, name)
+
+    def handshake(self) -> int:
+        """Go on with the handshake: 0 when it is done, else what the socket is to be polled for.
+
+        Raises OSError: ``told`` says why.
+        """
+        import _ssl
+
+        try:
+            self._made.do_handshake()
+        except _ssl.SSLWantReadError:
+            return select.POLLIN
+        except _ssl.SSLWantWriteError:
+            return select.POLLOUT
+        return 0
+
+    def fileno(self) -> int:
+        """As of the socket."""
+        return self._plain.fileno()
+
+    def settimeout(self, timeout: float | None) -> None:
+        """As of the socket."""
+        self._plain.settimeout(timeout)
+
+    def close(self) -> None:
+        """Close the socket, without a farewell: a shard needs none."""
+        self._plain.close()
+
+    def send(self, data: bytes | memoryview) -> int:
+        """All of ``data``, or BlockingIOError: then the same is to be sent again."""
+        import _ssl
+
+        try:
+            return int(self._made.write(data))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+
+    def sendall(self, data: bytes | bytearray | memoryview) -> None:
+        """All of ``data``."""
+        view = memoryview(data)
+        while view:
+            view = view[self._made.write(view) :]
+
+    def sendmsg(self, pieces: list[bytes]) -> int:
+        """All of the pieces; TLS takes one after the other, so they are joined."""
+        data = b"".join(pieces)
+        self.sendall(data)
+        return len(data)
+
+    def recv(self, size: int) -> bytes:
+        """What has come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind that poll(2) does
+        not see."""
+        import _ssl
+
+        try:
+            return bytes(self._made.read(size))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+        except (_ssl.SSLZeroReturnError, _ssl.SSLEOFError):
+            return b""
+
+    def recv_into(self, buffer: bytearray) -> int:
+        """The same into ``buffer``, of a record or more: how many bytes."""
+        import _ssl
+
+        try:
+            return int(self._made.read(len(buffer), buffer))
+        except (_ssl.SSLZeroReturnError, _ssl.SSLEOFError):
+            return 0
+
+
+def told(error: OSError, name: str, authority: str) -> str:
+    """Why a handshake has failed, and what to do: for a person, after ``shard HOST:PORT``."""
+    code = getattr(error, "verify_code", 0)
+    if code in _BEYOND_ITS_TIME:
+        return f"has a certificate that {_BEYOND_ITS_TIME[code]}"
+    if code in _OTHER_NAME:
+        return f"has a certificate for other names than {name}: call it by one of those, or issue one for this name too"
+    if code:
+        return f"has a certificate that no authority in {authority} has made ([shards] tls_ca): {error.verify_message}"  # type: ignore[attr-defined]
+    if getattr(error, "reason", None) in _NO_TLS:
+        return "speaks no TLS there: name its TLS port, or leave out [shards] tls_ca"
+    if isinstance(error, TimeoutError):
+        return SILENT
+    return f"ends the TLS handshake: {error.strerror or error}"
+
+
+def needs_a_person(error: OSError) -> bool:
+    """Whether a handshake will fail again until somebody has changed something."""
+    return bool(getattr(error, "verify_code", 0)) or getattr(error, "reason", None) in _NO_TLS

@@ -1,0 +1,238 @@
+"""The pipeline over TLS 1.3 with the users of each part, and what is said where TLS fails."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from acquisition.certificates import files, making
+from acquisition.cli import main as shardpulse
+from acquisition.errors import ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import Address, Connection
+from acquisition.outbox.sender import Sender
+from acquisition.shards import grants, join, machine, redis_binary, rendering
+from acquisition.shards.nodes import Members
+from acquisition.wire import keys
+from tests.support.processes import started
+from tests.support.tls_cluster import NAME, Secured, tls_cluster
+from tests.support.waiting import eventually
+
+if redis_binary.find().release < rendering.RELEASE:
+    pytest.skip("TLS takes Redis 7", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with tls_cluster(tmp_path_factory.mktemp("tls")) as made:
+        yield made
+
+
+# ------------------------------------------------------------------ what works
+
+
+def test_clients_are_told_names_and_tls_ports(secured: Secured) -> None:
+    with contextlib.closing(Cluster(secured.addresses[:1], secured.credentials(grants.READER))) as cluster:
+        assert sorted(cluster.masters()) == sorted(secured.addresses[:3])
+        assert cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+    with Members(secured.addresses[:1], secured.credentials(grants.OBSERVER)) as members:
+        assert {node.address for node in members.look()} == set(secured.addresses)
+        assert not members.silent
+
+
+def test_a_replica_follows_over_tls_as_its_user(secured: Secured) -> None:
+    with join.administer(secured.addresses[3], credentials=secured.credentials(grants.OPERATOR)) as client:
+        assert join.in_sync(client)
+
+
+def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> None:
+    value = bytes(range(256)) * 4000
+    with contextlib.closing(Cluster(secured.addresses[:1], secured.credentials(grants.OPERATOR), 20)) as cluster:
+        key = "smoothed:{0}:large"
+        connection = cluster.connect(cluster.owner(key))
+        with contextlib.closing(connection):
+            connection.call("SET", key, value)
+            assert connection.pipeline([("GET", key)] * 3) == [value] * 3
+            parts = [b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$3\r\n" % (len(key), key.encode()), b"xyz", b"\r\n"]
+            connection.send_pieces(parts)
+            assert connection.receive() == b"OK"
+
+
+def test_the_pipeline_runs_over_tls(secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = (
+        f'[probe]\ninterval_seconds = 0.2\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.2\n'
+        f'[filter]\nlease_seconds = 0.5\n[serve]\nbind = "127.0.0.1:0"\n[archive]\nurl = "{tmp_path}/archive.db"\n'
+    )
+    configs = {user: tmp_path / f"{user}.toml" for user in grants.USERS}
+    for user, path in configs.items():
+        path.write_text(secured.configure(user, more))
+    said = tmp_path / "said"
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(said.open("wb"))
+        for user, *part in (
+            ("filter", "filter"),
+            ("probe", "probe"),
+            ("serve", "serve"),
+            ("archive", "archive", "run"),
+        ):
+            command = [sys.executable, "-m", "acquisition", *part, "--config", str(configs[user])]
+            stack.enter_context(started(command, stdout=log, stderr=log))
+
+        def shows(user: str, *arguments: str) -> bool:
+            capsys.readouterr()
+            return shardpulse([*arguments, "--config", str(configs[user])]) == 0
+
+        for user, *arguments in (("reader", "query"), ("observer", "status")):
+            eventually(lambda user=user, arguments=arguments: shows(user, *arguments), 60, says=said.read_text)  # type: ignore[misc]
+        shown = capsys.readouterr().out
+        assert "3 of 3 masters" in shown
+        assert "1 of 1 replicas in sync" in shown or "replica" in shown
+        assert "127.0.0.1" not in shown  # all are known by the name in their certificates
+        with contextlib.closing(Cluster(secured.addresses, secured.credentials(grants.READER))) as cluster:
+            names = [keys.readers(tag) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
+            asked = [(name, ("HGETALL", name)) for name in names]
+            eventually(lambda: all(cluster.gather(asked)), 60, says=said.read_text)
+        eventually(lambda: "http://127.0.0.1" in said.read_text(), 60, says=said.read_text)
+
+
+# ------------------------------------------------------------------ what fails
+
+
+@pytest.fixture(scope="module")
+def doubtful(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Address]]:
+    """A server whose certificate can be exchanged, with a port without TLS: where it has the one that is named."""
+    place = tmp_path_factory.mktemp("doubtful")
+    now, authority = datetime.now(UTC).replace(microsecond=0), secured.authority
+    files.write(making.issue(authority, [NAME], now - timedelta(days=9), 8), place, "expired")
+    files.write(making.issue(authority, [NAME], now + timedelta(days=2), 8), place, "early")
+    files.write(making.issue(authority, ["elsewhere.example.org"], now, 8), place, "other")
+    files.write(making.issue(making.authority(making.SHARDS, now, 9), [NAME], now, 8), place, "stranger")
+    plain, port = machine.free_ports(1)[0], machine.free_tls_port()
+    chosen = ["--tls-cert-file", str(place / "other.pem"), "--tls-key-file", str(place / "other.key")]
+    command = [redis_binary.find().path, "--port", str(plain), "--tls-port", str(port), "--save", "", *chosen]
+    command += ["--tls-ca-cert-file", str(secured.ca), "--tls-auth-clients", "no", "--dir", str(place)]
+    with started(command, stdout=subprocess.DEVNULL):
+        connection = eventually(lambda: _connected(Address("127.0.0.1", plain)))
+
+        def choose(name: str) -> Address:
+            if name == "plain":
+                return Address(NAME, plain)
+            pair = ("tls-cert-file", str(place / f"{name}.pem"), "tls-key-file", str(place / f"{name}.key"))
+            assert connection.call("CONFIG", "SET", *pair) == b"OK"
+            return Address(NAME, port)
+
+        with contextlib.closing(connection):
+            yield choose
+
+
+def _connected(address: Address) -> Connection | None:
+    with contextlib.suppress(ShardpulseError):
+        return Connection(address)
+    return None
+
+
+_FAILURES = [
+    ("expired", "has a certificate that has expired: issue another one"),
+    ("early", "has a certificate that is not valid yet: compare the clocks"),
+    (
+        "other",
+        f"has a certificate for other names than {NAME}: call it by one of those, or issue one for this name too",
+    ),
+    ("stranger", "has a certificate that no authority in"),
+    ("plain", ": name its TLS port, or leave out [shards] tls_ca"),
+]
+
+
+@pytest.mark.parametrize(("kind", "told"), _FAILURES)
+def test_what_is_wrong_is_said_in_one_line(
+    secured: Secured, doubtful: Callable[[str], Address], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    kind: str, told: str,
+) -> None:  # fmt: skip
+    address = doubtful(kind)
+    seconds = 0.5 if kind == "plain" else 20.0  # it does not answer
+    config = tmp_path / "shardpulse.toml"
+    text = secured.configure(grants.READER, f"timeout_seconds = {seconds}\n")
+    config.write_text(text.replace(str(secured.addresses[0]), str(address)))
+    assert shardpulse(["query", "--config", str(config)]) == 69
+    said = capsys.readouterr().err
+    assert f"shard {address} " in said
+    assert told in said
+    assert said.count("\n") == 1
+    assert told in problem_of(Sender(1, [address], secured.credentials(grants.PROBE), seconds))
+    with (
+        pytest.raises(ShardpulseError),
+        join.clients_of([address], 5.0, secured.credentials(grants.OPERATOR)) as (one,),
+    ):
+        one.ping()
+
+
+def test_a_client_without_tls_is_told_to_use_it(secured: Secured) -> None:
+    address, user = secured.addresses[0], secured.credentials(grants.READER)._replace(authority="")
+    with pytest.raises(ShardpulseError, match=r"if it speaks TLS only, set \[shards\] tls_ca"):
+        Connection(address, user)
+    said = problem_of(Sender(1, [address], user, 20.0))
+    assert "if it speaks TLS only, set [shards] tls_ca" in said
+
+
+def test_a_name_that_the_certificate_lacks(secured: Secured) -> None:
+    by_address = Address("127.0.0.1", secured.addresses[0].port)
+    with pytest.raises(ShardpulseError, match=r"certificate for other names than 127\.0\.0\.1"):
+        Connection(by_address, secured.credentials(grants.READER))
+
+
+def test_a_wrong_password_and_a_revoked_user(secured: Secured) -> None:
+    for user in (
+        secured.credentials(grants.PROBE)._replace(password="x"),
+        secured.credentials(grants.PROBE)._replace(username="gone"),
+    ):
+        with pytest.raises(ShardpulseError, match=r"WRONGPASS.*; set \[shards\] username and password_file"):
+            Connection(secured.addresses[0], user)
+        assert "WRONGPASS" in problem_of(Sender(1, [secured.addresses[0]], user, 20.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "code", "said"),
+    [(None, 0, 78, "cannot be read: No such file"), ("nothing", 0o644, 78, "holds no certificate"),
+     ("CA", 0o666, 78, "others may write")],
+)  # fmt: skip
+def test_an_authority_that_is_none(
+    secured: Secured,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str | None,
+    mode: int,
+    code: int,
+    said: str,
+) -> None:
+    ca, config = tmp_path / "ca.pem", tmp_path / "shardpulse.toml"
+    if text is not None:
+        ca.write_text(secured.ca.read_text() if text == "CA" else text)
+        ca.chmod(mode)
+    config.write_text(secured.configure(grants.READER).replace(str(secured.ca), str(ca)))
+    for command in (["query"], ["probe", "--ticks", "1"]):
+        assert shardpulse([*command, "--config", str(config)]) == code
+        told = capsys.readouterr().err
+        assert "key shards.tls_ca" in told
+        assert said in told
+        assert told.count("\n") == 1
+
+
+def problem_of(sender: Sender) -> str:
+    """Why a probe's connection cannot be had."""
+    deadline = time.monotonic() + 20
+    while not sender.errors and time.monotonic() < deadline:
+        sender.advance(time.monotonic())
+        if sender.fileno() >= 0:
+            poll = select.poll()
+            poll.register(sender.fileno(), sender.events())
+            poll.poll(100)
+    sender.close()
+    return sender.problem
