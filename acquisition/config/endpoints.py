@@ -11,7 +11,7 @@ import msgspec
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, NoInputError, ShardError, ShardpulseError, UsageError
-from acquisition.link import state_directory, tls, trusted_file
+from acquisition.link import state_directory, trusted_file
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
@@ -59,6 +59,8 @@ def credentials(settings: Shards) -> Credentials:
 
 
 def _authority(path: str) -> str:
+    from acquisition.link import tls  # loads OpenSSL
+
     whole = os.path.abspath(path)
     tls.context(whole)
     trusted_file.check(os.stat(whole), f"key shards.tls_ca: {path}")

@@ -13,6 +13,10 @@ from acquisition.link import listener
 from acquisition.link.credentials import Credentials
 
 _OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
+#: What to say of a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
+NO_TLS = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
+#: What to say of a shard that ends a connection without TLS before it has answered anything.
+PERHAPS_TLS = "; if it speaks TLS only, set [shards] tls_ca"
 
 
 def check(made: _socket.socket, credentials: Credentials) -> None:

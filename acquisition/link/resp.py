@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import hiredis
 
 from acquisition.errors import MovedError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import admission, tls
+from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 
 if TYPE_CHECKING:
     import socket
+
+    from acquisition.link.tls import Secured
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
@@ -116,7 +118,7 @@ class Connection:
             plain = socket.create_connection(address, timeout)
         except OSError as error:
             raise ShardError(f"shard {address} cannot be reached: {error}") from error
-        self._socket: socket.socket | tls.Secured = plain
+        self._socket: socket.socket | Secured = plain
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if credentials is not None:
             try:
@@ -129,6 +131,8 @@ class Connection:
         if credentials.password:
             admission.check(plain, credentials)
         if credentials.authority:
+            from acquisition.link import tls  # loads OpenSSL
+
             name, authority = self.address.host, credentials.authority
             self._socket = made = tls.Secured(plain, authority, name)
             try:
@@ -140,7 +144,7 @@ class Connection:
                 self.send(packed(admission.greeting(credentials)))
                 reply = self.receive()
             except ShardError as error:
-                raise error if credentials.authority else ShardError(f"{error}{tls.PERHAPS}") from error
+                raise error if credentials.authority else ShardError(f"{error}{admission.PERHAPS_TLS}") from error
             admission.check_greeted(raise_for(reply, self.address), self.address)
 
     def fileno(self) -> int:

@@ -3,17 +3,19 @@
 ``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
 No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
 
-The probe imports this module: it stays lean.
+Whoever needs TLS imports this module when that turns out: it takes a probe 1.7 MB.
 """
 
 from __future__ import annotations
 
 import _socket
+import _ssl
 import os
 import select
 from typing import Any
 
-from acquisition.errors import ConfigError
+from acquisition.errors import ConfigError, ShardError
+from acquisition.link.admission import NO_TLS
 
 # X509_verify_cert_error_string(3)
 _BEYOND_ITS_TIME = {9: "is not valid yet: compare the clocks", 10: "has expired: issue another one"}
@@ -26,10 +28,22 @@ _NO_TLS = (
     "UNEXPECTED_MESSAGE",
 )
 
-#: What to say of a shard that ends a connection without TLS before it has answered anything.
-PERHAPS = "; if it speaks TLS only, set [shards] tls_ca"
-#: The same of one that does not take part in a handshake: a Redis without TLS waits for the end of a line.
-SILENT = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
+
+class _Context(_ssl._SSLContext):
+    """Demands TLS 1.3, a certificate and the right name in it."""
+
+    @classmethod
+    def of(cls, authority: str) -> _Context:
+        """One that believes the certificates in a file."""
+        made = cls(_ssl.PROTOCOL_TLS_CLIENT)
+        made.demand()
+        made.load_verify_locations(authority)
+        return made
+
+    def demand(self) -> None:
+        """No version before 1.3."""
+        self.minimum_version = _ssl.PROTO_TLSv1_3
+
 
 _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with the file that was read
 
@@ -37,17 +51,12 @@ _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with th
 def context(authority: str) -> Any:
     """What believes the certificates in the file ``authority`` and no others; made anew when the file has changed,
     which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
-    import _ssl  # not for those that speak no TLS
-
     try:
         found = os.stat(authority)
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
         known = _contexts.get(authority)
         if known is None or known[0] != version:
-            made = _ssl._SSLContext(_ssl.PROTOCOL_TLS_CLIENT)  # demands a certificate, and the right name in it
-            made.minimum_version = _ssl.PROTO_TLSv1_3
-            made.load_verify_locations(authority)
-            known = _contexts[authority] = version, made
+            known = _contexts[authority] = version, _Context.of(authority)
     except OSError as error:  # SSLError is one
         told = "holds no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
         raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
@@ -64,13 +73,16 @@ class Secured:
     """A connected socket with TLS, as far as connections here call one. ``name`` is that of the server.
 
     It waits where the socket does; one that does not raises BlockingIOError. The socket is its own from then on.
-    Raises ConfigError as ``context``.
+    Raises ShardError where ``context`` raises ConfigError.
     """
 
     __slots__ = ("_made", "_plain")
 
     def __init__(self, plain: _socket.socket, authority: str, name: str) -> None:
-        believing = context(authority)
+        try:
+            believing = context(authority)
+        except ConfigError as error:  # of a file that was exchanged since the start: it may be whole the next time
+            raise ShardError(str(error)) from error
         timeout = plain.gettimeout()
         self._plain = _Socket(fileno=plain.detach())
         self._plain.settimeout(timeout)
@@ -81,8 +93,6 @@ class Secured:
 
         Raises OSError: ``told`` says why.
         """
-        import _ssl
-
         try:
             self._made.do_handshake()
         except _ssl.SSLWantReadError:
@@ -105,8 +115,6 @@ class Secured:
 
     def send(self, data: bytes | memoryview) -> int:
         """All of ``data``, or BlockingIOError: then the same is to be sent again."""
-        import _ssl
-
         try:
             return int(self._made.write(data))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -127,8 +135,6 @@ class Secured:
     def recv(self, size: int) -> bytes:
         """What has come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind that poll(2) does
         not see."""
-        import _ssl
-
         try:
             return bytes(self._made.read(size))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -138,8 +144,6 @@ class Secured:
 
     def recv_into(self, buffer: bytearray) -> int:
         """The same into ``buffer``, of a record or more: how many bytes."""
-        import _ssl
-
         try:
             return int(self._made.read(len(buffer), buffer))
         except (_ssl.SSLZeroReturnError, _ssl.SSLEOFError):
@@ -158,7 +162,7 @@ def told(error: OSError, name: str, authority: str) -> str:
     if getattr(error, "reason", None) in _NO_TLS:
         return "speaks no TLS there: name its TLS port, or leave out [shards] tls_ca"
     if isinstance(error, TimeoutError):
-        return SILENT
+        return NO_TLS
     return f"ends the TLS handshake: {error.strerror or error}"
 
 

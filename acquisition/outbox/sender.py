@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import _socket
 import select
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hiredis
 
 from acquisition.errors import ShardError, ShardpulseError, TemporaryError
-from acquisition.link import admission, tls
+from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, error_for, pack
@@ -32,6 +32,9 @@ from acquisition.outbox.lookup import Lookup, Target, numeric
 from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
 from acquisition.outbox.route import Route
 from acquisition.wire import keys
+
+if TYPE_CHECKING:
+    from acquisition.link.tls import Secured
 
 BACK_OFF, LOOKING_UP, CONNECTING, SECURING, ASKING, READY = range(6)
 _FIRST_DELAY = 0.05
@@ -70,7 +73,7 @@ class Sender:
         self._attempt = 0
         self._deadline = 0.0
         self._lookups: dict[Address, Lookup] = {}
-        self._socket: _socket.socket | tls.Secured | None = None
+        self._socket: _socket.socket | Secured | None = None
         self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
@@ -116,7 +119,7 @@ class Sender:
                 if self._state != ASKING:
                     break
         if self._state in (LOOKING_UP, CONNECTING, SECURING, ASKING) and now >= self._deadline:
-            told = tls.SILENT if self._state == SECURING else "does not answer in time"
+            told = admission.NO_TLS if self._state == SECURING else "does not answer in time"
             self.fail("timeout", f"shard {self.address} {told}", now)
         return self.ready
 
@@ -282,6 +285,8 @@ class Sender:
 
     def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
         """Begin the handshake: of TLS, with the name by which the shard was called."""
+        from acquisition.link import tls  # loads OpenSSL
+
         assert self.address is not None
         self.due = self._deadline = now + self._timeout
         try:
@@ -292,6 +297,8 @@ class Sender:
             self._state = SECURING
 
     def _finish_handshake(self, now: float) -> None:
+        from acquisition.link import tls
+
         made = self._socket
         assert isinstance(made, tls.Secured)
         assert self._credentials is not None
@@ -369,7 +376,7 @@ class Sender:
     def _perhaps(self) -> str:
         """What may be the reason for an end before the first answer."""
         first = self._state == ASKING and not (self._credentials is not None and self._credentials.authority)
-        return tls.PERHAPS if first else ""
+        return admission.PERHAPS_TLS if first else ""
 
     def _fail_os(self, error: OSError, now: float) -> None:
         kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
