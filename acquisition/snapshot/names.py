@@ -139,7 +139,7 @@ class NamesCache:
             old.read_at = now
             return None
         try:
-            table = table_format.decode(raw)
+            table = table_format.decode(raw, old.entities if old is not None else None)
         except FrameError as error:
             return error
         columns = self._columns.setdefault(table.metrics, table.metrics)

@@ -29,6 +29,7 @@ Slotted = tuple[int, bytes | None]
 #: A member and the seconds between two of its ticks.
 Paced = tuple[Member, float]
 _NEVER = b"never"  #: in the place of the commit id of a partition in which no filter has ever written anything
+_PLAIN = frozenset((bytes, list, type(None)))  #: types of replies that are no errors
 _MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
 
 
@@ -108,7 +109,7 @@ class PartitionReader:
             self._batches.clear()
             self._asked.clear()
 
-    def values(self, members: Sequence[Member]) -> Sequence[bytes | None]:
+    def values(self, members: Sequence[Member]) -> list[bytes | None]:
         """What was answered for each of ``members``, all that there are in the order of partitions; None where nothing
         was. Whether it is theirs, and of which tick, the records say."""
         parts = [answer.records for answer in self.answers if answer.asked]
@@ -145,9 +146,10 @@ class PartitionReader:
         else:
             batch = Batch([command for number in partitions for command in asked[number].commands])
         replies, found, at = cluster.ask(batch), {}, 0
+        sound = _PLAIN.issuperset(map(type, replies))
         for number in partitions:
             part = asked[number]
-            found[number] = _answer(cluster, part, replies[at : at + len(part.commands)])
+            found[number] = _answer(cluster, part, replies[at : at + len(part.commands)], sound)
             at += len(part.commands)
         return found
 
@@ -175,8 +177,9 @@ def _question(tag: str, asked: Sequence[tuple[Member, int]]) -> _Question:
     return _Question(asked, commands)
 
 
-def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any]) -> Answer:
-    sound = not any(isinstance(reply, (ReplyError, ShardpulseError)) for reply in replies)
+def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any], sound: bool) -> Answer:
+    """What the ``replies`` say; ``sound`` if it is known that no error is among them."""
+    sound = sound or not any(isinstance(reply, (ReplyError, ShardpulseError)) for reply in replies)
     if not sound and any(isinstance(reply, ReplyError) for reply in replies):
         replies = cluster.gather(question.commands)  # it has moved, or is on its way
     commit, applied, *records = replies

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
@@ -65,8 +66,10 @@ def _rows(entities: tuple[Entity, ...]) -> str:
     return _json([(f"{e.id:016x}", e.kind, e.stable, e.epoch, e.name, e.labels) for e in entities])[1:-1]
 
 
-def decode(payload: bytes) -> Table:
-    """The table in a payload. Raises FrameError("payload") when it is none."""
+def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
+    """The table in a payload; entities that are ``known`` by their ids, and the same, are taken from there. Raises
+    FrameError("payload") when it is none."""
+    before = known or {}
     try:
         document: dict[str, Any] = json.loads(payload)
         return Table(
@@ -76,7 +79,7 @@ def decode(payload: bytes) -> Table:
             _text(document["source"]),
             bool(document["complete"]),
             tuple(_metric(*row) for row in document["metrics"]),
-            tuple(_entity(*row) for row in document["entities"]),
+            tuple([_entity(before, *row) for row in document["entities"]]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise FrameError("payload", f"no table: {error!s:.200}") from error
@@ -96,9 +99,14 @@ def _metric(name: Any, unit: Any, kind: Any, low: Any, high: Any, text: Any) -> 
     return Metric(_text(name), _text(unit), _text(kind), *bounds, _text(text))
 
 
-def _entity(key: str, kind: Any, stable: Any, epoch: Any, name: Any, labels: dict[str, Any]) -> Entity:
+def _entity(
+    known: Mapping[int, Entity], key: str, kind: Any, stable: Any, epoch: Any, name: Any, labels: dict[str, Any]
+) -> Entity:
     if _ID.fullmatch(key) is None:
         raise ValueError(f"{key!r:.40} is no id of 64 bits")
+    found = known.get(int(key, 16))
+    if found is not None and found[1:] == (kind, stable, epoch, name, labels):
+        return found
     named = {_text(label): _text(value) for label, value in labels.items()}
     return Entity(int(key, 16), _text(kind), _text(stable), _text(epoch), _text(name), named)
 

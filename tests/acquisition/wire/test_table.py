@@ -113,3 +113,13 @@ def test_an_interval_is_a_finite_number_above_0(number: str) -> None:
 def test_an_id_has_64_bits_in_16_digits(key: str) -> None:
     with pytest.raises(FrameError, match="no id of 64 bits"):
         table.decode(table.encode(TABLE).replace(b"ffffffffffffffff", key.encode()))
+
+
+def test_what_is_known_is_taken_where_it_is_the_same() -> None:
+    known = {entity.id: entity for entity in TABLE.entities}
+    relabelled = TABLE.entities[1]._replace(labels={"uuid": "1-3"})
+    for entities in (TABLE.entities, (TABLE.entities[0], relabelled), (relabelled._replace(id=7),)):
+        payload = table.encode(TABLE._replace(entities=entities))
+        found = table.decode(payload, known)
+        assert found == table.decode(payload)
+        assert [each is known.get(each.id) for each in found.entities] == [each in TABLE.entities for each in entities]
