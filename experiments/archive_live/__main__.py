@@ -4,15 +4,16 @@ they catch up.
     python -m experiments.archive_live --row live postgresql        # a PostgreSQL of one's own, of Debian's package
     python -m experiments.archive_live --row live postgresql://postgres@/empty      # a database that may be filled
     python -m experiments.archive_live --row live                                   # SQLite in a temporary directory
-    python -m experiments.archive_live --row backlog --hosts 100 --metrics 5 --ticks 600 postgresql
-    python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 75 postgresql
+    python -m experiments.archive_live --row backlog --ticks 600 postgresql         # ten minutes without a database
+    python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 120 --in-minutes postgresql
     python -m experiments.archive_live --row kills --hosts 40 --entities 11 --kills 100 postgresql
 
 ``live``: the whole pipeline of ``ingest`` with ``shardpulse archive run`` beside it. 1% of the samples are
 invalid, in runs of 1 to 60 s; a minute is readable when rows of all hosts are there, and how long entries wait until
 they are applied is what the archiver says; freshness is measured without the archiver and with it, in turn.
 ``backlog``: frames of ``--ticks`` seconds lie in the streams, as after so long without a database, and an archiver in
-this process takes them as fast as it can; invalid are as many. What it costs a sample is what it costs live.
+this process takes them as fast as it can; invalid are as many. What it costs a sample is what it costs live. With
+``--in-minutes`` a minute of frames after the other lies there, which takes less memory.
 ``kills``: such a backlog, and archivers that are killed with -9 at random moments, ``--kills`` times; then every figure
 of every minute must be that of each frame once. One JSON document; live speed is 50,500 samples/s for 100 hosts of 101
 entities with 5 metrics.
@@ -51,6 +52,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--minutes", type=int, default=2, help="that live waits for")
     parser.add_argument("--turns", type=int, default=2, help="of freshness without the archiver and with it")
     parser.add_argument("--ticks", type=int, default=600, help="seconds of frames of a backlog")
+    parser.add_argument("--in-minutes", action="store_true", help="feed a backlog a minute after the other")
     parser.add_argument("--kills", type=int, default=100, help="of archivers")
     options = parser.parse_args(argv)
     needs.require(postgresql.installed(options.url))

@@ -34,9 +34,8 @@ class Feed:
         self._epoch = time.time_ns()
         #: (host, minute) -> how many, and the sum, of the valid samples of each entity and metric
         self.sums: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
-        numbers = [host_number(host) for host in range(options.hosts)]
-        tags = keys.tags(keys.DEFAULT_PARTITIONS)
-        self._hosts = [(n, number, tags[keys.partition_of(number, len(tags))]) for n, number in enumerate(numbers)]
+        hosts = _alike(options.hosts, keys.tags(keys.DEFAULT_PARTITIONS))
+        self._hosts = [(place, *host) for place, host in enumerate(hosts)]
         self._ids = [
             (np.arange(1, options.entities + 1, dtype="<u8") + (n << 20)).tobytes() for n in range(options.hosts)
         ]
@@ -64,3 +63,23 @@ class Feed:
             if isinstance(reply, Exception):
                 raise reply
         return int(cells * len(self._hosts))
+
+    def trim(self, tick: int) -> None:
+        """Take what came before a tick out of the streams."""
+        first = (self._began + tick) * 1000
+        tags = {tag for _, _, tag in self._hosts}
+        self._cluster.gather([(keys.raw(tag), ("XTRIM", keys.raw(tag), "MINID", first)) for tag in tags])
+
+
+def _alike(count: int, tags: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Hosts and their tags, as many of each partition as of others."""
+    most = -(-count // len(tags))
+    left, found, number = dict.fromkeys(tags, most), list[tuple[int, str]](), 0
+    while len(found) < count:
+        host = host_number(number)
+        tag = tags[keys.partition_of(host, len(tags))]
+        if left[tag]:
+            left[tag] -= 1
+            found.append((host, tag))
+        number += 1
+    return found

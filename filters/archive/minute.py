@@ -72,11 +72,11 @@ class Minute:
         after = np.r_[first[1:], len(order)]
         entities = self.rollup.ids[rows[order[first]]]
         in_time = np.argsort(order[first], kind="stable")
-        copies = [Copy(*one) for one in zip(times[order].tolist(), values[order].tolist(), strict=True)]
+        times, values = times[order].tolist(), values[order].tolist()
         what = (entities, columns[order[first]], kinds[first], first, after)
         return [
-            Invalid(copies[low].time, copies[high - 1].time, entity, names[column], code, high - low,
-                    (*copies[low : min(high, low + COPIES)],))
+            Invalid(times[low], times[high - 1], entity, names[column], code, high - low,
+                    (*map(Copy, times[low : min(high, low + COPIES)], values[low : min(high, low + COPIES)]),))
             for entity, column, code, low, high in zip(*(part[in_time].tolist() for part in what), strict=True)
         ]  # fmt: skip
 
@@ -84,7 +84,7 @@ class Minute:
         """Columns in which a sample was MISSING."""
         found = np.frombuffer(b"".join([one.samples for one in self._marked]), INVALID)
         cells = found["cell"][found["code"] == MISSING]
-        return set((cells % self.rollup.metrics).tolist())
+        return set(np.unique(cells % self.rollup.metrics).tolist())
 
     def _all_marked(self) -> tuple[npt.NDArray[Any], ...]:
         """Times, rows in the rollup, columns, codes and values of all invalid samples, in the order of their ticks."""

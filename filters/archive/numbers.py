@@ -118,6 +118,6 @@ def extend(spans: list[Span], sequence: int, before: int, samples: int, now: int
     """Add a frame to the spans that a minute holds."""
     last = spans[-1] if spans else None
     if last is not None and last.high + 1 == sequence:
-        spans[-1] = last._replace(high=sequence, after=before + samples)
+        spans[-1] = Span(last.low, sequence, last.before, before + samples, last.since)
     else:
         spans.append(Span(sequence, sequence, before, before + samples, now))

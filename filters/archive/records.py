@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 
@@ -101,6 +100,5 @@ def _optional(number: int | None) -> int | None:
 
 def _copies(copies: tuple[Copy, ...]) -> str:
     """``[[time, value], …]``; what is no finite number is a word, since JSON has none for it."""
-    if not copies:
-        return "[]"
-    return json.dumps([[time, value if math.isfinite(value) else repr(value)] for time, value in copies])
+    parts = [f"[{time!r}, {value!r}]" if math.isfinite(value) else f'[{time!r}, "{value!r}"]' for time, value in copies]
+    return f"[{', '.join(parts)}]"

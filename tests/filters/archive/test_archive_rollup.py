@@ -14,14 +14,16 @@ from filters.archive import rollup as rollups
 from filters.archive.rollup import INVALID, Rollup
 from filters.archive.values import Statistic
 
+FOLD = rollups.FOLD
+
 
 @pytest.fixture(scope="module", params=["native", "numpy"])
 def step(request: pytest.FixtureRequest) -> Iterator[None]:
     """What folds frames in."""
-    if request.param == "native" and rollups.FOLD is None:
+    if request.param == "native" and FOLD is None:
         pytest.skip("it is not compiled here")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rollups, "FOLD", rollups.FOLD if request.param == "native" else None)
+        patch.setattr(rollups, "FOLD", FOLD if request.param == "native" else None)
         yield
 
 
@@ -89,8 +91,8 @@ def test_invalid_samples_count_and_are_told_with_their_places() -> None:
      (b"1234" * 2, b"", (1).to_bytes(8, "little"), 2), (b"1234" * 2, b"", b"\xff" * 8, 2), (b"", b"", b"", 0)],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(values: bytes, codes: bytes, rows: bytes, metrics: int) -> None:
-    if rollups.FOLD is None:
+    if FOLD is None:
         pytest.skip("it is not compiled here")
     doubles, floats = [np.zeros(2) for _ in range(4)], [np.zeros(2, np.float32) for _ in range(3)]
     with pytest.raises(ValueError, match=r"fit|one size|more values|for each|beyond"):
-        rollups.FOLD(*doubles, *floats, np.zeros(2, np.int64), values, codes, rows, metrics, 1, 127)
+        FOLD(*doubles, *floats, np.zeros(2, np.int64), values, codes, rows, metrics, 1, 127)
