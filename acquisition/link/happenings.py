@@ -106,4 +106,14 @@ def decode(entry: bytes, fields: Any) -> Entry | None:
         made = Entry(time, known["kind"], host, known["before"], details)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
-    return made if isinstance(details, dict) and (host is None or host < 1 << 64) else None
+    sound = isinstance(details, dict) and (host is None or host < 1 << 64) and _is_text(made)
+    return made if sound else None
+
+
+def _is_text(made: Entry) -> bool:
+    """Whether databases take all of it: no NUL, and no half of a pair of surrogates, which ``jsonb`` refuses."""
+    try:
+        said = json.dumps([made.kind, made.before, made.details], ensure_ascii=False)
+        return b"\\u0000" not in said.encode()
+    except UnicodeEncodeError:
+        return False

@@ -32,6 +32,7 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
 from acquisition.wire.table import Entity, Table
+from experiments.fuzz import tellings
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters.worker.dormant_positions import DormantPositions
@@ -197,7 +198,7 @@ def _use_record(data: bytes) -> bool:
 
 _USES: Mapping[str, Callable[[bytes], bool]] = {
     "table": _use_table, "position": _use_position, "dormant": _use_dormant, "commit": _use_commit,
-    "status": _use_status, "record": _use_record,
+    "status": _use_status, "record": _use_record, tellings.TOLD: tellings.use_told, tellings.EVENT: tellings.use_event,
 }  # fmt: skip
 
 
@@ -232,6 +233,8 @@ def _mutate(data: bytes, what: str, random: Random) -> bytes:
         return _flip(data, random)
     if kind == 1:
         return data[: int(random.random() * len(data))] + random.randbytes(random.getrandbits(3))
+    if what in (tellings.TOLD, tellings.EVENT):
+        return tellings.mutate(data, random)
     if what in ("table", "status"):
         return _other_value(data, random)
     if what == "commit":
@@ -304,5 +307,5 @@ _POSITION = Position(9, 3, _TICK, _TICK + 0.5, 1.0, applied=12, made=12)
 _TABLE = Table("h", "processes", 1.0, "procfs", True, PROCESSES.metrics[:2], (Entity(1, "vm", "u", "1", "guest"),))
 _MAKERS: Mapping[str, Callable[[Random], bytes]] = {
     "table": _table, "position": _position, "dormant": _position, "commit": _commit, "status": _status,
-    "record": _record,
+    "record": _record, tellings.TOLD: tellings.make_told, tellings.EVENT: tellings.make_event,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.snapshot import SnapshotReader, books
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
-from experiments.fuzz import fields
+from experiments.fuzz import fields, tellings
 from filters.documents.encoding import encode
 
 TRIMMED = 3  #: partitions in which that happens
@@ -49,6 +49,8 @@ class Stranger:
         if field.what in ("position", "dormant"):
             key = keys.applied(tag) if field.what == "position" else keys.dormant(tag)
             return key, ("HSET", key, member, field.data)
+        if field.what in (tellings.TOLD, tellings.EVENT):
+            return tellings.left(tag, field.what, field.data)
         key = {
             "table": keys.names(tag, host, resource_set),
             "commit": keys.commit(tag),

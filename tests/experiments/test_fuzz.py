@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from acquisition.errors import FrameError, UsageError
+from acquisition.link import happenings
 from acquisition.wire import commit, position, status, table
 from experiments.fuzz import __main__ as fuzz
 from experiments.fuzz import fields, frames, lines
@@ -16,6 +17,7 @@ from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
+from filters.service import teller
 from filters.worker.step import native
 from probes.checks import range as range_check
 from probes.sources import pidstat_header, vmstat
@@ -91,6 +93,8 @@ def test_the_oracle_sees_values_out_of_range(monkeypatch):
         (position, "MOST", 2**64),
         (commit, "is_possible", bool),
         (status, "_text", str),
+        (teller, "_OF_A_HOST", re.compile("hot:.*", re.DOTALL)),
+        (happenings, "_is_text", bool),
     ],
 )
 def test_the_oracle_sees_what_a_decoder_lets_pass(monkeypatch, where, check, instead):

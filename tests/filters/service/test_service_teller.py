@@ -109,6 +109,8 @@ def test_streams_are_capped_and_garbage_is_none_of_ours(cluster: Cluster) -> Non
     assert happenings.decode(b"1-1", good) is not None
     for place, bad in ((1, b"\xff"), (3, b"g"), (3, b"1" * 17), (7, b"[]"), (7, b"{"), (6, b"other")):
         assert happenings.decode(b"1-1", [*good[:place], bad, *good[place + 1 :]]) is None
+    for place, bad in ((5, b"a\0"), (7, b'{"a":"\\u0000"}'), (7, b'{"a":"\\ud800"}'), (7, b'{"\\udfff":1}')):
+        assert happenings.decode(b"1-1", [*good[:place], bad, *good[place + 1 :]]) is None  # what jsonb refuses
     for fields in (None, [], good[:1], good[:2], 7):
         assert happenings.decode(b"1-1", fields) is None
 
