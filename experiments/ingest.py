@@ -26,7 +26,7 @@ _EXAMPLES = """\
 examples:
   python -m experiments.ingest --hosts 100 --entities 101 --metrics 5 --rate 1 --seconds 600
       the paper's data center: 100 hosts of 100 VMs, 50,500 samples/s, for ten minutes
-  python -m experiments.ingest --hosts 100 --entities 100 --metrics 15 --rate max --seconds 15 --repeats 5
+  python -m experiments.ingest --hosts 100 --entities 100 --metrics 15 --rate max --warmup 10 --seconds 15 --repeats 5
       the limit: a closed loop that offers no more than is smoothed
   python -m experiments.ingest --hosts 10000 --entities 101 --metrics 15 --rate 1 --seconds 60
       a million VMs, 15.15 million samples/s, 10,000 connections"""

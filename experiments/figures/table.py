@@ -55,7 +55,7 @@ ROWS: tuple[Row, ...] = (
         "saturation",
         "saturation: frames of 100 x 15 in a closed loop, the product's writer in every host, generator included",
         "ingest",
-        "--hosts 100 --entities 100 --metrics 15 --rate max",
+        "--hosts 100 --entities 100 --metrics 15 --rate max --warmup 10",  # streams are as long by then as they get
         "--seconds 6 --repeats 2",
         "--seconds 15 --repeats 5",
         (
