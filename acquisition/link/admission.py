@@ -1,4 +1,4 @@
-"""What has to hold before a shard is told a password: over loopback whose process it is, with TLS that it is Redis 7.
+"""What has to hold before a shard is told anything: over loopback whose process it is, beyond it TLS and a user.
 
 The probe imports this module: it stays lean.
 """
@@ -13,20 +13,27 @@ from acquisition.link import listener
 from acquisition.link.credentials import Credentials
 
 _OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
+_TESTS = ("198.18.", "198.19.")  #: networks of test beds, which no router passes on (RFC 2544)
+_DEMANDED = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
 #: What to say of a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
 NO_TLS = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
 #: What to say of a shard that ends a connection without TLS before it has answered anything.
 PERHAPS_TLS = "; if it speaks TLS only, set [shards] tls_ca"
 
 
-def check(made: _socket.socket, credentials: Credentials) -> None:
-    """Raise ShardError when a connection leads over loopback to a process that is none of the ``owners``."""
+def check(made: _socket.socket, credentials: Credentials | None, address: object) -> None:
+    """Raise ShardError when a connection that is to send a password leads over loopback to a process that is none of
+    the ``owners``, ConfigError when one leads to another machine without TLS or without a user."""
     try:
         peer, own = made.getpeername(), made.getsockname()
     except OSError as error:  # it has been closed meanwhile
         raise ShardError(f"the connection is gone: {error}") from error
+    known = credentials is not None and bool(credentials.password)
     if listener.is_loopback(peer[0]):
-        listener.check(peer, own, credentials.owners)
+        if credentials is not None and known:
+            listener.check(peer, own, credentials.owners)
+    elif not (credentials is not None and known and credentials.authority) and not peer[0].startswith(_TESTS):
+        raise ConfigError(f"shard {address} {_DEMANDED}")
 
 
 def greeting(credentials: Credentials) -> tuple[str, ...]:

@@ -120,16 +120,15 @@ class Connection:
             raise ShardError(f"shard {address} cannot be reached: {error}") from error
         self._socket: socket.socket | Secured = plain
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if credentials is not None:
-            try:
+        try:
+            admission.check(plain, credentials, address)
+            if credentials is not None:
                 self._log_in(plain, credentials)
-            except BaseException:
-                self.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
 
     def _log_in(self, plain: socket.socket, credentials: Credentials) -> None:
-        if credentials.password:
-            admission.check(plain, credentials)
         if credentials.authority:
             from acquisition.link import tls  # loads OpenSSL
 

@@ -271,11 +271,10 @@ class Sender:
         try:
             if not is_connected(plain):
                 return
-            if known is not None and known.password:
-                admission.check(plain, known)
+            admission.check(plain, known, self.address)
         except OSError as error:
             self._fail_os(error, now)
-        except ShardError as error:
+        except ShardpulseError as error:
             self.fail("stranger", str(error), now, slow=True)
         else:
             if known is not None and known.authority:

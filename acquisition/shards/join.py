@@ -19,7 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from acquisition.errors import ShardError, TemporaryError
+from acquisition.errors import ShardError, ShardpulseError, TemporaryError
 from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
@@ -45,20 +45,19 @@ def administer(address: Address, timeout: float = 5.0, credentials: Credentials 
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
-        redis_connect_func=_greeting(user),
+        redis_connect_func=_greeting(credentials, address),
         ssl=bool(authority),
         **secured,
     )
 
 
-def _greeting(user: Credentials | None) -> Any:
+def _greeting(credentials: Credentials | None, address: Address) -> Any:
     """What to do with a new connection. redis-py calls it with the connection, which its annotation leaves out."""
 
     def greet(connection: Any) -> None:
         try:
-            if user is not None:
-                admission.check(connection._sock, user)
-        except ShardError as error:
+            admission.check(connection._sock, credentials, address)
+        except ShardpulseError as error:
             raise redis.ConnectionError(str(error)) from error
         connection.on_connect()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,9 @@ import pytest
 
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
-from acquisition.errors import ShardpulseError
+from acquisition.errors import ConfigError, ShardpulseError
 from acquisition.link.cluster import Cluster
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.outbox.sender import Sender
 from acquisition.shards import grants, join, machine, redis_binary, rendering
@@ -196,6 +198,52 @@ def test_a_wrong_password_and_a_revoked_user(secured: Secured) -> None:
         with pytest.raises(ShardpulseError, match=r"WRONGPASS.*; set \[shards\] username and password_file"):
             Connection(secured.addresses[0], user)
         assert "WRONGPASS" in problem_of(Sender(1, [secured.addresses[0]], user, 20.0))
+
+
+def test_off_loopback_nothing_is_said_without_tls_and_a_user(
+    secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
+    user = secured.credentials(grants.READER)
+    with beyond_loopback() as server:
+        address = Address(*server.getsockname()[:2])
+        for known in (None, Credentials(), user._replace(authority=""), user._replace(password="")):
+            with pytest.raises(ConfigError) as error:
+                Connection(address, known)
+            assert str(error.value) == f"shard {address} {told}"
+            assert told in problem_of(Sender(1, [address], known, 20.0))
+        refused = pytest.raises(ShardpulseError, match="takes TLS and a user")
+        with refused, join.clients_of([address], 20.0) as (client,):
+            client.ping()
+        config = tmp_path / "shardpulse.toml"
+        config.write_text(f'[shards]\naddresses = ["{address}"]\n')
+        for command in (["query"], ["status"], ["filter", "--wait", "0.2"], ["serve", "--wait", "0.2"]):
+            assert shardpulse([*command, "--config", str(config)]) in (69, 78)
+            assert told in capsys.readouterr().err
+        server.settimeout(0.0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                assert heard(server.accept()[0]) == b""
+
+
+@contextlib.contextmanager
+def beyond_loopback() -> Iterator[socket.socket]:
+    """Somebody who listens at an address of this machine that others reach."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route, socket.socket() as server:
+        try:
+            route.connect(("198.51.100.1", 9))  # sends nothing
+            server.bind((route.getsockname()[0], 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no address but loopback: {error}")
+        server.listen(64)
+        yield server
+
+
+def heard(connection: socket.socket) -> bytes:
+    """What a client has sent before it hung up."""
+    with connection:
+        connection.settimeout(20)
+        return connection.recv(100)
 
 
 @pytest.mark.parametrize(
