@@ -2,7 +2,7 @@
 
 ``shards render`` writes users of Redis 7 from it, one for each part, and ``shards up`` the few of a machine's own
 shards, whose lists Redis 6.2 reads as well. The lists were made by running the real parts with them, and by trying what
-must be refused (tests/acquisition/shards/test_grants.py).
+must be refused (tests/acquisition/shards, test_tls.py and test_grants.py).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
+AUDITOR = "auditor"  #: a user of the tests, who is told what was refused to others
 NAME = "localhost"  #: the only one in the certificates
 
 
@@ -61,10 +62,11 @@ def tls_cluster(directory: Path, masters: int = 3) -> Iterator[Secured]:
     authority = making.authority(making.SHARDS, now, 30)
     files.write(authority, directory / "authority", files.AUTHORITY)
     passwords = {user: f"password-of-{user}" for user in grants.USERS}
+    auditor = grants.line(AUDITOR, [grants.Grant("ping acl|log")], f"password-of-{AUDITOR}")
     (directory / "passwords").mkdir()
-    for user, password in passwords.items():
+    for user in (*passwords, AUDITOR):
         (directory / "passwords" / user).touch(0o600)
-        (directory / "passwords" / user).write_text(f"{password}\n")
+        (directory / "passwords" / user).write_text(f"password-of-{user}\n")
     addresses = [Address(NAME, port) for port in machine.free_ports(masters + 1)]
     with contextlib.ExitStack() as stack:
         made = Secured(addresses, authority, directory, [])
@@ -76,7 +78,7 @@ def tls_cluster(directory: Path, masters: int = 3) -> Iterator[Secured]:
                 NAME, ("127.0.0.1",), address.port, machine.cores()[0], 64 << 20, 500, str(home), str(home), "root"
             )
             (home / "redis.conf").write_text(rendering.configuration_of(server, passwords[grants.REPLICATION]))
-            (home / "users.acl").write_text(rendering.users_of(passwords, DEFAULT_PARTITIONS))
+            (home / "users.acl").write_text(f"{rendering.users_of(passwords, DEFAULT_PARTITIONS)}{auditor}\n")
             log = stack.enter_context((home / "log").open("wb"))
             command = [redis_binary.find().path, str(home / "redis.conf")]
             made.children.append(stack.enter_context(started(command, stdout=log, cwd=home)))

@@ -1,18 +1,13 @@
-"""Users of each part (acquisition.shards.grants): the real parts do their work with them, and nobody can do more."""
+"""Users of each part (acquisition.shards.grants): nobody can do more than its work, which test_tls.py has them do."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from acquisition.cli import main as shardpulse
-from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection, packed
 from acquisition.shards import grants
@@ -20,8 +15,6 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from filters.worker import oom_commit
 from tests.support.forbidden import FORBIDDEN, refused
-from tests.support.processes import started
-from tests.support.waiting import eventually
 
 PASSWORD = "a password"
 TAG, OTHER, *_ = keys.tags(keys.DEFAULT_PARTITIONS)
@@ -132,69 +125,3 @@ def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(gran
         replies = connection.pipeline([tuple(command.split()) for command in elsewhere])
         assert [reply for reply in replies if not refused(reply)] == []
         assert not any(refused(reply) for reply in connection.pipeline(own))
-
-
-#: Who asks what, once.
-_SHOWN = [
-    (grants.READER, "query", "--latest"), (grants.READER, "query"), (grants.READER, "query", "hot"),
-    (grants.READER, "top", "--json"), (grants.READER, "metrics"), (grants.OBSERVER, "status"),
-]  # fmt: skip
-
-
-def denied(shards: Shards) -> list[str]:
-    """What the servers have refused to users: who, what and which command or key."""
-    found = []
-    for address in shards.addresses:
-        with contextlib.closing(Connection(address)) as connection:
-            for entry in connection.call("ACL", "LOG"):
-                told = dict(zip(entry[::2], entry[1::2], strict=True))
-                found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r} {told[b'client-info']!r}")
-    return found
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=20) as response:
-            return bool(response.status == 200 and response.read())
-    except OSError:
-        return False
-
-
-def test_the_real_parts_do_their_work_as_their_users(
-    granted: Shards, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for address in granted.addresses:
-        with contextlib.closing(Connection(address)) as connection:
-            connection.call("ACL", "LOG", "RESET")
-    password = tmp_path / "password"
-    password.touch(0o600)
-    password.write_text(PASSWORD)
-    places = ", ".join(f'"{address}"' for address in granted.addresses)
-    configs = {user: tmp_path / f"{user}.toml" for user in grants.USERS}
-    for user, path in configs.items():
-        path.write_text(
-            f'[shards]\naddresses = [{places}]\nusername = "{user}"\npassword_file = "{password}"\n'
-            f'[probe]\ninterval_seconds = 0.2\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.2\n'
-            f'[filter]\nretention_seconds = 0.0\nlease_seconds = 0.5\n[serve]\nbind = "127.0.0.1:0"\n'
-            f'[archive]\nurl = "{tmp_path}/archive.db"\n'
-        )
-    said = tmp_path / "said"
-    with contextlib.ExitStack() as stack:
-        log, url = stack.enter_context(said.open("wb")), stack.enter_context((tmp_path / "url").open("wb"))
-        for user, *part in (("filter", "filter"), ("filter", "filter"), ("probe", "probe"), ("serve", "serve"),
-                            ("archive", "archive", "run"), ("archive", "archive", "run")):  # fmt: skip
-            command = [sys.executable, "-m", "acquisition", *part, "--config", str(configs[user])]
-            stack.enter_context(started(command, stdout=url if user == "serve" else log, stderr=log))
-
-        def shows(user: str, *arguments: str) -> bool:
-            capsys.readouterr()
-            return shardpulse([*arguments, "--config", str(configs[user])]) == 0
-
-        for user, *arguments in _SHOWN:
-            eventually(lambda user=user, arguments=arguments: shows(user, *arguments), 60, says=said.read_text)  # type: ignore[misc]
-        place = eventually((tmp_path / "url").read_text).split()[-1]
-        for path in ("/v1/snapshot", "/v1/hot", "/v1/moves", "/v1/migrations", "/v1/status", "/metrics"):
-            eventually(lambda path=path: answers(place + path), 60, says=said.read_text)  # type: ignore[misc]
-        eventually(lambda: cluster.call(keys.readers(TAG), "HGETALL", keys.readers(TAG)), 60, says=said.read_text)
-    assert denied(granted) == [], said.read_text()
-    write_layout(cluster, keys.DEFAULT_PARTITIONS)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from acquisition.shards import grants, join, machine, redis_binary, rendering
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
 from tests.support.processes import started
-from tests.support.tls_cluster import NAME, Secured, tls_cluster
+from tests.support.tls_cluster import AUDITOR, NAME, Secured, tls_cluster
 from tests.support.waiting import eventually
 
 if redis_binary.find().release < rendering.RELEASE:
@@ -68,41 +69,71 @@ def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> 
             assert connection.receive() == b"OK"
 
 
-def test_the_pipeline_runs_over_tls(secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+#: Who asks what, once.
+_SHOWN = [
+    (grants.READER, "query", "--latest"), (grants.READER, "query"), (grants.READER, "query", "hot"),
+    (grants.READER, "top", "--json"), (grants.READER, "metrics"), (grants.OBSERVER, "status"),
+]  # fmt: skip
+#: What runs, by user; two that share their work ask more of the shards than one.
+_PARTS = [("filter",), ("filter",), ("probe",), ("serve",), ("archive", "run"), ("archive", "run")]
+_SERVED = ["/v1/snapshot", "/v1/hot", "/v1/moves", "/v1/migrations", "/v1/status", "/metrics"]
+
+
+def test_the_pipeline_works_over_tls_and_is_refused_nothing(
+    secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     more = (
-        f'[probe]\ninterval_seconds = 0.2\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.2\n'
-        f'[filter]\nlease_seconds = 0.5\n[serve]\nbind = "127.0.0.1:0"\n[archive]\nurl = "{tmp_path}/archive.db"\n'
+        f'[probe]\ninterval_seconds = 0.5\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.5\n'
+        f'[filter]\nretention_seconds = 0.0\nlease_seconds = 0.5\n[serve]\nbind = "127.0.0.1:0"\n'
+        f'[archive]\nurl = "{tmp_path}/archive.db"\n'
     )
     configs = {user: tmp_path / f"{user}.toml" for user in grants.USERS}
     for user, path in configs.items():
         path.write_text(secured.configure(user, more))
     said = tmp_path / "said"
     with contextlib.ExitStack() as stack:
-        log = stack.enter_context(said.open("wb"))
-        for user, *part in (
-            ("filter", "filter"),
-            ("probe", "probe"),
-            ("serve", "serve"),
-            ("archive", "archive", "run"),
-        ):
-            command = [sys.executable, "-m", "acquisition", *part, "--config", str(configs[user])]
-            stack.enter_context(started(command, stdout=log, stderr=log))
+        log, url = stack.enter_context(said.open("wb")), stack.enter_context((tmp_path / "url").open("wb"))
+        for user, *words in _PARTS:
+            command = [sys.executable, "-m", "acquisition", user, *words, "--config", str(configs[user])]
+            stack.enter_context(started(command, stdout=url if user == "serve" else log, stderr=log))
 
         def shows(user: str, *arguments: str) -> bool:
             capsys.readouterr()
             return shardpulse([*arguments, "--config", str(configs[user])]) == 0
 
-        for user, *arguments in (("reader", "query"), ("observer", "status")):
+        for user, *arguments in _SHOWN:
             eventually(lambda user=user, arguments=arguments: shows(user, *arguments), 60, says=said.read_text)  # type: ignore[misc]
         shown = capsys.readouterr().out
         assert "3 of 3 masters" in shown
-        assert "1 of 1 replicas in sync" in shown or "replica" in shown
         assert "127.0.0.1" not in shown  # all are known by the name in their certificates
+        place = eventually((tmp_path / "url").read_text, 60).split()[-1]
+        for path in _SERVED:
+            eventually(lambda path=path: answers(place + path), 60, says=said.read_text)  # type: ignore[misc]
         with contextlib.closing(Cluster(secured.addresses, secured.credentials(grants.READER))) as cluster:
             names = [keys.readers(tag) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
             asked = [(name, ("HGETALL", name)) for name in names]
             eventually(lambda: all(cluster.gather(asked)), 60, says=said.read_text)
-        eventually(lambda: "http://127.0.0.1" in said.read_text(), 60, says=said.read_text)
+    assert denied(secured) == [], said.read_text()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as response:
+            return bool(response.status == 200 and response.read())
+    except OSError:
+        return False
+
+
+def denied(secured: Secured) -> list[str]:
+    """What the servers have refused to users that had logged in: who, and which command or key."""
+    found = []
+    for address in secured.addresses:
+        with contextlib.closing(Connection(address, secured.credentials(AUDITOR))) as connection:
+            for entry in connection.call("ACL", "LOG", 1000):
+                told = dict(zip(entry[::2], entry[1::2], strict=True))
+                if told[b"reason"] != b"auth":
+                    found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r}")
+    return found
 
 
 # ------------------------------------------------------------------ what fails
