@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -70,10 +71,10 @@ def main(argv: list[str]) -> int:
         {name: [m.name for m in found.metrics] for name, found in RESOURCE_SETS.items()},
         options.config or "configuration",
     )
-    file = _open(options.file)
-    parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
-    readings = _not_empty(readings, parser, options.file)
-    invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
+    with _opened(options.file) as file:
+        parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
+        readings = _not_empty(readings, parser, options.file)
+        invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
     say(summary(options.tool, parser, invalid))
     return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
 
@@ -137,9 +138,9 @@ def _replay(
     return pidstat, replay_pidstat(file, pidstat, build_pipeline(PIDSTAT_SET, checks), machine, options.interval)
 
 
-def _open(name: str) -> BinaryIO:
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     if name == "-":
-        return sys.stdin.buffer
+        return nullcontext(sys.stdin.buffer)
     try:
         return open(name, "rb")
     except OSError as error:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.shards.redis_binary import find
-from experiments.blindness import surfaces
-from experiments.blindness.answers import Said, Truth, summary
 from experiments.blindness.faults import FAULTS, Fault
 from experiments.blindness.pipeline import Pipeline
-from experiments.blindness.surfaces import Ask
-from experiments.harness import machine, outcome
+from experiments.harness import machine, outcome, surfaces
+from experiments.harness.answers import Said, Truth, summary
+from experiments.harness.surfaces import Ask
 from experiments.processes.program import program
 
 _TURN_SECONDS = 0.2

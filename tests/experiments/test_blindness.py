@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acquisition.snapshot import states
-from experiments.blindness import surfaces
-from experiments.blindness.answers import Said, Truth, falsely_down, is_calm
 from experiments.blindness.pipeline import Pipeline
+from experiments.harness import surfaces
+from experiments.harness.answers import Said, Truth, falsely_down, is_calm
 from tests.support.waiting import eventually
 
 HOSTS = 6

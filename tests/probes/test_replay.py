@@ -2,6 +2,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def test_every_capture_is_valid_json_with_the_documented_keys(replay: Any) -> No
                 assert list(row) == KEYS
                 assert len(row["metrics"]) + len(row["invalid"]) == (18 if tool == "vmstat" else 16)
                 assert not set(row["metrics"]) & set(row["invalid"])
+
+
+def test_it_leaves_no_file_open(replay: Any) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        replay("vmstat", "procps-3.3.txt")
+    assert [each for each in warned if issubclass(each.category, ResourceWarning)] == []
 
 
 def test_an_object_per_entity_and_tick(replay: Any) -> None:
