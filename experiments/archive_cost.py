@@ -28,8 +28,9 @@ from sqlalchemy import text
 
 from experiments.processes.program import program
 from filters.archive.engine import make_engine, parse_url, told
+from filters.archive.matrices import COARSER
 from filters.archive.migrating import migrate
-from filters.archive.schema import rollups
+from filters.archive.schema import matrices, rollups
 from filters.archive.sketch import of_values
 from filters.archive.store import Store, open_store
 from filters.archive.values import (
@@ -129,16 +130,16 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
         )
     )
     ids = np.arange(1, options.entities + 1, dtype=np.uint64)
-    matrices = [
+    minutes = [
         MinuteMatrix(series, minute, minute, ids, values, sketch=sketch)
         for minute, (values, sketch) in zip(
             range(_BEGAN, _BEGAN + options.hours * HOUR, MINUTE), figures_of(options, ids), strict=True
         )
     ]
-    values = len(matrices) * matrices[0].values.size * 5 // len(Statistic)  # five of them are real
+    values = len(minutes) * minutes[0].values.size * 5 // len(Statistic)  # five of them are real
     days = options.hours / 24 * options.entities * options.metrics * 1000
     empty, watch = disk(url, "minutes"), Stopwatch(store)
-    for one in matrices:
+    for one in minutes:
         writer.write(minutes=(one,))
     clock, client, server = watch.read()
     found = {
@@ -149,14 +150,16 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
     }
     watch = Stopwatch(store)
     end = _BEGAN + options.hours * HOUR
-    assert store.pass_on(end + HOUR) == len(matrices)
+    assert store.pass_on(end + HOUR) == len(minutes)
     _, client, server = watch.read()
     found |= {
         "passing_on_client_cpu_us_per_value": round(client / values * 1e6, 3),
         "passing_on_server_cpu_us_per_value": round(server / values * 1e6, 3),
     }
+    if url.startswith("postgresql"):  # of SQLite only the whole file can be told
+        found |= {f"{matrices[n].name}_kb": round(disk(url, matrices[n].name) / days, 2) for n in COARSER}
     watch = Stopwatch(store)
-    assert store.compact(_BEGAN + 9 * DAY) == len(matrices)
+    assert store.compact(_BEGAN + 9 * DAY) == len(minutes)
     _, client, server = watch.read()
     found |= {
         "compacting_client_cpu_us_per_value": round(client / values * 1e6, 3),

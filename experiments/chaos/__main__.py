@@ -17,16 +17,18 @@ from experiments.chaos.options import Options
 from experiments.chaos.run import measure
 from experiments.harness import outcome
 from experiments.processes.needs import require
+from experiments.processes.postgresql import WORD, installed
 from experiments.processes.program import program
 from experiments.testbed import missing
 
 _DESCRIPTION = """\
-Run the whole pipeline (shards with replicas, filter workers and generators, each on a host of
-its own in a network namespace) at 50,500 samples/s, and let things go wrong at random: processes
-are killed with -9 or frozen, links cut, delayed, lossy or slow, clocks stepped, memory filled, slots moved.
-At the end all faults are healed and everything is drained; then the books must balance with nothing
-lost, and the smoothed state of every entity must equal what a reference computes from the
-generators' own logs. The seed determines the faults. Needs root."""
+Run the whole pipeline (shards with replicas, filter workers, archivers with a PostgreSQL, and
+generators, each on a host of its own in a network namespace) at 50,500 samples/s, and let things
+go wrong at random: processes are killed with -9 or frozen, links cut, delayed, lossy or slow, clocks
+stepped, memory filled, slots moved. At the end all faults are healed and everything is drained; then
+the books must balance with nothing lost, and the smoothed state of every entity and the archive's
+minutes must equal what a reference computes from the generators' own logs. The seed determines the
+faults. Needs root."""
 
 _EXAMPLES = """\
 examples:
@@ -43,7 +45,7 @@ def main(argv: list[str]) -> int:
     if given.schedule:
         _print_schedule(options)
         return EXIT_OK
-    require(missing)
+    require(missing, installed(WORD if options.archivers else ""))
     directory, kept = _directory(options), bool(options.keep)
     try:
         ended = measure(options, directory)
@@ -77,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     add("--hosts", type=int, default=100, metavar="N", help="emulated hosts of 101 x 5 samples a second (default 100)")
     add("--workers", type=int, default=3, metavar="N", help="filter workers (default 3)")
     add("--generators", type=int, default=4, metavar="N", help="generator processes (default 4)")
+    add("--archivers", type=int, default=2, metavar="N", help="archivers with a PostgreSQL; 0: none (default 2)")
     add("--only", default="", metavar="KIND,...", help="only these kinds of faults")
     add("--drain", type=float, default=60.0, metavar="S", help="longest wait for what is pending (default 60)")
     add("--keep", default="", metavar="DIR", help="keep all logs in this new directory, whatever the verdict")

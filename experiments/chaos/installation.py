@@ -1,4 +1,4 @@
-"""Everything that runs during a chaos run: shards with replicas, filter workers, generators, observer.
+"""Everything that runs during a chaos run: shards with replicas, filter workers, archivers, generators, observer.
 
 Every process is on a host of its own (a network namespace), so that every link can be broken by
 itself. ``Installation`` is what ``faults`` break.
@@ -19,11 +19,12 @@ from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Books
-from experiments.chaos import host_log
+from experiments.chaos import archive, host_log
+from experiments.chaos.archive import ArchiveParts
 from experiments.chaos.generators import GeneratorProcess
 from experiments.chaos.host_log import Note
 from experiments.chaos.options import Options
-from experiments.chaos.workers import FilterWorker
+from experiments.chaos.service import Service
 from experiments.processes.control import Child, python
 from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider, start_cluster
 
@@ -41,8 +42,9 @@ class Installation:
         options: Options,
         directory: Path,
         cluster: ReplicatedCluster,
-        workers: list[FilterWorker],
+        workers: list[Service],
         generators: list[GeneratorProcess],
+        archive: ArchiveParts | None,
         spare: Host,
     ) -> None:
         self.options = options
@@ -50,10 +52,25 @@ class Installation:
         self.cluster = cluster
         self.workers = workers
         self.generators = generators
+        self._archive = archive
         self._spare = spare
         self._grown: list[Node] = []
-        counts = {"shard": options.shards, "worker": options.workers, "generator": options.generators}
+        counts = {
+            "shard": options.shards, "worker": options.workers, "generator": options.generators,
+            "archiver": options.archivers, "database": 1,
+        }  # fmt: skip
         self.locks = {(on, number): threading.Lock() for on, count in counts.items() for number in range(count)}
+
+    @property
+    def archive(self) -> ArchiveParts:
+        """Archivers and their database, where there are any."""
+        assert self._archive is not None
+        return self._archive
+
+    @property
+    def services(self) -> list[Service]:
+        """Filter workers and archivers."""
+        return [*self.workers, *(self._archive.archivers if self._archive is not None else ())]
 
     def nodes_of(self, shard: int) -> tuple[Node, Node]:
         """The two nodes of a shard, whichever of them is master."""
@@ -101,7 +118,7 @@ def log_path(directory: Path, host: int) -> Path:
 @contextlib.contextmanager
 def running(options: Options, directory: Path) -> Iterator[Installation]:
     """All parts, started. Their logs are in ``directory``; rings are on tmpfs and go when the run ends."""
-    for name in ("hosts", "workers", "generators", "shards"):
+    for name in ("hosts", "workers", "generators", "archivers", "shards"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         rings = Path(tempfile.mkdtemp(prefix="shardpulse-chaos-", dir=_RING_ROOT))
@@ -111,14 +128,17 @@ def running(options: Options, directory: Path) -> Iterator[Installation]:
         cluster = stack.enter_context(start_cluster(bed, shards, options.shards, 1, options.maxmemory_bytes))
         stack.callback(_keep_shard_logs, directory)
         addresses = ",".join(str(address) for address in cluster.addresses)
+        archived = (
+            stack.enter_context(archive.running(options, directory, bed, addresses)) if options.archivers else None
+        )
         workers = _workers(options, directory, bed, addresses)
         generators = _generators(options, directory, rings, bed, addresses)
-        parts: list[FilterWorker | GeneratorProcess] = [*workers, *generators]
+        parts: list[Service | GeneratorProcess] = [*workers, *generators]
         for part in parts:
             stack.callback(part.stop)
             part.start()
         stack.enter_context(_start_observer(options, directory, addresses))
-        installation = Installation(options, directory, cluster, workers, generators, bed.add_host())
+        installation = Installation(options, directory, cluster, workers, generators, archived, bed.add_host())
         stack.callback(installation.remove_grown)
         yield installation
 
@@ -128,11 +148,12 @@ def observations(directory: Path) -> Path:
     return directory / "observer.jsonl"
 
 
-def _workers(options: Options, directory: Path, bed: Testbed, addresses: str) -> list[FilterWorker]:
+def _workers(options: Options, directory: Path, bed: Testbed, addresses: str) -> list[Service]:
     config = directory / "filter.toml"
     config.write_text(f"[filter]\ntau_seconds = {options.tau}\n")
+    command = ["filter", "--config", str(config), "--shards", addresses]
     return [
-        FilterWorker(number, bed.add_host(), config, addresses, directory / "workers" / f"worker-{number}.log")
+        Service(f"worker {number}", bed.add_host(), command, directory / "workers" / f"worker-{number}.log")
         for number in range(options.workers)
     ]
 

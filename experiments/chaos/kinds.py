@@ -18,6 +18,7 @@ GROUPS: dict[str, tuple[float, float]] = {
     "workers": (1.0, 6.0),
     "generators": (1.0, 6.0),
     "clocks": (3.0, 10.0),
+    "archive": (1.0, 6.0),
 }
 
 
@@ -43,9 +44,10 @@ Make = Callable[[Installation, Fault], Iterator[None]]
 
 
 class Kind(NamedTuple):
-    """A kind of fault. ``on`` is what it happens to: ``shard worker generator cluster``; it lasts from ``shortest`` to
-    ``longest`` seconds, and ``settle`` seconds after the healing the target is still disturbed. ``alone``: nothing
-    else happens to the target meanwhile. ``make`` makes a fault when entered and heals it when left."""
+    """A kind of fault. ``on`` is what it happens to: ``shard worker generator archiver database cluster``; it lasts
+    from ``shortest`` to ``longest`` seconds, and ``settle`` seconds after the healing the target is still disturbed.
+    ``alone``: nothing else happens to the target meanwhile. ``make`` makes a fault when entered and heals it when
+    left."""
 
     name: str
     help: str

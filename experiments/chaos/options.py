@@ -9,11 +9,12 @@ from experiments.chaos.load import Load
 
 
 class Scene(NamedTuple):
-    """What there is: shards with a master and a replica each, filter workers, generators."""
+    """What there is: shards with a master and a replica each, filter workers, generators, archivers."""
 
     shards: int
     workers: int
     generators: int
+    archivers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class Options:
     shards: int = 3
     workers: int = 3
     generators: int = 4
+    archivers: int = 2
     tau: float = 5.0
     held_seconds: float = 600.0
     drain_seconds: float = 60.0
@@ -56,4 +58,4 @@ class Options:
     @property
     def scene(self) -> Scene:
         """What there is to break."""
-        return Scene(self.shards, self.workers, self.generators)
+        return Scene(self.shards, self.workers, self.generators, self.archivers)

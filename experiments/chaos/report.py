@@ -34,6 +34,7 @@ def document(argv: list[str], options: Options, outcome: Outcome, directory: str
         "samples_compared": findings.samples if findings else 0,
         "mismatches": findings.mismatches if findings else None,
         "worst_difference": round(findings.worst, 4) if findings else None,
+        "archive": outcome.archived._asdict() if outcome.archived else None,
         "freshness_ms": percentiles([value for seen in outcome.seen for value in seen.fresh_ms]),
         "drain_seconds": round(outcome.drain_seconds, 2),
         "faults": _by_kind(outcome),
@@ -52,6 +53,7 @@ def format_text(found: dict[str, Any]) -> list[str]:
         "balance   " + ", ".join(f"{value:,} {name}" for name, value in balance.items()),
         f"values    {found['samples_compared']:,} samples of {found['entities_compared']:,} entities compared, "
         f"{found['mismatches']} differ, worst {found['worst_difference']} of what is allowed",
+        *_archive_lines(found["archive"]),
         "freshness " + ", ".join(f"{name} {value} ms" for name, value in freshness.items()),
         f"drained   in {found['drain_seconds']} s",
         "",
@@ -62,6 +64,16 @@ def format_text(found: dict[str, Any]) -> list[str]:
         for kind, row in found["faults"].items()
     ]
     return [*rows, "", "everything held" if found["passed"] else f"logs are kept in {found['logs']}"]
+
+
+def _archive_lines(archive: dict[str, Any] | None) -> list[str]:
+    if archive is None:
+        return []
+    return [
+        f"archive   {archive['cells']:,} figures of minutes compared, of {archive['samples']:,} samples; "
+        f"{archive['missing']:,} are missing, {archive['gap']:,} by its own account; "
+        f"{archive['left_out']:,} of clocks that were far off not compared"
+    ]
 
 
 def _balance(outcome: Outcome) -> dict[str, int]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.books import Books
-from experiments.chaos import installation, observer, referee, schedule
+from experiments.chaos import archive_referee, installation, observer, referee, schedule
+from experiments.chaos.archive_referee import Verdict
 from experiments.chaos.fault_runner import Course, FaultRunner
 from experiments.chaos.host_log import Note
 from experiments.chaos.installation import Installation
@@ -39,6 +40,7 @@ class Outcome(NamedTuple):
     findings: Findings | None
     reports: list[dict[str, Any]]
     drain_seconds: float
+    archived: Verdict | None = None
 
 
 def measure(options: Options, directory: Path) -> Outcome:
@@ -79,13 +81,13 @@ def _suffer(parts: Installation, runner: FaultRunner, began: float) -> list[str]
 
 
 def _deaths(parts: Installation) -> list[str]:
-    """Workers and generators that have ended by themselves; workers are started again."""
+    """Services and generators that have ended by themselves; services are started again."""
     found = []
-    for worker in parts.workers:
-        code = worker.ended()
+    for service in parts.services:
+        code = service.ended()
         if code is not None:
-            found.append(f"{worker.name} ended by itself with exit code {code}")
-            worker.start()
+            found.append(f"{service.name} ended by itself with exit code {code}")
+            service.start()
     for generator in parts.generators:
         try:
             generator.check()
@@ -120,13 +122,27 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
         if findings.problems:
             failures.append(f"{findings.mismatches} of {findings.samples} samples differ from the reference")
             failures += findings.problems
+    archived: Verdict | None = None
+    if options.archivers:
+        with _telling(failures):
+            archived = _judge_archive(parts, logs)
+            failures += [f"archive: {problem}" for problem in archived.problems]
     for generator in parts.generators:
         with _telling(failures):
             reports.append(generator.ask("report"))
     evidence = {"writers": reports, "books": [row._asdict() for row in books.accounts] if books else []}
     (parts.directory / "evidence.json").write_text(json.dumps(evidence, indent=1, default=str) + "\n")
     seen = observer.read(installation.observations(parts.directory))
-    return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained)
+    return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained, archived)
+
+
+def _judge_archive(parts: Installation, logs: Mapping[int, Sequence[Note]]) -> Verdict:
+    """Have the archive finish, and compare it with the logs. Raises ShardpulseError."""
+    options = parts.options
+    with contextlib.closing(parts.connect(5.0)) as cluster:
+        books = parts.archive.finish(cluster, options.drain_seconds)
+    offset = time.time() - time.monotonic()
+    return archive_referee.judge(options.load, logs, offset, parts.archive.database.url, books)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,11 @@ def make(seed: int, seconds: float, scene: Scene, kinds: Sequence[str] = ()) -> 
     """The faults of a run in order of time, all healed within ``seconds``; ``kinds`` none: of all kinds."""
     placed: list[Fault] = []
     for name, gaps in GROUPS.items():
-        chosen = [kind for kind in KINDS.values() if kind.group == name and (not kinds or kind.name in kinds)]
+        chosen = [
+            kind
+            for kind in KINDS.values()
+            if kind.group == name and (not kinds or kind.name in kinds) and _count(kind, scene)
+        ]
         if chosen:
             placed += _group(random.Random(f"chaos {seed} {name}"), seconds, scene, gaps, chosen, placed)
     return sorted(placed)
@@ -98,5 +102,13 @@ def _fitting(dice: random.Random, kind: Kind, now: float, scene: Scene, others: 
 
 
 def _target(dice: random.Random, kind: Kind, scene: Scene) -> int:
-    counts = {"shard": scene.shards, "worker": scene.workers, "generator": scene.generators, "cluster": scene.shards}
-    return dice.randrange(counts[kind.on])
+    return dice.randrange(_count(kind, scene))
+
+
+def _count(kind: Kind, scene: Scene) -> int:
+    """How many there are of what it happens to."""
+    counts = {
+        "shard": scene.shards, "worker": scene.workers, "generator": scene.generators, "cluster": scene.shards,
+        "archiver": scene.archivers, "database": min(1, scene.archivers),
+    }  # fmt: skip
+    return counts[kind.on]

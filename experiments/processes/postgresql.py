@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg2
@@ -43,33 +43,75 @@ def database(url: str) -> Iterator[str]:
         if not url:
             yield f"sqlite:///{name}/archive.db"
             return
-        with _server(Path(name)) as own:
-            yield own
+        server = Server(Path(name))
+        try:
+            server.start()
+            yield server.url
+        finally:
+            server.stop()
 
 
-@contextmanager
-def _server(directory: Path) -> Iterator[str]:
-    binaries, become, data = _binaries(), _become(directory), directory / "data"
-    assert binaries is not None
-    made = [*become, str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "-E", "UTF8"]
-    done = subprocess.run([*made, "--locale=C.UTF-8"], capture_output=True, text=True, cwd=directory, check=False)
-    if done.returncode:
-        raise UnavailableError(f"initdb: {done.stdout} {done.stderr}")
-    options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={directory}"]
-    command = [*become, str(binaries / "postgres"), "-D", str(data), *options]
-    url = f"postgresql://postgres@/postgres?host={directory}"
-    with (directory / "log").open("ab") as log:
-        process = subprocess.Popen(lifeline.tied(command, signal.SIGQUIT), stdout=log, stderr=log, cwd=directory)
-    try:
+class Server:
+    """A server in ``directory``, which becomes its own; nothing is started yet. Raises UnavailableError."""
+
+    def __init__(self, directory: Path) -> None:
+        binaries = _binaries()
+        if binaries is None:
+            raise UnavailableError("there is no PostgreSQL: apt install postgresql")
+        self.url = f"postgresql://postgres@/postgres?host={directory}"
+        self._directory, self._become = directory, _become(directory)
+        self._process: subprocess.Popen[bytes] | None = None
+        data = directory / "data"
+        initdb = [*self._become, str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust"]
+        made = [*initdb, "-E", "UTF8", "--locale=C.UTF-8"]
+        done = subprocess.run(made, capture_output=True, text=True, cwd=directory, check=False)
+        if done.returncode:
+            raise UnavailableError(f"initdb: {done.stdout} {done.stderr}")
+        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={directory}"]
+        self._command = [*self._become, str(binaries / "postgres"), "-D", str(data), *options]
+
+    def start(self) -> None:
+        """Start it, by a thread that lives as long as it shall; it answers then. Raises UnavailableError."""
+        log = self._directory / "log"
+        with log.open("ab") as file:
+            command = lifeline.tied(self._command, signal.SIGQUIT)
+            self._process = subprocess.Popen(command, stdout=file, stderr=file, cwd=self._directory)
         deadline = time.monotonic() + _SECONDS
-        while not _answers(url):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise UnavailableError(f"postgres: {(directory / 'log').read_text()[-2000:]}")
+        while not _answers(self.url):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise UnavailableError(f"postgres: {log.read_text()[-2000:]}")
             time.sleep(0.05)
-        yield url
-    finally:
-        process.send_signal(signal.SIGQUIT)  # nobody will read it again
-        process.wait(_SECONDS)
+
+    def kill(self) -> None:
+        """kill -9 of all its processes."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(_SECONDS)
+
+    def freeze(self) -> None:
+        """SIGSTOP of all its processes."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT of all its processes."""
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes, the first of them first: it starts no others."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        pid = self._process.pid
+        os.kill(pid, number)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), number)
+
+    def stop(self) -> None:
+        """End it at once: nobody will read it again."""
+        if self._process is not None:
+            self.thaw()
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(_SECONDS)
 
 
 def _binaries() -> Path | None:

@@ -38,6 +38,7 @@ from filters.archive.values import (
 from filters.archive.whereabouts import Whereabouts
 
 _LONGEST_REASON = 300
+CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
@@ -60,6 +61,16 @@ class Counts(NamedTuple):
     open: int
 
 
+class _Loss(NamedTuple):
+    """What is told together of samples that will never be in the archive."""
+
+    kind: str
+    reason: str
+    host: int
+    resource_set: int
+    epoch: int
+
+
 class Partition:
     """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions."""
 
@@ -75,7 +86,7 @@ class Partition:
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
         self._events: list[Event] = []
-        self._lost: dict[tuple[str, int, int, int], tuple[int, int, int]] = {}  #: since when, samples, frames
+        self._lost: dict[_Loss, tuple[int, int, int, int]] = {}  #: since when, first number, samples, frames
         self._news = False
         self._late_since = (
             0  #: milliseconds of the first entry that came late, or event, and is not written; 0: there is none
@@ -216,14 +227,14 @@ class Partition:
                 if sheds and hole.high < frame.floor:
                     self._lose("shed", frame, now, hole.samples, frames)
                 else:
-                    self._note(one.gap_event(frame.epoch, hole.samples, frames, now, "not in the stream"))
+                    self._note(one.gap_event(frame.epoch, hole, now, "not in the stream"))
         self._news |= fresh
         if not fresh or frame.kind != wire.KIND_SAMPLES or not frame.samples:
             return 0
         time = frame.tick * exact_interval(frame.interval)
         if not now / 1000.0 - self._rules.retention <= time <= now / 1000.0 + AHEAD_SECONDS:
             known.lose(frame.samples)
-            self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "its clock is wrong"))
+            self._lose("gap", frame, now, frame.samples, 1, CLOCK)
             return 0
         self._place(one, frame, entry, time, now)
         return frame.samples
@@ -241,7 +252,7 @@ class Partition:
             found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late, kept)
         if found.rollup.metrics != frame.metrics:
             one.numbers[frame.epoch].lose(frame.samples)
-            self._note(one.gap_event(frame.epoch, frame.samples, 1, now, "of another width than its schema"))
+            self._lose("gap", frame, now, frame.samples, 1, "of another width than its schema")
             return
         found.first = min(found.first, entry, key=parse)
         found.add(frame, time, now)
@@ -253,11 +264,11 @@ class Partition:
             found = self._sets[key] = ResourceSet(host, resource_set)
         return found
 
-    def _lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int) -> None:
-        """Samples that their sender has given up: one event per minute, however many frames."""
-        key = kind, frame.host, frame.resource_set, frame.epoch
-        first, before, several = self._lost.get(key, (now, 0, 0))
-        self._lost[key] = first, before + samples, several + frames
+    def _lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int, reason: str = "") -> None:
+        """Samples that will never be in the archive: one event of a kind and reason per minute, however many frames."""
+        key = _Loss(kind, reason, frame.host, frame.resource_set, frame.epoch)
+        first, sequence, before, several = self._lost.get(key, (now, frame.sequence, 0, 0))
+        self._lost[key] = first, sequence, before + samples, several + frames
 
     def _tell(self, kind: str, frame: Frame, now: int) -> None:
         details = {"resource_set": frame.resource_set, "epoch": str(frame.epoch)}
@@ -337,8 +348,10 @@ class Partition:
         return tuple(changed)
 
 
-def _lost(key: tuple[str, int, int, int], what: tuple[int, int, int]) -> Event:
-    kind, host, resource_set, epoch = key
-    first, samples, frames = what
-    details = {"resource_set": resource_set, "epoch": str(epoch), "samples": samples, "frames": frames}
-    return Event(first / 1000.0, kind, host, None, details)
+def _lost(key: _Loss, what: tuple[int, int, int, int]) -> Event:
+    first, sequence, samples, frames = what
+    details: dict[str, Any] = {"resource_set": key.resource_set, "epoch": str(key.epoch), "samples": samples}
+    if key.reason:
+        details["reason"] = key.reason
+    details |= {"frames": frames, "first": sequence}  # the first is in one event only, so no two are the same
+    return Event(first / 1000.0, key.kind, key.host, None, details)

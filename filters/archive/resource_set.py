@@ -86,10 +86,11 @@ class ResourceSet:
                 self._unnamed.pop(change.entity, None)
         return inventory.rows(self.host, self.resource_set, [*older, *changes], self.table)
 
-    def gap_event(self, epoch: int, samples: int, frames: int, now: int, reason: str) -> Event:
-        """What says that samples will never be in the archive."""
-        details = {"resource_set": self.resource_set, "epoch": str(epoch), "samples": samples, "reason": reason}
-        return Event(now / 1000.0, "gap", self.host, None, {**details, "frames": frames})
+    def gap_event(self, epoch: int, hole: Span, now: int, reason: str) -> Event:
+        """What says that the frames of a hole will never be in the archive."""
+        details = {"resource_set": self.resource_set, "epoch": str(epoch), "samples": hole.samples, "reason": reason}
+        frames = {"frames": hole.high - hole.low + 1, "first": hole.low}
+        return Event(now / 1000.0, "gap", self.host, None, {**details, **frames})
 
     def document(self) -> list[Any]:
         """For ``restore``: what is durable with this commit."""

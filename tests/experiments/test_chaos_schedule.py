@@ -11,7 +11,7 @@ from experiments.chaos.faults import KINDS
 from experiments.chaos.kinds import Fault
 from experiments.chaos.options import Scene
 
-SCENE = Scene(shards=3, workers=3, generators=4)
+SCENE = Scene(shards=3, workers=3, generators=4, archivers=2)
 AWAY = {
     "kill_master",
     "cut_master",

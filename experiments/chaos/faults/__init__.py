@@ -1,6 +1,6 @@
 """All kinds of faults, one file for each kind of target; a new kind is entered in ``KINDS``."""
 
-from experiments.chaos.faults import growing, links, memory, nodes, processes
+from experiments.chaos.faults import archiving, growing, links, memory, nodes, processes
 from experiments.chaos.faults.targets import Skipped
 from experiments.chaos.kinds import Kind
 
@@ -30,6 +30,11 @@ _ALL = (
     processes.freeze_generator,
     links.cut_generator,
     processes.step_clock,
+    archiving.kill_archiver,
+    archiving.freeze_archiver,
+    archiving.cut_archiver,
+    archiving.kill_database,
+    archiving.freeze_database,
 )
 
 #: The kinds by name. Schedules follow from their order: a new one comes last, or other seeds make other schedules.

@@ -16,7 +16,8 @@ from acquisition.errors import ShardpulseError
 from experiments.chaos.generators import GeneratorProcess
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault
-from experiments.chaos.workers import FilterWorker
+from experiments.chaos.service import Service
+from experiments.processes.postgresql import Server
 from experiments.testbed import Fault as LinkFault
 from experiments.testbed import Node
 from experiments.testbed.cluster import wait_until
@@ -56,7 +57,7 @@ def broken(fault: LinkFault) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def frozen(part: FilterWorker | GeneratorProcess | Node) -> Iterator[None]:
+def frozen(part: Service | GeneratorProcess | Node | Server) -> Iterator[None]:
     """SIGSTOP, and SIGCONT whatever happens."""
     part.freeze()
     try:

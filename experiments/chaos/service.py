@@ -1,4 +1,4 @@
-"""The filter workers of a chaos run: ``shardpulse filter`` as it is, each on a host of its own."""
+"""A service of a chaos run: a program of ``shardpulse`` as it is, on a host of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from experiments.testbed import Host
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class FilterWorker:
-    """One worker; ``away`` between ``kill`` and ``start``. What it says is appended to ``log``."""
+class Service:
+    """One filter worker or archiver; ``away`` between ``kill`` and ``start``. What it says is appended to ``log``."""
 
-    def __init__(self, number: int, host: Host, config: Path, shards: str, log: Path) -> None:
-        self.name = f"worker {number}"
+    def __init__(self, name: str, host: Host, arguments: Sequence[str], log: Path) -> None:
+        self.name = name
         self.host = host
         self.away = True
-        self._command = [sys.executable, "-m", "acquisition", "filter", "--config", str(config), "--shards", shards]
+        self._command = [sys.executable, "-m", "acquisition", *arguments]
         self._log = log
         self._process: subprocess.Popen[Any] | None = None
 
@@ -54,13 +55,13 @@ class FilterWorker:
         """Its exit code when it has ended although nobody killed it."""
         return None if self.away or self._process is None else self._process.poll()
 
-    def stop(self) -> None:
-        """End it, in order if it can."""
+    def stop(self, patience: float = 3.0) -> None:
+        """End it, in order if it can within so many seconds."""
         self.away = True
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(3.0)
+                self._process.wait(patience)
             except subprocess.TimeoutExpired:
                 self.kill()
 

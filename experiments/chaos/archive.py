@@ -1,0 +1,75 @@
+"""The archive of a chaos run: archivers, each on a host of its own, and the PostgreSQL that they share."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from acquisition.errors import TemporaryError
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import registered
+from acquisition.snapshot.registered import ARCHIVE, Registered
+from experiments.chaos.options import Options
+from experiments.chaos.service import Service
+from experiments.processes.postgresql import Server
+from experiments.testbed import Testbed
+from filters.archive.engine import make_engine, parse_url
+from filters.archive.migrating import migrate
+
+_CONFIG = "[archive]\ngrace_seconds = 1.0\nlease_seconds = 3.0\n"
+_FINISH_SECONDS = 20.0
+
+
+class ArchiveParts(NamedTuple):
+    """What archives; ``database`` is used only where there are ``archivers``."""
+
+    archivers: list[Service]
+    database: Server
+
+    def finish(self, cluster: Cluster, seconds: float) -> Registered:
+        """Wait until everything has been read that is in the streams now, have all minutes closed, and end the
+        archivers; answers their books. Raises TemporaryError, ShardError."""
+        now, deadline = time.time(), time.monotonic() + seconds
+        while (found := _books(cluster)).behind_seconds > time.time() - now:
+            if time.monotonic() > deadline:
+                why = found.trouble or "nothing is said to be in its way"
+                raise TemporaryError(f"the archive is {found.behind_seconds:.0f} s behind after {seconds:g} s: {why}")
+            time.sleep(0.5)
+        for archiver in self.archivers:
+            archiver.stop(_FINISH_SECONDS)
+        return _books(cluster)
+
+
+@contextlib.contextmanager
+def running(options: Options, directory: Path, bed: Testbed, shards: str) -> Iterator[ArchiveParts]:
+    """Everything started, with an empty database. Its directory goes at the end, the archivers' logs stay."""
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-chaos-db-", dir="/tmp"))
+        database = Server(Path(home))
+        stack.callback(database.stop)
+        database.start()
+        engine = make_engine(parse_url(database.url))
+        with engine.begin() as connection:
+            migrate(connection)
+        engine.dispose()
+        config = directory / "archive.toml"
+        config.write_text(_CONFIG)
+        command = ["archive", "run", "--finish", "--config", str(config), "--archive", database.url, "--shards", shards]
+        archivers = []
+        for number in range(options.archivers):
+            log = directory / "archivers" / f"archiver-{number}.log"
+            archivers.append(Service(f"archiver {number}", bed.add_host(), command, log))
+            stack.callback(archivers[-1].stop)
+            archivers[-1].start()
+        yield ArchiveParts(archivers, database)
+
+
+def _books(cluster: Cluster) -> Registered:
+    found = [row for row in registered.read(cluster, read_layout(cluster)) if row.name == ARCHIVE]
+    if not found:
+        raise TemporaryError("no archiver has said anything")
+    return found[0]
