@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
+from sqlalchemy.exc import ProgrammingError
 
 from acquisition.cli import main
 from acquisition.config.archive import Archive
@@ -124,3 +125,40 @@ def test_without_its_password_nobody_migrates(
     monkeypatch.delenv("PGPASSWORD", raising=False)
     assert main(["archive", "migrate", "--archive", postgresql.url(secured, roles.OWNER)]) == EXIT_PERMISSION
     assert "password" in capsys.readouterr().err
+
+
+INVENTORY = ("partitions", "hosts", "entities", "entity_names", "metrics", "unprovided", "runs", "episodes")
+FIGURES = ("minutes", "five_minutes", "hours", "rollups_1m", "rollups_5m", "rollups_1h")
+#: What the writer may with each table and view.
+WRITER = {
+    **dict.fromkeys(INVENTORY, "select insert update"), **dict.fromkeys(FIGURES, "select insert delete"),
+    "clusters": "select insert", "events": "select insert", "positions": "select insert update delete",
+    "rollup_values": "select", "alembic_version": "select",
+}  # fmt: skip
+FORBIDDEN = (
+    "CREATE TABLE mine (n int)", "DROP TABLE runs", "ALTER TABLE runs ADD COLUMN n int", "TRUNCATE minutes",
+    "CREATE ROLE other", "CREATE SCHEMA mine", "DELETE FROM events", "UPDATE alembic_version SET version_num = '1'",
+    "COPY runs TO '/tmp/runs'", "COPY runs FROM PROGRAM 'true'", "SELECT pg_read_file('/etc/passwd')",
+    "SET ROLE shardpulse_owner", "CREATE OR REPLACE VIEW rollup_values AS SELECT 1",
+)  # fmt: skip
+
+
+def test_writer_and_reader_have_these_rights_and_no_others(postgresql: PostgreSQL, secured: str) -> None:
+    """A table that is new has to be thought of; what is forbidden is refused when it is tried."""
+    for role, wanted in ((roles.WRITER, WRITER), (roles.READER, dict.fromkeys(WRITER, "select"))):
+        rights = "'select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger'"
+        found: dict[str, list[str]] = {}
+        for table, right, has in rows(
+            postgresql.url(secured),
+            f"SELECT c.relname, r, has_table_privilege('{role}', c.oid, r) FROM pg_class c, unnest(ARRAY[{rights}])"
+            " WITH ORDINALITY AS rights(r, n) WHERE relnamespace = 'public'::regnamespace"
+            " AND relkind IN ('r', 'p', 'v', 'm') AND NOT relispartition ORDER BY n",
+        ):
+            found.setdefault(table, []).extend([right] if has else [])
+        assert {table: " ".join(having) for table, having in found.items()} == wanted, role
+        more = ["SELECT archive_drop_parts('minutes', 21600, 99999999999)"] if role == roles.READER else []
+        with store(postgresql, secured, role) as refused:
+            for statement in (*FORBIDDEN, *more):
+                with pytest.raises(ProgrammingError) as caught, refused._engine.begin() as connection:
+                    connection.exec_driver_sql(statement)
+                assert getattr(caught.value.orig, "pgcode", None) == "42501", statement
