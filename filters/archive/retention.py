@@ -33,7 +33,8 @@ class Retention(NamedTuple):
 
 
 def apply(connection: Connection, name: str, before: int) -> int:
-    """Remove some of a table that is older: at most one part, or a slice of rows; how many parts or rows."""
+    """Remove some of a table that is older: a part is taken out of it, or one that was is dropped, or a slice of rows;
+    how many parts or rows."""
     column, width = PARTITIONED[name]
     if connection.dialect.name == "postgresql":
         dropped: int = connection.execute(_DROP, {"parent": name, "width": width, "before": before}).scalar_one()

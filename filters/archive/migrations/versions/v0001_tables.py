@@ -43,15 +43,25 @@ BEGIN
     RETURN true;
 END $$
 """
-#: Drops parts that end at ``before`` or earlier. Nobody waits longer than ``lock_timeout`` behind it: a part that
-#: somebody reads just then stays for the next time.
+#: Takes a part that ends at ``before`` or earlier out of its table, and drops it when it is called again. Nobody waits
+#: longer than ``lock_timeout`` behind it (a part that somebody reads just then stays for the next time), nor for the
+#: disk: what a crash undoes is done again, and when files are removed, which the server does not do without writing to
+#: the disk, nobody else knows the part any more.
 _DROP = """
 CREATE FUNCTION archive_drop_parts(parent text, width bigint, before bigint) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '50ms' AS $$
 DECLARE
     part text;
-    dropped integer := 0;
+    removed integer := 0;
 BEGIN
+    SELECT relname INTO part FROM pg_class
+        WHERE relkind = 'r' AND NOT relispartition AND pg_table_is_visible(oid)
+          AND relname ~ ('^' || parent || '_-?[0-9]+_gone$') LIMIT 1;
+    IF FOUND THEN
+        EXECUTE format('DROP TABLE %I', part);
+        RETURN 1;
+    END IF;
+    PERFORM set_config('synchronous_commit', 'off', true);
     FOR part IN
         SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
         WHERE inhparent = to_regclass(quote_ident(parent))
@@ -59,12 +69,13 @@ BEGIN
         ORDER BY relname LIMIT 1
     LOOP
         BEGIN
-            EXECUTE format('DROP TABLE %I', part);
-            dropped := dropped + 1;
+            EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', parent, part);
+            EXECUTE format('ALTER TABLE %I RENAME TO %I', part, part || '_gone');
+            removed := removed + 1;
         EXCEPTION WHEN lock_not_available THEN NULL;
         END;
     END LOOP;
-    RETURN dropped;
+    RETURN removed;
 END $$
 """
 
