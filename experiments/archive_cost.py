@@ -1,9 +1,11 @@
 """``python -m experiments.archive_cost``: rows per second into the archive, its disk, and the waits when it forgets.
 
     python -m experiments.archive_cost                                  # SQLite in a temporary directory
+    python -m experiments.archive_cost postgresql sqlite                # a PostgreSQL of one's own, then SQLite
     python -m experiments.archive_cost postgresql://postgres@/empty     # a database that may be filled and emptied
 
-Per database one JSON line of each: episodes written (all new, then all again: idempotent upsert); minute matrices
+One JSON document; of each database: episodes written (all new, then all again: idempotent upsert), and as many rows
+put into a table without keys, without judging them (``bare``); minute matrices
 written and compacted, with the disk of a day per entity and metric (``…_kb``) in either stage; and on PostgreSQL how
 long the transactions take that drop parts of a day while others read and write, and how long the longest of these
 waited.
@@ -18,17 +20,18 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sqlalchemy import text
 
+from experiments.processes import needs, postgresql
 from experiments.processes.program import program
-from filters.archive import retention
+from filters.archive import records, retention, writing
 from filters.archive.engine import make_engine, parse_url, told
 from filters.archive.matrices import COARSER
 from filters.archive.migrating import migrate
@@ -54,13 +57,16 @@ from filters.archive.values import (
 _BEGAN = 1_700_000_000 // DAY * DAY
 _TICKS = 60
 _BATCH = 20_000
+_ROWS = ("episodes", "rollups", "dropping")
 
 
 @program("archive_cost")
 def main(argv: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", nargs="*", help="databases to measure (default: SQLite in a temporary directory)")
+    parser.add_argument("url", nargs="*", help="URLs of databases, postgresql or sqlite (default): one of its own")
+    parser.add_argument("--only", action="append", choices=_ROWS, help="measure some of them")
+    parser.add_argument("--json", action="store_true", help="as other programs have it: it is JSON in any case")
     parser.add_argument("--episodes", type=int, default=200_000)
     parser.add_argument("--entities", type=int, default=101)
     parser.add_argument("--metrics", type=int, default=5)
@@ -68,25 +74,29 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--chunk-hours", type=int, default=1, choices=(1, 6), help="[archive] chunk_hours")
     parser.add_argument("--percentiles", type=int, default=0, help="metrics that get percentiles")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as place:
-        for url in options.url or [str(Path(place, "archive.db"))]:
-            measure(url, options)
+    urls = ["" if url == "sqlite" else url for url in options.url or ["sqlite"]]
+    needs.require(*map(postgresql.installed, urls))
+    found: dict[str, Any] = {}
+    for wanted in urls:
+        with postgresql.database(wanted) as url:
+            found |= measure(url, options)
+    print(json.dumps(found, indent=1))
     return 0
 
 
-def measure(url: str, options: argparse.Namespace) -> None:
-    """All rows of one database."""
+def measure(url: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All rows of one database, under its name."""
     engine = make_engine(parse_url(url))
     with told(engine.url), engine.begin() as connection:
         migrate(connection)
     with open_store(url, chunk_hours=options.chunk_hours) as store:
-        name = engine.dialect.name
-        for what, found in (
-            ("episodes", episodes(store, options.episodes)),
-            ("rollups", rolled_up(store, url, options)),
-            *([("dropping", dropping(url))] if name == "postgresql" else []),
-        ):
-            print(json.dumps({"database": name, "row": what, **found}), flush=True)
+        name, wanted = engine.dialect.name, options.only or _ROWS
+        measured: dict[str, Callable[[], dict[str, float]]] = {
+            "episodes": lambda: episodes(store, options.episodes),
+            "rollups": lambda: rolled_up(store, url, options),
+            "dropping": lambda: dropping(url) if name == "postgresql" else {},
+        }
+        return {name: {what: measured[what]() for what in wanted}}
 
 
 class Writer:
@@ -119,7 +129,26 @@ def episodes(store: Store, count: int) -> dict[str, float]:
         figures[f"{what}_rows_per_second"] = round(count / clock)
         figures[f"{what}_client_cpu_us_per_row"] = round(client / count * 1e6, 2)
         figures[f"{what}_server_cpu_us_per_row"] = round(server / count * 1e6, 2)
-    return figures
+    return figures | bare(store, rows)
+
+
+def bare(store: Store, rows: list[Episode]) -> dict[str, float]:
+    """The same rows, ready to be sent, into a table that has no keys."""
+    batch = Batch((), episodes=tuple(rows))
+    made = list(dict(records.tables(batch, 1))["episodes"])
+    parts = [made[start : start + _BATCH] for start in range(0, len(made), _BATCH)]
+    engine = store._engine
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE bare AS SELECT * FROM episodes WHERE 1 = 0")
+    watch = Stopwatch(store)
+    for part in parts:
+        with engine.begin() as connection:
+            writing.insert(connection, "episodes", part, into="bare")
+    clock, client, server = watch.read()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE bare")
+    used = round((client + server) / len(rows) * 1e6, 2)
+    return {"bare_rows_per_second": round(len(rows) / clock), "bare_cpu_us_per_row": used}
 
 
 def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, float]:

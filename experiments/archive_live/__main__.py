@@ -53,6 +53,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--turns", type=int, default=2, help="of freshness without the archiver and with it")
     parser.add_argument("--ticks", type=int, default=600, help="seconds of frames of a backlog")
     parser.add_argument("--in-minutes", action="store_true", help="feed a backlog a minute after the other")
+    parser.add_argument("--json", action="store_true", help="as other programs have it: it is JSON in any case")
     parser.add_argument("--kills", type=int, default=100, help="of archivers")
     options = parser.parse_args(argv)
     needs.require(postgresql.installed(options.url))
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> int:
         engine.dispose()
         figures = _ROWS[options.row](options, url, Path(place))
     found = {"row": options.row, "database": engine.dialect.name, "arguments": argv, "load": os.getloadavg()[0]}
-    print(json.dumps({**found, "figures": figures, "machine": machine.describe("")}, indent=1))
+    print(json.dumps({**found, **figures, "machine": machine.describe("")}, indent=1))
     return 0
 
 

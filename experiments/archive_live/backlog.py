@@ -95,7 +95,7 @@ def _spent(engine: Any, shards: list[int]) -> tuple[float, float, float]:
     return time.process_time(), server.cpu_seconds(engine), sum(map(usage.cpu_seconds, shards))
 
 
-def _figures(cost: Cost, options: argparse.Namespace) -> dict[str, float]:
+def _figures(cost: Cost, options: argparse.Namespace) -> dict[str, Any]:
     """Per sample, and as cores at live speed, which is a frame of each host a second."""
     live = options.hosts * options.entities * options.metrics
     names = ("archiver", "database", "shards")
@@ -103,6 +103,6 @@ def _figures(cost: Cost, options: argparse.Namespace) -> dict[str, float]:
     return {
         "samples_per_second": round(cost.samples / cost.seconds),
         "times_live": round(cost.samples / cost.seconds / live, 1),
-        **{f"{name}_us_per_sample": round(each[name] * 1e6, 4) for name in names},
-        **{f"{name}_cores_live": round(each[name] * live, 4) for name in names},
+        "milliseconds_per_million": {name: round(each[name] * 1e9, 1) for name in names},
+        "cores_live": {name: round(each[name] * live, 4) for name in names},
     }

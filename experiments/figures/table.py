@@ -197,6 +197,48 @@ ROWS: tuple[Row, ...] = (
         (*_READING[:-1], *_JUDGING, "filters/documents", "filters/service", "experiments/serve_load"),
     ),
     Row(
+        "archive",
+        "the archiver and a PostgreSQL of Debian's package: the paper's data center as it lies in the streams after an "
+        "outage of the database, 1% of the samples invalid in runs of 1 to 60 s",
+        "archive_live",
+        "--row backlog --hosts 100 --entities 101 --metrics 5 postgresql",
+        "--ticks 240",
+        "--ticks 600",
+        (
+            Figure(
+                "milliseconds_per_million.archiver", "archiver {:,.0f} ms of CPU per million samples",
+                Bare("one numpy pass over a million samples", "numpy", "milliseconds_per_million", 101, 5),
+            ),
+            Figure("milliseconds_per_million.database", "database {:,.0f} ms"),
+            Figure("times_live", "{:.0f} times live speed"),
+            Figure("gap", "missing {:,.0f}"),
+        ),
+        (*_WIRE, "filters/archive", "experiments/archive_live"),
+        failures="",
+    ),
+    Row(
+        "archive-episodes",
+        "episodes of invalid samples upserted into PostgreSQL and SQLite, 20,000 in a transaction, by the clock",
+        "archive_cost",
+        "--only episodes postgresql sqlite",
+        "--episodes 200000",
+        "--episodes 1000000",
+        (
+            Figure(
+                "postgresql.episodes.new_rows_per_second", "PostgreSQL {:,.0f} new rows/s",
+                Inside("a bare COPY of the same rows", "postgresql.episodes.bare_rows_per_second"), MORE,
+            ),
+            Figure("postgresql.episodes.again_rows_per_second", "{:,.0f} again"),
+            Figure(
+                "sqlite.episodes.new_rows_per_second", "SQLite {:,.0f} new rows/s",
+                Inside("a bare INSERT of the same rows", "sqlite.episodes.bare_rows_per_second"), MORE,
+            ),
+            Figure("sqlite.episodes.again_rows_per_second", "{:,.0f} again"),
+        ),
+        ("filters/archive", "experiments/archive_cost.py"),
+        failures="",
+    ),
+    Row(
         "failover",
         "kill -9 of a master with a replica (root)",
         "failover",

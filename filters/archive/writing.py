@@ -50,15 +50,15 @@ def upsert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
     connection.exec_driver_sql(_upsert_sql(name, values, True), list(unique.values()))
 
 
-def insert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
-    """Write rows whose keys are new."""
-    table = metadata.tables[name]
+def insert(connection: Connection, name: str, rows: Iterable[Row], into: str = "") -> None:
+    """Write rows of a table whose keys are new, ``into`` another one of the same columns."""
+    table, into = metadata.tables[name], into or name
     if connection.dialect.name == "postgresql":
-        _copy_in(connection, name, table, rows)
+        _copy_in(connection, into, table, rows)
         return
     made = [tuple(_bytes(value) if isinstance(value, np.ndarray) else value for value in row) for row in rows]
     if made:
-        connection.exec_driver_sql(f"INSERT INTO {name} VALUES ({', '.join('?' * len(table.columns))})", made)
+        connection.exec_driver_sql(f"INSERT INTO {into} VALUES ({', '.join('?' * len(table.columns))})", made)
 
 
 def take(connection: Connection, name: str, condition: str) -> Iterator[Row]:
