@@ -25,7 +25,7 @@ from acquisition.errors import (
 )
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import bus, growth_command, machine, render_command
+from acquisition.shards import bus, growth_command, machine, remote_command, render_command
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
@@ -56,6 +56,8 @@ shardpulse shards balance                finish an add or remove that was interr
 shardpulse shards upgrade                all filters and readers are new: use the newest record format
 shardpulse shards render configuration --announce shard-1.example.org --maxmemory 8589934592 --passwords secrets
 shardpulse shards render users --passwords secrets     for a shard that systemd runs; `render unit` as well
+shardpulse shards form --addresses shard-1.example.org:7600,shard-2.example.org:7600,shard-3.example.org:7600
+shardpulse shards status --addresses shard-1.example.org:7600     all that it knows; `balance` as well
 shardpulse shards down                   end them and remove their files
 """
 _OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
@@ -130,6 +132,8 @@ def down(options: argparse.Namespace, settings: config.Shards) -> int:
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
     """Show the shards; the exit code says whether all of them serve."""
+    if options.addresses:
+        return remote_command.status(options, settings)
     directory = endpoints.directory(settings)
     shards = running(directory)
     if shards is None:
@@ -195,26 +199,15 @@ def _record_format(shards: Shards) -> int:
 
 
 def _line(row: ShardStatus) -> str:
-    place = f"{row.address}  pid {row.pid}  core {row.core} {'pinned' if row.pinned else 'NOT PINNED'}"
-    if not row.answering:
-        return f"{row.address}  pid {row.pid}  NOT ANSWERING: {row.problem}"
-    if row.role == "replica":
-        state = "in sync" if row.in_sync else "NOT IN SYNC"
-        return f"{place}  cluster {row.cluster_state}  replica of {row.replica_of}, {state}"
-    leaving = f" ({len(row.slots_leaving)} leaving)" if row.slots_leaving else ""
-    arriving = f" ({len(row.slots_arriving)} arriving)" if row.slots_arriving else ""
-    followed = f"  replicas {row.replicas}" if row.replicas else ""
-    return (
-        f"{place}  cluster {row.cluster_state}  slots {row.slots}{leaving}{arriving}{followed}"
-        f"  memory {row.memory_bytes / 2**20:.1f} of {row.memory_limit_bytes / 2**20:.0f} MiB"
-        f"  {row.commands_per_second} commands/s  {row.clients} clients  {row.frames_kept} frames kept"
-    )
+    """A shard of this machine: its process and core after its address."""
+    pinned = f"  core {row.core} {'pinned' if row.pinned else 'NOT PINNED'}" if row.answering else ""
+    return remote_command.line(row).replace(row.address, f"{row.address}  pid {row.pid}{pinned}", 1)
 
 
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
-    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade|render", required=True)
+    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade|form|render", required=True)
     texts = {
         up: "start shards, or those of them again that died",
         down: "stop them",
@@ -223,6 +216,7 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
         upgrade: "let filters write the newest record format",
+        remote_command.form: "make a cluster of servers that somebody else runs",
         render_command.render: "print the files of a shard that systemd runs",
     }
     for action, text in texts.items():
@@ -232,6 +226,16 @@ def _parser() -> argparse.ArgumentParser:
         if action is render_command.render:
             sub.set_defaults(dir=None)
             render_command.add_options(sub)
+            continue
+        if action in (status, growth_command.balance, remote_command.form):
+            sub.add_argument(
+                "--addresses", metavar="HOST:PORT,...", required=action is remote_command.form,
+                help="shards that somebody else runs, as the user of [shards] (for form: masters before replicas)",
+            )  # fmt: skip
+        if action is remote_command.form:
+            sub.set_defaults(dir=None)
+            sub.add_argument("--json", action="store_true", help="print JSON")
+            _add_replicas(sub)
             continue
         help_text.add_directory(sub)
         sub.add_argument("--json", action="store_true", help="print JSON")
@@ -257,10 +261,7 @@ def _add_add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_up_options(parser: argparse.ArgumentParser) -> None:
     help_text.add_shard_count(parser, "--count")
-    parser.add_argument(
-        "--replicas", type=help_text.whole(0, 8), metavar="N",
-        help="replicas of each shard (default: [shards] replicas, which is 0)",
-    )  # fmt: skip
+    _add_replicas(parser)
     parser.add_argument(
         "--base-port", type=_PORT, metavar="P",
         help=f"first port, all from it on must be free (default: {machine.FIRST_PORT}, passing over those in use)",
@@ -269,6 +270,13 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in turn (default: {usable})"
     )
+
+
+def _add_replicas(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replicas", type=help_text.whole(0, 8), metavar="N",
+        help="replicas of each shard (default: [shards] replicas, which is 0)",
+    )  # fmt: skip
 
 
 def _option(name: str) -> str:

@@ -11,7 +11,7 @@ from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, ConfigError, UnavailableError
 from acquisition.link import state_directory
-from acquisition.shards import local_growth
+from acquisition.shards import local_growth, remote_command
 from acquisition.shards.launch import Shards, running
 from acquisition.shards.local_growth import Growth
 from acquisition.shards.migrate import Report
@@ -39,6 +39,8 @@ def remove(options: argparse.Namespace, settings: config.Shards) -> int:
 def balance(options: argparse.Namespace, settings: config.Shards) -> int:
     """Finish what an interrupted add or remove left half done; else move partitions until all shards hold
     equally many, give or take one."""
+    if options.addresses:
+        return remote_command.balance(options, settings)
     return _run(options, settings, local_growth.balance)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Connection, ReplyError, raise_for
+from acquisition.link.resp import Address, Connection, ReplyError, raise_for
 from acquisition.shards import nodes
 from acquisition.shards.process import Shard
 from acquisition.wire import keys
@@ -49,12 +49,28 @@ def read(
     return [_read(shard, partitions, timeout, credentials) for shard in shards]
 
 
+def read_at(
+    addresses: Iterable[Address], partitions: int, timeout: float = 2.0, credentials: Credentials | None = None
+) -> list[ShardStatus]:
+    """The status of shards that somebody else runs, wherever: without process, core and pin."""
+    return [
+        _connect(address, ShardStatus(str(address), 0, -1, False, False), partitions, timeout, credentials)
+        for address in addresses
+    ]
+
+
 def _read(shard: Shard, partitions: int, timeout: float, credentials: Credentials | None) -> ShardStatus:
     blank = ShardStatus(str(shard.address), shard.pid, shard.core, shard.pinned, answering=False)
     if not shard.alive:
         return blank._replace(problem="its process is gone")
+    return _connect(shard.address, blank, partitions, timeout, credentials)
+
+
+def _connect(
+    address: Address, blank: ShardStatus, partitions: int, timeout: float, credentials: Credentials | None
+) -> ShardStatus:
     try:
-        connection = Connection(shard.address, credentials, timeout)
+        connection = Connection(address, credentials, timeout)
     except ShardpulseError as error:
         return blank._replace(problem=str(error))
     try:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from acquisition.certificates import files, making
 from acquisition.certificates.making import Pair
+from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardError
-from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Address, Connection
 from acquisition.shards import grants, join, machine, redis_binary, rendering
@@ -85,10 +85,11 @@ def tls_cluster(directory: Path, masters: int = 3) -> Iterator[Secured]:
         operator = made.credentials(grants.OPERATOR)
         for address in addresses:
             eventually(lambda address=address: _answers(address, operator))  # type: ignore[misc]
-        join.form(addresses[:masters], credentials=operator, seconds=60)
+        config = directory / "operator.toml"
+        config.write_text(made.configure(grants.OPERATOR, "timeout_seconds = 20.0\n"))
+        form = ["shards", "form", "--addresses", ",".join(map(str, addresses[:masters])), "--config", str(config)]
+        assert shardpulse(form) == 0
         join.replicate(addresses[masters], addresses[0], credentials=operator, seconds=60)
-        with contextlib.closing(Cluster(addresses, operator)) as cluster:
-            write_layout(cluster, DEFAULT_PARTITIONS)
         yield made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,8 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.outbox.sender import Sender
-from acquisition.shards import grants, join, machine, redis_binary, rendering
+from acquisition.shards import grants, join, machine, redis_binary, rendering, reshard
+from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
 from tests.support.processes import started
@@ -136,6 +139,38 @@ def denied(secured: Secured) -> list[str]:
     return found
 
 
+def test_shards_of_others_are_shown_and_balanced_by_their_addresses(
+    secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "operator.toml"
+    config.write_text(secured.configure(grants.OPERATOR, "timeout_seconds = 20.0\n"))
+
+    def run(*arguments: str) -> Any:
+        capsys.readouterr()
+        told = ["--addresses", str(secured.addresses[0]), "--config", str(config), "--json"]
+        assert shardpulse(["shards", *arguments, *told]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    def shown() -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = run("status")["shards"]
+        return rows
+
+    eventually(lambda: {row["address"] for row in shown()} == set(map(str, secured.addresses)))
+    rows = {row["address"]: row for row in shown()}
+    assert [rows[str(address)]["role"] for address in secured.addresses] == ["master"] * 3 + ["replica"]
+    assert rows[str(secured.addresses[3])]["replica_of"] == str(secured.addresses[0])
+    assert "pid" not in rows[str(secured.addresses[0])]
+    assert run("form")["shards"]  # it is one cluster already
+    with Members(secured.addresses[:1], secured.credentials(grants.OPERATOR)) as members:
+        mover = Mover(members, str)
+        nodes = mover.look()
+        masters = [node.id for node in nodes if not node.master]
+        plan = reshard.emptied(owners(nodes), masters, masters[0], keys.DEFAULT_PARTITIONS)
+        assert mover.run(plan[:4]).partitions == 4
+    assert run("balance")["partitions"] >= 3  # give or take one
+    assert sum(row["slots"] for row in shown() if row["role"] == "master") == keys.SLOTS
+
+
 # ------------------------------------------------------------------ what fails
 
 
@@ -202,7 +237,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert told in problem_of(Sender(1, [address], secured.credentials(grants.PROBE), seconds))
     with (
         pytest.raises(ShardpulseError),
-        join.clients_of([address], 5.0, secured.credentials(grants.OPERATOR)) as (one,),
+        join.clients_of([address], seconds, secured.credentials(grants.OPERATOR)) as (one,),
     ):
         one.ping()
 

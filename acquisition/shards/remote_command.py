@@ -1,0 +1,131 @@
+"""``shardpulse shards form|status|balance --addresses``: shards that somebody else runs, known by what they answer.
+
+There is no state file: who is a member, who owns what and whether it serves is asked of the shards each time, as the
+user of the configuration, over TLS where ``[shards] tls_ca`` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+
+from acquisition.config import endpoints
+from acquisition.config import loader as config
+from acquisition.errors import EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError, UsageError
+from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, Connection
+from acquisition.shards import growth, join, nodes
+from acquisition.shards import status as shard_status
+from acquisition.shards.nodes import Members
+from acquisition.shards.status import ShardStatus
+from acquisition.stderr import speaker
+from acquisition.wire import keys
+
+_SECONDS = 30.0
+
+
+def form(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Make one cluster of empty servers that somebody has started, as `shards render` configures them, and write the
+    layout: the first of the addresses become masters, the others their replicas in turn. Calling it again for a cluster
+    that is whole changes nothing."""
+    addresses, user = _named(options, settings)
+    replicas = settings.replicas if options.replicas is None else options.replicas
+    masters, rest = divmod(len(addresses), 1 + replicas)
+    if rest or not masters:
+        raise UsageError(f"--addresses: {len(addresses)} servers cannot be masters with {replicas} replicas each")
+    if not _is_formed(addresses, user):
+        _check_empty(addresses, user)
+        join.form(addresses[:masters], seconds=_SECONDS, credentials=user)
+        for number, replica in enumerate(addresses[masters:]):
+            join.replicate(replica, addresses[number % masters], _SECONDS, user)
+    with closing(Cluster(addresses, user, settings.timeout_seconds)) as cluster:
+        write_layout(cluster, settings.partitions, options.keep_ticks)
+    return _show(addresses, user, settings.timeout_seconds, options.json)
+
+
+def status(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Show all members that the named shards know; the exit code says whether all of them serve."""
+    addresses, user = _named(options, settings)
+    return _show(addresses, user, settings.timeout_seconds, options.json)
+
+
+def balance(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Finish what was begun, and move partitions until all masters hold equally many, under load."""
+    addresses, user = _named(options, settings)
+    with closing(Cluster(addresses, user, settings.timeout_seconds)) as cluster:
+        partitions = read_layout(cluster).partitions
+    moved = growth.even_out(addresses, partitions, speaker("shards"), user)
+    if options.json:
+        print(json.dumps(moved._asdict()))
+    else:
+        print(f"balanced: {moved.partitions} partitions, {moved.keys} keys, {moved.bytes / 2**20:.1f} MiB moved")
+    return EXIT_OK
+
+
+def line(row: ShardStatus) -> str:
+    """A shard as people read it, from what it answers."""
+    if not row.answering:
+        return f"{row.address}  NOT ANSWERING: {row.problem}"
+    if row.role == "replica":
+        state = "in sync" if row.in_sync else "NOT IN SYNC"
+        return f"{row.address}  cluster {row.cluster_state}  replica of {row.replica_of}, {state}"
+    leaving = f" ({len(row.slots_leaving)} leaving)" if row.slots_leaving else ""
+    arriving = f" ({len(row.slots_arriving)} arriving)" if row.slots_arriving else ""
+    followed = f"  replicas {row.replicas}" if row.replicas else ""
+    return (
+        f"{row.address}  cluster {row.cluster_state}  slots {row.slots}{leaving}{arriving}{followed}"
+        f"  memory {row.memory_bytes / 2**20:.1f} of {row.memory_limit_bytes / 2**20:.0f} MiB"
+        f"  {row.commands_per_second} commands/s  {row.clients} clients  {row.frames_kept} frames kept"
+    )
+
+
+def _named(options: argparse.Namespace, settings: config.Shards) -> tuple[list[Address], Credentials]:
+    named = endpoints.with_addresses(settings, options.addresses)
+    seeds = [address for address in endpoints.seeds(named) if isinstance(address, Address)]
+    return seeds, endpoints.credentials(named)
+
+
+def _is_formed(addresses: list[Address], user: Credentials) -> bool:
+    """Whether all of them are members of one cluster that owns every slot."""
+    with Members(addresses[:1], user) as members:
+        found = members.look()
+        owned = sum(len(node.slots) for node in found if not node.master)
+        return owned == keys.SLOTS and set(addresses) <= {node.address for node in found}
+
+
+def _check_empty(addresses: list[Address], user: Credentials) -> None:
+    """Raises UsageError for a server that is a member of something, ShardError for one that does not answer."""
+    for address in addresses:
+        with closing(Connection(address, user)) as connection:
+            text = connection.call("CLUSTER", "NODES")
+        if nodes.others(text, address) or nodes.own(text, address).slots:
+            raise UsageError(f"shard {address} is a member of a cluster already: form takes servers that know nobody")
+
+
+def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: bool) -> int:
+    with Members(addresses, user, timeout) as members:
+        found = members.look()
+        silent = [ShardStatus(str(one), 0, -1, False, False, reason) for one, reason in members.silent.items()]
+    with closing(Cluster(addresses, user, timeout)) as cluster:
+        partitions = _partitions(cluster)
+    rows = sorted(shard_status.read_at([node.address for node in found], partitions, timeout, user) + silent)
+    if as_json:
+        told = [{name: value for name, value in row._asdict().items() if name not in _OF_THIS_MACHINE} for row in rows]
+        print(json.dumps({"shards": told}, indent=2))
+    else:
+        for row in rows:
+            print(line(row))
+    return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
+
+
+_OF_THIS_MACHINE = ("pid", "core", "pinned")
+
+
+def _partitions(cluster: Cluster) -> int:
+    """Those of the layout, the usual ones where it cannot be read: frames are counted by them."""
+    try:
+        return read_layout(cluster).partitions
+    except ShardpulseError:
+        return keys.DEFAULT_PARTITIONS
