@@ -17,6 +17,8 @@ from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
+_MOST_TOLD = 3  #: shards whose words are told where none can be read
+
 
 class Held(NamedTuple):
     """What a partition has answered: ``members`` in the order of their position records ``data``; ``error`` if
@@ -122,7 +124,7 @@ class PositionReader:
     def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:
         """What all partitions have replied to HGETALL, and the errors that are no member's own.
 
-        Raises the error itself when no partition at all can be read, or when credentials are refused.
+        Raises the error itself when credentials are refused, one of all shards' words when no partition can be read.
         """
         if (data := self._as_before(replies)) is not None:
             self._newest = replies
@@ -131,8 +133,11 @@ class PositionReader:
         answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
         for failure in failures.values():
-            if isinstance(failure, PermissionRefused) or all(isinstance(a, ShardpulseError) for a in answers):
+            if isinstance(failure, PermissionRefused):
                 raise failure
+        if failures and all(isinstance(answer, ShardpulseError) for answer in answers):
+            # of two shards, one is gone and the other says that there is no majority
+            raise type(answers[0])("; ".join([*failures][:_MOST_TOLD]))
         held = [self._hold(tag, answer, now) for tag, answer in zip(self._tags, answers, strict=True)]
         if not failures and not any(each.damaged or each.lost for each in held):
             fields = [self._fields[tag][0] for tag in self._tags]

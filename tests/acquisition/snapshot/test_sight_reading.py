@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from acquisition.errors import ShardError
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import ReplyError
 from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
@@ -14,6 +16,7 @@ from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.sight_reading import Begun, SightReader, heard_before
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from acquisition.wire import keys
+from acquisition.wire.layout import Layout
 from tests.support.scene import Scene
 
 NOW = 1_000_000.75
@@ -87,3 +90,12 @@ def test_witnesses_are_those_that_were_heard_all_the_time(cluster: Cluster) -> N
     assert hear(cluster, [ago for ago in every_second if not 4.0 < ago < 20.0]) == frozenset()
     assert hear(cluster, [ago for ago in every_second if ago < 4.0]) == frozenset()
     assert hear(cluster, []) == frozenset()
+
+
+def test_where_no_partition_can_be_read_each_shard_s_words_are_told() -> None:
+    """Of two, one is gone; the other says why it answers nothing."""
+    layout = Layout()
+    gone = ShardError("shard 127.0.0.1:7600 cannot be reached: refused")
+    replies = [gone if number % 2 == 0 else ReplyError("CLUSTERDOWN The cluster is down") for number in range(64)]
+    with pytest.raises(ShardError, match=r"7600 cannot be reached.*; shard: CLUSTERDOWN .*two have no majority"):
+        PositionReader(layout).take(replies, NOW)
