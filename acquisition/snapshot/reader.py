@@ -17,7 +17,7 @@ tick, with its age.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ from acquisition.snapshot.arrivals import ArrivalReader
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begun_of
 from acquisition.snapshot.found import Takes
-from acquisition.snapshot.inputs import InputsTable, tables_of
+from acquisition.snapshot.inputs import BlockTables, InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
@@ -182,15 +182,17 @@ class SnapshotReader:
         return Due(now, self._grace, self._prepare().layout.keep_ticks).tick(interval)
 
     @collector.paused()
-    def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, dict[Owner, InputsTable]]:
+    def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, Mapping[Owner, InputsTable]]:
         """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them, but for
         newer ticks of the survey.
 
-        Hosts of which the shards know other resource sets only are added, as ``unread``.
+        Added as ``unread`` are hosts of which the shards know other resource sets only, and the other resource sets of
+        hosts that are not current: they tell whether anything is heard of these.
         """
         taken, finisher = survey.taken, self._prepare().shared.finisher
         current = survey.current(wanted)
-        rows = taken.table.rows_of(np.concatenate([survey.hosts[wanted], taken.without]))
+        others = wanted & ~np.isin(taken.rows, list(current))
+        rows = sorted([*current, *taken.table.rows_of(np.concatenate([survey.hosts[others], taken.without]))])
         begun = begun_of(taken.table, rows, current)
         blocks = [(member, block) for member, block in begun if member.resource_set == taken.set_id]
         unread = [block for member, block in begun if member.resource_set != taken.set_id]
@@ -200,7 +202,7 @@ class SnapshotReader:
         snapshot = Snapshot(
             COHERENT, done.now, [block for _, block in blocks], done.errors, unread, None, taken.due.now, done.blind
         )
-        return snapshot, tables_of(snapshot.blocks)
+        return snapshot, BlockTables(snapshot.blocks)
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         parts = self._prepare()

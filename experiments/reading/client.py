@@ -22,6 +22,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
+from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 
@@ -174,10 +175,11 @@ def _touched(snapshot: Snapshot) -> tuple[int, int, int]:
 def _hot(reader: SnapshotReader) -> Ask:
     method = method_of(Decisions())
     hot: frozenset[str] = frozenset()
+    last = LastVerdicts()
 
     def ask() -> dict[str, int]:
         nonlocal hot
-        decided = hot_list(reader, Decisions(), method, hot)
+        decided = hot_list(reader, Decisions(), method, hot, last)
         hot = decided.heat.hot
         verdicts = [verdict.outcome for verdict in decided.heat.verdicts.values()]
         return {

@@ -8,7 +8,7 @@ A rule without a screen, or one that needs the recent values, judges every host.
 ::
 
     with SnapshotReader.connect() as reader:
-        decided = hot_list(reader, settings.decisions, method, hot_before)
+        decided = hot_list(reader, settings.decisions, method, hot_before, last)    # last = LastVerdicts(), kept
         hot_before = decided.heat.hot
 """
 
@@ -24,15 +24,21 @@ from acquisition.snapshot.survey import Survey
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import Method
 from filters.decisions.overload_detection.rule import OneMetric
+from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 
 
 @collector.paused()
 def hot_list(
-    reader: SnapshotReader, settings: Decisions, method: Method, hot_before: frozenset[str] = frozenset()
+    reader: SnapshotReader,
+    settings: Decisions,
+    method: Method,
+    hot_before: frozenset[str] = frozenset(),
+    last: LastVerdicts | None = None,
 ) -> Decided:
-    """Hot hosts and those on which the rule abstains; ``picture.others`` counts the rest.
+    """Hot hosts and those on which the rule abstains; ``picture.others`` counts the rest. With the ``last`` verdicts
+    only those are judged again of whom something has come.
 
     Raises ShardError, TemporaryError or PermissionRefused when no shard can be read.
     """
@@ -41,7 +47,11 @@ def hot_list(
     snapshot, tables = reader.details(survey, ~well)
     picture = observe(snapshot, settings, inputs_of(reader, snapshot, method.rule, tables))
     picture = picture._replace(tick=survey.tick, others=int(well.sum()))
-    return decide(picture, method, None, hot_before)
+    stood = {} if last is None else last.still(snapshot, method, hot_before)
+    decided = decide(picture, method, None, hot_before, known=stood)
+    if last is not None:
+        last.take(snapshot, method, hot_before, decided.heat, stood)
+    return decided
 
 
 def _well(survey: Survey, method: Method, hot_before: frozenset[str]) -> Bools:

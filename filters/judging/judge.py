@@ -23,6 +23,7 @@ from filters.decisions.sightings import Sightings
 from filters.decisions.verdict import Verdict
 from filters.judging import migration_store
 from filters.judging.hot_list import hot_list
+from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.newest import Newest
 from filters.judging.observe import observe, tick_of
 from filters.judging.sources import TickInputs, host_owners, recent_of
@@ -48,6 +49,7 @@ class TickJudge:
         self._proposed: tuple[Move, ...] = ()
         self._seen = Sightings()
         self._newest = Newest(settings, method)
+        self._listed = LastVerdicts()
         self._last: tuple[Snapshot, Judged] | None = None
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
@@ -99,7 +101,7 @@ class TickJudge:
 
     def hot_list(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts but those that are certainly not hot, without moves; see ``hot_list``."""
-        decided = hot_list(reader, self._settings, self._method, self._hot)
+        decided = hot_list(reader, self._settings, self._method, self._hot, self._listed)
         self._hot = decided.heat.hot
         return decided
 

@@ -59,7 +59,7 @@ def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Ta
     ``tables`` are the decision inputs if they have been read already. Raises ShardError when no shard answers at all.
     """
     known = reader.inputs(snapshot) if tables is None else tables
-    return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule))
+    return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule) if rule.history else {})
 
 
 def recent_of(reader: SnapshotReader, owners: Sequence[Owner], rule: Rule) -> Mapping[Owner, RecentTable]:
