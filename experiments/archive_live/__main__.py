@@ -66,7 +66,9 @@ def main(argv: list[str]) -> int:
             migrate(connection)
         engine.dispose()
         figures = _ROWS[options.row](options, url, Path(place))
-    found = {"row": options.row, "database": engine.dialect.name, "arguments": argv, "load": os.getloadavg()[0]}
+    name = engine.dialect.name  # in the place of a URL, which is one of this machine
+    arguments = [name if one and one == options.url else one for one in argv]
+    found = {"row": options.row, "database": name, "arguments": arguments, "load": os.getloadavg()[0]}
     print(json.dumps({**found, **figures, "machine": machine.describe("")}, indent=1))
     return 0
 

@@ -15,7 +15,7 @@ from filters.archive.values import DAY, Copy, Episode
 
 QUIET_SECONDS = 60.0  #: without an invalid sample, and the episode is over
 COPIES = 20  #: raw values that an episode keeps
-MOST_OPENED = 1000  #: of a host in a minute
+MOST_OPENED = 1000  #: of a host in a minute, all its resource sets together
 
 
 class Invalid(NamedTuple):
@@ -32,10 +32,12 @@ class Invalid(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a minute has changed, and how many samples began no episode because there were too many."""
+    """What a minute has changed, how many samples began no episode because there were too many, and how many
+    episodes began."""
 
     episodes: list[Episode]
     left_out: int
+    opened: int
 
 
 class _Open:
@@ -89,7 +91,7 @@ class Episodes:
                 closed.append(self._row(key, current, False))
                 del self._open[key]
                 touched.pop(key, None)
-        return Told([*closed, *(self._row(key, one, True) for key, one in touched.items())], left_out)
+        return Told([*closed, *(self._row(key, one, True) for key, one in touched.items())], left_out, opened)
 
     def end(self) -> list[Episode]:
         """All of them are over: the set is heard of no more."""

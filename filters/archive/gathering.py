@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from filters.archive.episodes import MOST_OPENED
+from filters.archive.episodes import MOST_OPENED, Invalid, Told
 from filters.archive.resource_set import ResourceSet
 from filters.archive.values import MINUTE, Advance, Batch, Event, HostRow
 from filters.archive.whereabouts import Whereabouts
@@ -16,6 +17,7 @@ class Parts:
     def __init__(self, events: list[Event], whereabouts: Whereabouts) -> None:
         self.events = events
         self._whereabouts = whereabouts
+        self._opened: Counter[tuple[int, int]] = Counter()  #: episodes that began, by host and minute
         self.minutes: list[Any] = []
         self.episodes: list[Any] = []
         self.hosts: dict[int, HostRow] = {}
@@ -46,7 +48,7 @@ class Parts:
             names = one.names(rollup.metrics)
             before = one.inventory.provided(rollup.ids, rollup.metrics)
             provided = before | (rollup.valid > 0)
-            told = one.episodes.tell(minute.invalid(before, provided, names), minute.minute + MINUTE, MOST_OPENED)
+            told = self._tell(one, minute.minute, minute.invalid(before, provided, names))
             self.episodes += told.episodes
             if told.left_out:
                 details = {"resource_set": one.resource_set, "samples": told.left_out}
@@ -61,6 +63,13 @@ class Parts:
         if not minutes:
             self.episodes += one.episodes.tell((), closed).episodes
         return samples
+
+    def _tell(self, one: ResourceSet, minute: int, invalid: list[Invalid]) -> Told:
+        """The episodes of a minute: so many of a host, whichever of its resource sets comes first."""
+        opened = self._opened[(one.host, minute)]
+        told = one.episodes.tell(invalid, minute + MINUTE, max(0, MOST_OPENED - opened))
+        self._opened[(one.host, minute)] += told.opened
+        return told
 
     def _moved(self, rows: list[Any]) -> list[Any]:
         """The same with where a VM was before it appeared here."""

@@ -219,3 +219,15 @@ def test_garbage_stops_nothing() -> None:
         partition.take([(entry[0], bad[number % len(bad)]), entry])
     assert rows.commit(partition.close((BEGAN + 600) * 1000))
     assert_equal(rows, reference([wire.decode(fields[1]) for _, fields in good]))
+
+
+def test_a_host_has_so_many_new_episodes_a_minute_whatever_they_are_of() -> None:
+    rows = Rows()
+    partition = opened(rows)
+    wrong = bytes([RANGE]) * 700
+    sets = [frame(1, BEGAN, entities=700, metrics=1)._replace(resource_set=n, codes=wrong) for n in (3, 4)]
+    partition.take(entries(sets))
+    batch = partition.close(BEGAN * 1000 + 100_000)
+    assert len(batch.episodes) == 1000
+    (left_out,) = [event for event in batch.events if event.kind == "episodes_left_out"]
+    assert left_out.details["samples"] == 400

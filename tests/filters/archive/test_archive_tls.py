@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,7 @@ def encrypted() -> Iterator[PostgreSQL]:
         try:
             yield running
         finally:
-            servers.stop(running)
+            servers.stop(running, signal.SIGQUIT)
 
 
 def test_tls_as_the_url_asks_for_it(encrypted: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
