@@ -23,9 +23,9 @@ def one(extent: Extent) -> Row:
 
 
 def one_whole(extent: Extent) -> Row:
-    """The same with the product's writer and outbox in every emulated host."""
+    """The same with the product's writer and outbox in every emulated host: the pipeline lacks their CPU time."""
     hosts = 100 if extent.quick else 10_000
-    return _row("a million VMs, whole writers", hosts, extent, _MOST_MS, _MOST_CORES, lean=False)
+    return _row("a million VMs, whole writers", hosts, extent, _STRETCH_MS, _MOST_CORES, lean=False)
 
 
 def one_full(extent: Extent) -> Row:
