@@ -5,7 +5,7 @@ they catch up.
     python -m experiments.archive_live --row live postgresql://postgres@/empty      # a database that may be filled
     python -m experiments.archive_live --row live                                   # SQLite in a temporary directory
     python -m experiments.archive_live --row backlog --ticks 600 postgresql         # ten minutes without a database
-    python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 120 --in-minutes postgresql
+    python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 180 --in-minutes postgresql
     python -m experiments.archive_live --row kills --hosts 40 --entities 11 --kills 100 postgresql
 
 ``live``: the whole pipeline of ``ingest`` with ``shardpulse archive run`` beside it. 1% of the samples are

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ def live(options: argparse.Namespace, url: str, place: Path) -> dict[str, Any]:
         parts.run(load.warmup)
         fresh: dict[str, list[dict[str, Any]]] = {"without": [], "with": []}
         found: dict[str, Any] = {}
+        told: dict[str, Any] = {}
         for turn in range(options.turns):
             fresh["without"].append(_freshness(parts, 15.0))
             with _archiver(url, parts, place) as archiver:
@@ -40,6 +43,9 @@ def live(options: argparse.Namespace, url: str, place: Path) -> dict[str, Any]:
                     parts.measure_freshness()
                     found = _watch(options, url, parts, archiver)
                     fresh["with"].append(parts.freshness()["freshness_ms"])
+                    os.kill(archiver.pid, signal.SIGTERM)
+                    told = archiver.receive(60.0)
+        found |= {name: told[name] for name in ("applied_after_ms", "applied_after_most_ms")}
         found["freshness_ms"] = fresh
         found["samples_made"] = sum(report["counts"]["samples"] for report in parts.finish())
         with _archiver(url, parts, place, "--finish", "--seconds", "5") as archiver:
