@@ -5,6 +5,7 @@ python -m experiments.reading.client     (orders and answers as JSON lines, see 
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections.abc import Callable
@@ -76,6 +77,8 @@ class Counted(Cluster):
 
 def read(asked: Ask, order: dict[str, Any], seed: int) -> dict[str, Any]:
     """Milliseconds of wall-clock and of CPU time of each reading."""
+    gc.collect()
+    gc.freeze()  # as docs/reading.md advises
     chance = random.Random(seed)
     wall, cpu, last = [], [], {}
     end = time.monotonic() + float(order["seconds"])
