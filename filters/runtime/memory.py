@@ -4,7 +4,9 @@
 quarter: with the state of ten thousand hosts that was 13% of a worker's CPU and pauses of half
 a second. Here only what was made since the last sweep is visited, and what survived is set aside
 for good (``gc.freeze``). Reference counting goes on freeing everything that is in no cycle; a
-cycle that becomes garbage only after it was set aside stays, and we make none.
+cycle that becomes garbage only after it was set aside stays, and we make none. A sweep is of all
+generations all the same, which hold no more then: only such a one empties CPython's lists of free
+tuples, 2,000 of each length, into which an hour's tuples otherwise fill half a megabyte.
 
 **Freed arrays.** A worker allocates and frees the same few megabytes many times a second. With glibc's defaults
 each of them is mapped and unmapped, and every page of it faults in anew: half of the worker's
@@ -34,7 +36,7 @@ class Sweeper:
         """Sweep when it is time; ``now`` is CLOCK_MONOTONIC."""
         if now >= self._due:
             self._due = now + _EVERY
-            gc.collect(0)
+            gc.collect()
             gc.freeze()
 
 

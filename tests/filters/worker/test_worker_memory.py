@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
+from filters.runtime.memory import Sweeper
 from filters.worker.worker import Worker
 from tests.support.data_center import Guest, Machine, smooth, smoothing
 
@@ -76,3 +77,25 @@ def test_a_worker_keeps_nothing_of_what_has_gone(cluster: Cluster) -> None:
     assert late.objects - early.objects < HOSTS * (LATE - EARLY) / 4
     assert late.blocks - early.blocks < HOSTS * (LATE - EARLY) * 3 / 4
     assert late.handed_out < 1.05 * early.handed_out + 100_000
+
+
+def _free_tuples() -> None:
+    """Leave 1,500 tuples of thirteen in the interpreter's list of free ones: each is made of one that grows."""
+    made = [tuple(number for number in range(13)) for _ in range(1_500)]
+    assert len(made) == 1_500
+
+
+def test_a_sweep_gives_back_what_the_interpreter_keeps_of_tuples() -> None:
+    was_enabled = gc.isenabled()
+    try:
+        sweeper = Sweeper()
+        sweeper.turn(0.0)
+        swept = sys.getallocatedblocks()
+        _free_tuples()
+        assert sys.getallocatedblocks() > swept + 1_000
+        sweeper.turn(100.0)
+        assert sys.getallocatedblocks() < swept + 200
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
