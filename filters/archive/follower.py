@@ -131,11 +131,11 @@ class Follower:
     def finish(self) -> None:
         """Close and commit the minutes that are open, once; what comes of them later is merged. Raises ArchiveError."""
         deadline = time.monotonic() + _FINISH_SECONDS
-        more = self._pending is None
+        more = True
         while more or self._pending is not None:
-            if self._pending is None:
+            if self._pending is None and self._desk.idle:  # it may be asked for cursors
                 more = self._streams.read()
-                self._close_what_is_due(finish=not more)
+                more |= self._close_what_is_due(finish=not more)
             elif self._desk.idle:
                 self._ask()
             self._hear(_SOON)
@@ -244,14 +244,15 @@ class Follower:
 
     # ---------------------------------------------------------------- closing
 
-    def _close_what_is_due(self, finish: bool) -> None:
-        """Close minutes that are over, of so many partitions as fit into one transaction."""
+    def _close_what_is_due(self, finish: bool) -> bool:
+        """Close minutes that are over, of so many partitions as fit into one transaction; whether some did not fit."""
         if self._pending is not None or not self._desk.idle:
-            return
-        due, samples = [], 0
+            return False
+        due, samples, left = [], 0, False
         for number, partition in self._followed.items():
             clock = self._streams.clocks.get(number)
             if samples >= self._limits.commit_samples:
+                left = True
                 break
             if clock is not None and (finish or partition.due(clock.until)):
                 due.append(number)
@@ -260,6 +261,7 @@ class Follower:
             self._name(due)
             self._pending = together([self._followed[n].close(self._streams.clocks[n].until, finish) for n in due])
             self._ask()
+        return left
 
     def _name(self, numbers: list[int]) -> None:
         """Ask the filter for the names of sets whose table was sent before we read."""

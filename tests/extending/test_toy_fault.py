@@ -50,6 +50,7 @@ def test_it_is_explained_and_can_be_chosen(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.skipif(bool(missing()), reason=f"THE TOY FAULT IS NOT MADE HERE: {missing()}")
 def test_it_is_made_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--hosts", "4", "--workers", "1", "--generators", "1", "--seconds", "12", "--seed", "3"]
+    options += ["--archivers", "0"]
     assert main([*options, "--only", "flush_scripts", "--json"]) == 0, capsys.readouterr()
     found = json.loads(capsys.readouterr().out)
     assert found["faults"]["flush_scripts"]["made"] == len(FLUSHED) > 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import registered
 from filters.archive.store import open_store
 from tests.filters.archive.conftest import bring_up
-from tests.support.archive_scene import Streams, archiver
+from tests.support.archive_scene import Streams, archiver, turn_until
 from tests.support.waiting import eventually
 
 
@@ -47,3 +49,18 @@ def test_one_that_leaves_gives_everything_back_at_once(cluster: Cluster, migrate
         eventually(lambda: len(first.partitions) == 64, meanwhile=first.turn)
         first._leases.leave()
         eventually(lambda: len(second.partitions) == 64, 20, meanwhile=second.turn)
+
+
+def test_what_is_told_to_finish_finishes_whatever_the_database_is_asked_just_then(
+    cluster: Cluster, migrated: str
+) -> None:
+    streams = Streams(cluster, seconds=155)
+    streams.push(0, 150)
+    with open_store(migrated) as store:
+        follower = archiver(cluster, store)
+        turn_until(follower, lambda: follower.counts.archived == 150 * 12 and follower._desk.idle)
+        streams.push(150)
+        follower._desk.ask(lambda _: time.sleep(0.2), lambda _: None)  # as for cursors of partitions that are new to it
+        follower.finish()
+        assert follower.counts == (streams.samples, 0, 0)
+    streams.assert_archived(migrated)
