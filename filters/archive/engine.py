@@ -77,6 +77,7 @@ def _prepare(connection: Any, _: object) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of effect before the first table only
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -16384")  # KiB: keys of episodes lie all over their index
 
 
 def _set(connection: Connection) -> None:
