@@ -51,9 +51,9 @@ def _of_snapshot(surface: str, read: Callable[[], Snapshot]) -> Said:
     return Said(surface, 0.0, states, judged, told([snapshot.blind, *snapshot.errors]))
 
 
-def http_surface(port: int) -> Ask:
-    """All resources of the service in turn."""
-    turn = iter(_forever(_PATHS))
+def http_surface(port: int, paths: Sequence[str] = _PATHS) -> Ask:
+    """Resources of the service in turn."""
+    turn = iter(_forever(paths))
 
     def ask() -> Said:
         path = next(turn)
