@@ -103,6 +103,6 @@ def test_what_a_member_says_about_itself_and_others() -> None:
     assert (own.slots, own.migrating, own.importing) == (frozenset({0, 1, 2, 5}), {7: "bb"}, {9: "cc"})
     others = nodes.others(LINES, asked)
     assert [(one.id, str(one.address), one.master, one.owns_slots) for one in others] == [
-        ("bb", "10.0.0.2:7001", "", True),
+        ("bb", "name:7001", "", True),
         ("dd", "10.0.0.4:7001", "bb", False),
     ]
