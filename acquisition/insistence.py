@@ -1,7 +1,8 @@
 """A signal that raises, and is not lost where Python or a library drops what was raised.
 
 An exception inside a weak reference's callback (every import has one) or a ``__del__`` is printed and forgotten, and
-libraries in C clear errors that they did not expect: the program would go on as if nobody had pressed Ctrl-C.
+libraries in C clear errors that they did not expect: the program would go on as if nobody had pressed Ctrl-C. Here it
+is raised again, so that nothing need be printed of the one that was dropped.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _EVERY = 0.1  #: seconds until it is raised again
 
@@ -32,12 +37,15 @@ def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseExcepti
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     insistence = _Insistence(made)
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda dropped: None if insistence.has_raised(dropped) else told(dropped)
     for number in before:
         signal.signal(number, insistence.hear)
     try:
         yield
     finally:
         insistence.end()
+        sys.unraisablehook = told
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
@@ -62,6 +70,10 @@ class _Insistence:
             start_new_thread(self._send_again, (number, get_ident()))  # `threading` takes locks that may be held here
         self._raised = self._made(number)
         raise self._raised
+
+    def has_raised(self, dropped: UnraisableHookArgs) -> bool:
+        """Whether what was dropped is the signal, which comes again."""
+        return dropped.exc_value is not None and dropped.exc_value is self._raised
 
     def end(self) -> None:
         """What comes from now on raises nothing."""
