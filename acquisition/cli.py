@@ -27,7 +27,7 @@ from acquisition.errors import (
 )
 from acquisition.insistence import raising
 from acquisition.process_name import name_process
-from acquisition.stderr import say
+from acquisition.stderr import ERROR, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -157,7 +157,7 @@ def output_failed(error: OSError) -> bool:
 
 
 def _report(message: str, code: int) -> int:
-    say(f"shardpulse: error: {message}")
+    say(f"shardpulse: error: {message}", ERROR)
     return code
 
 
@@ -165,7 +165,7 @@ def _unexpected(error: Exception) -> int:
     if os.environ.get(DEBUG):
         import traceback
 
-        say(traceback.format_exc())
+        say(traceback.format_exc(), ERROR)
     if isinstance(error, OSError) and error.filename is None:
         if output_failed(error):
             return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)

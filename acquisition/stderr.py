@@ -9,19 +9,34 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 
+ERROR, WARNING, INFO = 3, 4, 6  #: how grave a line is (syslog(3))
 _PATIENCE_MS = 50  #: for a reader that is slow
 _MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without keeping us waiting
 
 
-def speaker(command: str) -> Callable[[str], None]:
+class Speaker:
+    """Says lines for ``shardpulse COMMAND``."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    def __call__(self, text: str, level: int = INFO) -> None:
+        """Say one; ``level`` is how grave it is."""
+        say(f"shardpulse {self._command}: {text}", level)
+
+    def warn(self, text: str) -> None:
+        """Say that something is wrong."""
+        self(text, WARNING)
+
+
+def speaker(command: str) -> Speaker:
     """What says lines for ``shardpulse COMMAND``."""
-    return lambda text: say(f"shardpulse {command}: {text}")
+    return Speaker(command)
 
 
-def say(text: str) -> None:
+def say(text: str, level: int = INFO) -> None:
     """Write a line, or lose it. It may name a host or a process, which may call itself anything: nothing in it moves
     the cursor."""
     text = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text) + "\n"
@@ -33,7 +48,18 @@ def say(text: str) -> None:
         except (OSError, ValueError):  # a stream in memory
             sys.stderr.write(text)
         else:
+            if _is_journal(descriptor):
+                text = "".join([f"<{level}>{line}" for line in text.splitlines(keepends=True)])
             _write(descriptor, text.encode(sys.stderr.encoding, "backslashreplace"))
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Whether journald reads it, which takes the level off again (sd-daemon(3), systemd.exec(5))."""
+    stream = os.environ.get("JOURNAL_STREAM", "")
+    if not stream:
+        return False
+    found = os.fstat(descriptor)
+    return stream == f"{found.st_dev}:{found.st_ino}"
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from acquisition.errors import ShardError, TemporaryError, UnavailableError
+from acquisition.stderr import Speaker
 
 SHARDS = "shards"  #: the trouble that the shards, or some of them, do not answer as they should
 _EVERY = 10.0  #: seconds between two lines of a kind
@@ -16,12 +17,13 @@ _PATIENCE = 1.0  #: what is over sooner is not told, as that a partition has mov
 
 
 class _Trouble:
-    """One that lasts. ``kinds`` of it have been told already; ``newest`` is when it was last seen."""
+    """One that lasts. ``kinds`` of it have been told already; ``newest`` is when it was last seen, with ``text``."""
 
-    __slots__ = ("began", "kinds", "newest")
+    __slots__ = ("began", "kinds", "newest", "text")
 
     def __init__(self, now: float) -> None:
         self.began = self.newest = now
+        self.text = ""
         self.kinds: set[str] = set()
 
 
@@ -30,6 +32,7 @@ class TroubleLog:
 
     def __init__(self, report: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.report = report
+        self._warn = report.warn if isinstance(report, Speaker) else report
         self.count = 0
         self._clock = clock
         self._told: dict[str, float] = {}
@@ -48,7 +51,7 @@ class TroubleLog:
         found = self._troubles.get(trouble)
         if found is None:
             found = self._troubles[trouble] = _Trouble(now)
-        found.newest = now
+        found.newest, found.text = now, text
         if kind not in found.kinds and now - found.began >= patience and self._tell(text, f"{trouble} {kind}"):
             found.kinds.add(kind)
 
@@ -72,14 +75,14 @@ class TroubleLog:
         return found is not None and self._clock() - found.newest >= seconds
 
     @property
-    def troubled(self) -> bool:
-        """Whether a trouble lasts, told or not."""
-        return bool(self._troubles)
+    def trouble(self) -> str:
+        """What goes wrong now, told or not; "" when nothing does."""
+        return "; ".join([found.text for found in self._troubles.values()])
 
     def _tell(self, text: str, kind: str) -> bool:
         now = self._clock()
         if now - self._told.get(kind, float("-inf")) <= _EVERY:
             return False
         self._told[kind] = now
-        self.report(text)
+        self._warn(text)
         return True

@@ -12,6 +12,8 @@ from experiments.harness.ingestion import measure
 from experiments.harness.options import Options
 from experiments.harness.pipeline import INPUTS
 from experiments.harness.quantiles import medians
+from experiments.processes import access
+from experiments.processes.needs import require
 from experiments.processes.profiler import format_profile
 from experiments.processes.program import program
 
@@ -29,7 +31,10 @@ examples:
   python -m experiments.ingest --hosts 100 --entities 100 --metrics 15 --rate max --warmup 10 --seconds 15 --repeats 5
       the limit: a closed loop that offers no more than is smoothed
   python -m experiments.ingest --hosts 10000 --entities 101 --metrics 15 --rate 1 --seconds 60
-      a million VMs, 15.15 million samples/s, 10,000 connections"""
+      a million VMs, 15.15 million samples/s, 10,000 connections
+  python -m experiments.ingest --hosts 10000 --entities 101 --metrics 15 --lean --position-interval 10 --retention 1 \
+      --warmup 20 --drain 120 --seconds 60 --tls
+      the same over TLS, lean hosts"""
 
 _HEADLINES = (
     "samples_offered_per_second",
@@ -106,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     add("--position-interval", type=float, default=2.0, metavar="S", help="of the writers (default: the product's 2)")
     add("--lean", action="store_true", help="emulated hosts without an outbox: cheaper, and any error fails the run")
     add("--pin", dest="pins", type=_pins, default="", metavar="ROLE=CORE,...", help="pin generator or filter")
+    add("--tls", action="store_true", help="shards that speak TLS only, with a user for each part")
     add("--overload", action="store_true", help="losses are what is measured: they do not fail the run")
     add("--profile", action="store_true", help="print where generator and filter spend their CPU time")
     return made
@@ -120,6 +126,10 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
     )
     if not 0.0 <= options.invalid <= 1.0:
         raise UsageError("--invalid is a share between 0 and 1")
+    if options.tls:
+        if options.filter_config:
+            raise UsageError("--tls writes the configuration of the filter itself: leave out --filter-config")
+        require(access.missing)
     return options, given
 
 

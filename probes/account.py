@@ -8,6 +8,7 @@ import time
 from probes.module import Module
 from probes.native import chosen
 from probes.procfs import number_after, read_once
+from probes.rights import reads_others
 
 #: Reading smaps_rollup walks all pages of the process: about a millisecond.
 _MEMORY_SECONDS = 30.0
@@ -46,20 +47,6 @@ class Account:
             "sources": {module.name: module.source.name for module in modules},
             "modules": parts,
         }
-
-
-def reads_others() -> bool:
-    """Whether this user may read how much processes of others read and write: /proc/PID/io is for their owner and for
-    root."""
-    if os.geteuid() == 0:
-        return True
-    try:
-        read_once("/proc/1/io")
-    except PermissionError:
-        return False
-    except OSError:  # this kernel does not count it for anybody
-        pass
-    return True
 
 
 def children_cpu(part: dict[str, object]) -> float:

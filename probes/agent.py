@@ -22,12 +22,14 @@ from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
-from acquisition.stderr import speaker
+from acquisition.sd_notify import Notifier
+from acquisition.stderr import ERROR, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from probes.agent_settings import AgentSettings, decode
 from probes.native import chosen
 from probes.probe import Outlet, Probe
 from probes.reload import Reload
+from probes.rights import lacking
 
 _DRAIN_SECONDS = 3.0
 _NAME = "name"  #: the trouble that another machine has the same
@@ -47,7 +49,7 @@ def main(descriptor: int) -> int:
         agent = Agent(settings)
         return agent.run()
     except ShardpulseError as error:
-        report(str(error))
+        report(str(error), ERROR)
         return error.exit_code
     except Exception as error:
         return _unexpected(error)
@@ -61,13 +63,13 @@ def _unexpected(error: Exception) -> int:
         _output_failed()
         return EXIT_OK  # the reader (head, a pager) has had enough
     if isinstance(error, OSError) and (_output_failed() or error.errno == errno.ENOSPC):
-        report(f"the output cannot be written: {error.strerror}")
+        report(f"the output cannot be written: {error.strerror}", ERROR)
         return EXIT_FAILURE
     if os.environ.get(_DEBUG):
         import traceback
 
-        report(traceback.format_exc())
-    report(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)")
+        report(traceback.format_exc(), ERROR)
+    report(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)", ERROR)
     return EXIT_INTERNAL
 
 
@@ -102,6 +104,7 @@ class Agent:
         self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report)
+        self._notifier = Notifier()
 
     def _take_signal(self, number: int, frame: object) -> None:
         del frame
@@ -119,14 +122,16 @@ class Agent:
             host_id(settings.host),
             settings.host,
             [Address(host, port) for host, port in settings.seeds] or LocalShards(settings.state_directory),
-            Credentials(settings.username, settings.password, settings.owners, settings.authority),
+            Credentials(
+                settings.username, settings.password, settings.owners, settings.authority, settings.password_file
+            ),
             outbox,
             position_interval=settings.position_interval,
             timeout=settings.timeout,
             shed_after=settings.shed_after,
         )
         if outbox.denied:
-            report(f"{outbox.denied}; frames are kept in memory, and those unsent are lost when this probe ends")
+            report.warn(f"{outbox.denied}; frames are kept in memory, and those unsent are lost when this probe ends")
         return self._writer
 
     def run(self) -> int:
@@ -136,25 +141,38 @@ class Agent:
         gc.collect()
         gc.freeze()
         gc.disable()  # the loop makes no cycles; what a reload leaves behind is collected then
+        self._notifier.ready()
+        if (missing := lacking()) and {"processes", "vms"} & {module.name for module in self._probe.modules}:
+            report(f"it runs without {missing}")
         while not self._stopped() and time.monotonic() < end:
             also = self._reload.fileno() if self._reload.fileno() >= 0 else self._wakeup
-            if self._probe.step(also) and also == self._wakeup:
+            if self._probe.step(also, self._notifier.due) and also == self._wakeup:
                 os.read(self._wakeup, 4096)
             self._handle_reload()
             if self._writer is not None:
                 self._report_shards(self._writer)
                 self._report_contest(self._writer)
+            self._notifier.turn(self._condition)
         return self._end()
 
     def _stopped(self) -> bool:
         if signal.SIGHUP in self._signals:
             self._signals = [number for number in self._signals if number != signal.SIGHUP]
+            self._notifier.reloading()
             self._reload.start(self._settings.compiler)
         most = max((module.schedule.ticks for module in self._probe.modules), default=0)
         return bool(self._signals) or 0 < self._settings.ticks <= most
 
+    def _condition(self) -> str:
+        """What is going on, for who asks systemd."""
+        if self._log.trouble or self._writer is None:
+            return self._log.trouble or _described(self._settings)
+        return f"{_described(self._settings)}; sending to shard {self._writer.address}"
+
     def _handle_reload(self) -> None:
         settings = self._reload.finished()
+        if self._reload.fileno() < 0:
+            self._notifier.reloaded()
         if settings is None:
             return
         old = self._settings
@@ -163,7 +181,7 @@ class Agent:
             self._apply(settings, old)
             report("the new configuration is in force")
         except ShardpulseError as error:  # such as a ring that cannot be had
-            report(f"{error}; the old configuration stays in force")
+            report.warn(f"{error}; the old configuration stays in force")
             self._apply(old, settings)
         gc.collect()
         gc.freeze()
@@ -188,7 +206,7 @@ class Agent:
             self._sending = True
             self._log.over(SHARDS)
             report(f"{_described(self._settings)}; {chosen().text}; sending to shard {writer.address}")
-        elif self._log.troubled:
+        elif self._log.trouble:
             self._log.over(SHARDS, f"sending again, to shard {writer.address}")
 
     def _report_contest(self, writer: Writer) -> None:
@@ -201,6 +219,7 @@ class Agent:
             self._log.over(_NAME, f"nobody else uses the name of host {self._settings.host} any more")
 
     def _end(self) -> int:
+        self._notifier.stopping("sending what is left")
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the drain
             signal.signal(number, signal.SIG_DFL)
         self._probe.close()
@@ -208,7 +227,7 @@ class Agent:
             self._writer.set_extra_status(self._probe.account())
             if not self._writer.finish(_DRAIN_SECONDS):
                 unsent = self._writer.account()["unsent_frames"]
-                report(f"stopped with {unsent} frames unsent; the next start sends them")
+                report.warn(f"stopped with {unsent} frames unsent; the next start sends them")
             self._writer.close()
         return EXIT_OK
 

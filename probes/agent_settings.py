@@ -25,7 +25,7 @@ class ModuleSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document anew at SIGHUP.
 
-    ``owners`` and ``authority`` as those of acquisition.link.credentials.
+    ``owners``, ``authority`` and ``password_file`` as those of acquisition.link.credentials.
     ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
     ``selection`` has the fields of probes.discovery.Selection;
     ``checks``: name -> table.
@@ -38,6 +38,7 @@ class AgentSettings(NamedTuple):
     password: str
     owners: tuple[int, ...]
     authority: str
+    password_file: str
     timeout: float
     ring_path: str
     ring_bytes: int
@@ -55,8 +56,8 @@ class AgentSettings(NamedTuple):
     wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
 
     def connection(self) -> tuple[object, ...]:
-        """What the writer and its outbox are made of."""
-        return self[:13]
+        """What the writer and its outbox are made of; a password that lies in a file is read with each login."""
+        return self._replace(password="" if self.password_file else self.password)[:14]
 
 
 def encode(settings: AgentSettings) -> bytes:

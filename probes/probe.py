@@ -7,6 +7,7 @@ stops the tick.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -126,10 +127,10 @@ class Probe:
             self._reported.add(line)
             self._report(line)
 
-    def step(self, also: int = -1) -> bool:
-        """Wait for what comes first and do it. ``also`` is one more descriptor to wait
+    def step(self, also: int = -1, latest: float = math.inf) -> bool:
+        """Wait for what comes first and do it, at most until ``latest``. ``also`` is one more descriptor to wait
         for; whether that one is readable."""
-        wake = self._outlet_due
+        wake = min(self._outlet_due, latest)
         for module in self.modules:
             wake = min(wake, module.schedule.deadline)
         for module in self._free_running:
@@ -182,5 +183,9 @@ class Probe:
 
 
 def ring_path(host: str) -> str:
-    """Where the outbox of a host's probe lies when the configuration does not say: on tmpfs, per user and host."""
+    """Where the outbox of a host's probe lies when the configuration does not say, on tmpfs: in the directory that
+    systemd gives the unit (RuntimeDirectory of systemd.exec(5)), else a file per user and host."""
+    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    if given:
+        return f"{given}/{host_id(host):016x}.ring"
     return f"/dev/shm/shardpulse-{os.getuid()}-{host_id(host):016x}.ring"

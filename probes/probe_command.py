@@ -136,6 +136,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         credentials.password if credentials else "",
         credentials.owners if credentials else (),
         credentials.authority if credentials else "",
+        credentials.password_file if credentials else "",
         shards.timeout_seconds,
         probe.ring_path or ring_path(host),
         probe.ring_bytes,

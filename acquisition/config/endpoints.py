@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from acquisition.config.settings import Shards
-from acquisition.errors import ConfigError, NoInputError, ShardError, ShardpulseError, UsageError
-from acquisition.link import state_directory, trusted_file
+from acquisition.errors import ConfigError, ShardError, ShardpulseError, UsageError
+from acquisition.link import secret_file, state_directory, trusted_file
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import Credentials, ours
+from acquisition.link.credentials import PASSWORD_KEY, Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
 from acquisition.link.resp import parse_address
 
@@ -45,17 +45,9 @@ def credentials(settings: Shards) -> Credentials:
     authority = _authority(settings.tls_ca) if settings.tls_ca else ""
     if not settings.password_file:
         return _local(settings) or Credentials(settings.username, authority=authority)
-    try:
-        with open(settings.password_file, encoding="utf-8") as file:
-            trusted_file.check(
-                os.fstat(file.fileno()), f"key shards.password_file: {settings.password_file}", secret=True
-            )
-            password = file.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoInputError(f"key shards.password_file: {settings.password_file} cannot be read: {error}") from error
-    if not password:
-        raise NoInputError(f"key shards.password_file: {settings.password_file} holds no password")
-    return Credentials(settings.username, password, _owners(settings), authority)
+    password = secret_file.first_line(settings.password_file, PASSWORD_KEY)
+    path = os.path.abspath(secret_file.located(settings.password_file, PASSWORD_KEY))
+    return Credentials(settings.username, password, _owners(settings), authority, path)
 
 
 def _authority(path: str) -> str:

@@ -35,7 +35,11 @@ class Shards(Table, frozen=True):
     ] = field(default_factory=list)
     username: Annotated[str, Meta(description="Redis ACL user")] = "default"
     password_file: Annotated[
-        str, Meta(description="file (mode 0600) whose first line is the user's password; empty: none")
+        str,
+        Meta(
+            description="file (mode 0600, or $CREDENTIALS_DIRECTORY/NAME that systemd lends) whose first line is the "
+            "user's password; empty: none"
+        ),
     ] = ""
     owner: Annotated[
         str,
@@ -136,7 +140,11 @@ class Probe(Table, frozen=True):
 
     interval_seconds: Annotated[float, Meta(ge=0.01, le=86400, description="seconds between two ticks")] = 1.0
     ring_path: Annotated[
-        str, Meta(description="the outbox: recent frames, on tmpfs; empty: a file in /dev/shm per user and host")
+        str,
+        Meta(
+            description="the outbox: recent frames, on tmpfs; empty: a file in the unit's $RUNTIME_DIRECTORY, else in "
+            "/dev/shm per user and host"
+        ),
     ] = ""
     ring_bytes: Annotated[int, Meta(ge=65536, le=1 << 34, description="size of the outbox")] = 16777216
     ring_seconds: Annotated[

@@ -13,7 +13,6 @@ from acquisition.link import listener
 from acquisition.link.credentials import Credentials
 
 _OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
-_TESTS = ("198.18.", "198.19.")  #: networks of test beds, which no router passes on (RFC 2544)
 _DEMANDED = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
 #: What to say of a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
 NO_TLS = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
@@ -32,19 +31,26 @@ def check(made: _socket.socket, credentials: Credentials | None, address: object
     if listener.is_loopback(peer[0]):
         if credentials is not None and known:
             listener.check(peer, own, credentials.owners)
-    elif not (credentials is not None and known and credentials.authority) and not peer[0].startswith(_TESTS):
+    elif not (credentials is not None and known and credentials.authority):
         raise ConfigError(f"shard {address} {_DEMANDED}")
 
 
 def greeting(credentials: Credentials) -> tuple[str, ...]:
-    """The command that logs in; with TLS the server says of which version it is."""
-    user = ("AUTH", credentials.username, credentials.password)
+    """The command that logs in; with TLS the server says of which version it is. Raises ShardError when the password
+    cannot be read."""
+    user = ("AUTH", credentials.username, credentials.secret())
     return ("HELLO", "2", *user) if credentials.authority else user
 
 
 def check_greeted(reply: Any, address: object) -> None:
-    """Take the answer to ``greeting``. Raises ConfigError for a server with TLS that is too old."""
-    if isinstance(reply, list):
-        version = dict(zip(reply[::2], reply[1::2], strict=False)).get(b"version", b"")
-        if not int(version.partition(b".")[0] or 0) >= _OLDEST:
-            raise ConfigError(f"shard {address} is Redis {version.decode()}: with TLS {_OLDEST}.0 or newer is needed")
+    """Take the answer to ``greeting``. Raises ConfigError for a server with TLS that is too old, ShardError for one
+    that does not say of which version it is."""
+    if not isinstance(reply, list):
+        return
+    try:
+        version = reply[reply.index(b"version") + 1].decode()
+        major = int(version.partition(".")[0])
+    except (ValueError, IndexError, AttributeError) as error:  # UnicodeDecodeError is a ValueError
+        raise ShardError(f"shard {address} does not say of which version it is: {reply!r:.200}") from error
+    if major < _OLDEST:
+        raise ConfigError(f"shard {address} is Redis {version}: with TLS {_OLDEST}.0 or newer is needed")

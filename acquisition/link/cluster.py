@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from acquisition.errors import ConfigError, ShardError, ShardpulseError, Tempora
 from acquisition.link import slots
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Connection, ReplyError, packed, raise_for
+from acquisition.link.resp import Address, Connection, ReplyError, pack, packed, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -27,6 +28,8 @@ _ROUNDS = 4
 
 #: A key that a command is about, and the command.
 Command = tuple[str, tuple[Any, ...]]
+#: The same, packed.
+Packed = tuple[str, bytes]
 
 
 class _Route(NamedTuple):
@@ -41,7 +44,7 @@ class Batch:
     """Commands for ``Cluster.ask`` and ``gather``. Whoever asks the same again and again keeps it: the commands are
     packed and sorted by shard once for each map of slots."""
 
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: Sequence[Command | Packed]) -> None:
         self.commands = commands
         self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
         self.routes: list[_Route] = []
@@ -172,7 +175,7 @@ class Cluster:
         """One command on the shard that owns ``key``; an error reply is raised."""
         return raise_for(self.gather([(key, command)])[0])
 
-    def gather(self, asked: Sequence[Command] | Batch) -> list[Any]:
+    def gather(self, asked: Sequence[Command | Packed] | Batch) -> list[Any]:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
@@ -229,6 +232,26 @@ class Cluster:
                 replies[index] = answer
         return replies
 
+    def ask_raw(self, batch: Batch) -> list[memoryview] | None:
+        """What the shard of each of ``batch.routes`` answers, one reply behind the other as they come, valid until the
+        next call; None where any shard cannot be asked: ``ask`` tells why."""
+        self.prepare(batch)
+        if batch.unowned:
+            return None
+        word = os.urandom(8).hex().encode()
+        answers: list[memoryview] = []
+        try:
+            for address, _, payload in batch.routes:
+                self._connection(address).send(payload + pack((b"PING", word)))
+            answers += [self._connections[route.address].receive_raw(b"$16\r\n%s\r\n" % word) for route in batch.routes]
+        except ShardError:
+            return None
+        finally:  # replies that nobody will read must not be taken for those of a later call
+            if len(answers) < len(batch.routes):
+                for route in batch.routes:
+                    self._drop(route.address)
+        return answers
+
     def _owner_of(self, slot: int) -> Address | None:
         place = bisect.bisect_right(self._lows, slot) - 1
         if place < 0 or slot > self._stripes[place][1]:
@@ -263,7 +286,7 @@ class Cluster:
         self._doubtful = True
         return [error] * count
 
-    def _ask(self, address: Address, command: tuple[Any, ...]) -> Any:
+    def _ask(self, address: Address, command: tuple[Any, ...] | bytes) -> Any:
         try:
             return self._connection(address).pipeline([("ASKING",), command])[1]
         except ShardError as error:
@@ -303,13 +326,14 @@ def write_layout(
 
 
 def restore_layout(cluster: Cluster, layout: Layout) -> None:
-    """Store the layout of a cluster again, which may have lost it."""
-    cluster.call(keys.LAYOUT, *layout_command(layout))
+    """Store the layout of a cluster again where it may have been lost."""
+    for reply in cluster.gather([(copy, layout_command(copy, layout)) for copy in keys.layouts()]):
+        raise_for(reply)
 
 
-def layout_command(layout: Layout) -> tuple[str, ...]:
-    """The command that stores the layout where there is none."""
-    return ("SET", keys.LAYOUT, wire.encode(layout), "NX")
+def layout_command(copy: str, layout: Layout) -> tuple[str, ...]:
+    """The command that stores a copy of the layout where there is none."""
+    return ("SET", copy, wire.encode(layout), "NX")
 
 
 def began_command(tag: str, now: float) -> tuple[str, ...]:
@@ -318,11 +342,21 @@ def began_command(tag: str, now: float) -> tuple[str, ...]:
 
 
 def read_layout(cluster: Cluster) -> Layout:
-    """The layout of the cluster. Raises ConfigError when there is none, or it is of a format, or names a record
-    format, that this version does not know."""
-    data = cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
-    if data is None:
-        raise ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
-    layout = wire.decode(data)
-    record_format.versions(layout.record_format)
-    return layout
+    """The layout of the cluster, from whichever shards answer.
+
+    Raises ConfigError when there is none, or it is of a format, or names a record format, that this version does not
+    know; what keeps it from being read when no copy can be.
+    """
+    found: list[Layout] = []
+    problem: ShardpulseError | None = None
+    for reply in cluster.gather([(copy, ("GET", copy)) for copy in keys.layouts()]):
+        try:
+            if (data := raise_for(reply)) is not None:
+                found.append(wire.decode(data))
+        except ShardpulseError as error:  # a shard that is dead, or a copy that is damaged: others will do
+            problem = problem or error
+    if not found:
+        raise problem or ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
+    newest = max(found, key=lambda one: one.record_format)  # it is raised on all, one after the other
+    record_format.versions(newest.record_format)
+    return newest

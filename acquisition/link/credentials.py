@@ -12,9 +12,10 @@ import json
 import os
 from typing import NamedTuple
 
-from acquisition.errors import ConfigError, ShardError
-from acquisition.link import trusted_file
+from acquisition.errors import ConfigError, NoInputError, ShardError
+from acquisition.link import secret_file, trusted_file
 
+PASSWORD_KEY = "key shards.password_file"  #: in errors
 PASSWORDS_FILE = "passwords.json"  #: in the state directory
 PIPELINE = "shardpulse"  #: the user of probe, filter and readers
 ADMINISTRATOR = "shardpulse-admin"  #: the user of ``shardpulse shards``
@@ -24,12 +25,24 @@ REPLICA = "shardpulse-replica"  #: the user of replicas at their masters
 class Credentials(NamedTuple):
     """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
     of ``owners`` (user ids), unless there are none. ``authority`` is a file with the certificates that vouch for the
-    shards, which then are to speak TLS; "" for none."""
+    shards, which then are to speak TLS; "" for none. ``password_file`` is where the password was read, "" if nowhere:
+    it is read there again for each login, so that it can be exchanged."""
 
     username: str = "default"
     password: str = ""
     owners: tuple[int, ...] = ()
     authority: str = ""
+    password_file: str = ""
+
+    def secret(self) -> str:
+        """The password as it is now. Raises ShardError when it cannot be had: a file that is being exchanged may be
+        whole the next time."""
+        if not self.password_file:
+            return self.password
+        try:
+            return secret_file.first_line(self.password_file, PASSWORD_KEY)
+        except (NoInputError, ConfigError) as error:
+            raise ShardError(str(error)) from error
 
 
 def ours() -> tuple[int, ...]:

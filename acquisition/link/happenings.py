@@ -86,6 +86,14 @@ def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
     return made
 
 
+def appended(tag: str, kind: str, details: Mapping[str, Any]) -> list[Command]:
+    """The commands that tell what one sees who alone can see it: compared with nothing."""
+    stream = keys.events(tag)
+    fields = ("before", "", "kind", kind, "host", "", "details", json.dumps(details))
+    add = ("XADD", stream, "MAXLEN", "~", _KEEP_ENTRIES, "*", *fields)
+    return [(stream, add), (stream, ("PEXPIRE", stream, _KEEP_MILLISECONDS))]
+
+
 def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]]:
     """What was told last, by tag and name. Raises ShardError and what a shard answers."""
     names = [keys.told(tag) for tag in tags]

@@ -12,7 +12,7 @@ answers to the others; ``raise_for`` turns such a value into the error tree.
 from __future__ import annotations
 
 from _thread import _local as ThreadLocal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import hiredis
@@ -40,8 +40,10 @@ _MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 
 
-def packed(command: Iterable[Argument]) -> bytes:
-    """A command that may hold numbers, as it is sent."""
+def packed(command: Iterable[Argument] | bytes) -> bytes:
+    """A command that may hold numbers, as it is sent; one that is packed stays as it is."""
+    if isinstance(command, bytes):
+        return command
     return pack(tuple([str(word) if isinstance(word, int | float) else word for word in command]))
 
 
@@ -113,6 +115,7 @@ class Connection:
 
         self.address = address
         self._reader = hiredis.Reader()
+        self._raw = bytearray()
         self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply
         try:
             plain = socket.create_connection(address, timeout)
@@ -139,8 +142,9 @@ class Connection:
             except OSError as error:
                 raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
         if credentials.password:
+            greeting = packed(admission.greeting(credentials))
             try:
-                self.send(packed(admission.greeting(credentials)))
+                self.send(greeting)
                 reply = self.receive()
             except ShardError as error:
                 raise error if credentials.authority else ShardError(f"{error}{admission.PERHAPS_TLS}") from error
@@ -199,6 +203,16 @@ class Connection:
             raise ShardError(f"{self.address} is no Redis: {error}") from error
         return replies
 
+    def receive_raw(self, end: bytes) -> memoryview:
+        """What comes before ``end``, the answer to the last command that was sent, as it comes; valid until the next
+        call."""
+        count, raw = 0, self._raw
+        while not raw.endswith(end, max(0, count - len(end)), count):
+            if count == len(raw):
+                raw = self._raw = raw + bytearray(max(1 << 16, count))
+            count += self._receive(memoryview(raw)[count:])
+        return memoryview(raw)[: count - len(end)]
+
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
         self._fill()
@@ -214,7 +228,7 @@ class Connection:
         self.send(packed(command))
         return raise_for(self.receive(), self.address)
 
-    def pipeline(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[tuple[Any, ...] | bytes]) -> list[Any]:
         """Several commands in one write; their replies in order, errors as values."""
         self.send(b"".join([packed(command) for command in commands]))
         return self.receive_many(len(commands))
@@ -227,8 +241,12 @@ class Connection:
             raise ShardError(f"{self.address} is no Redis: {error}") from error
 
     def _fill(self) -> None:
+        buffer = _RECEIVED.buffer
+        self._reader.feed(cast(bytes, buffer), 0, self._receive(buffer))  # any buffer will do
+
+    def _receive(self, buffer: bytearray | memoryview) -> int:
+        """How many bytes came, at least one."""
         try:
-            buffer = _RECEIVED.buffer
             count = self._socket.recv_into(buffer)
         except TimeoutError as error:
             raise ShardError(f"shard {self.address} does not answer in time") from error
@@ -236,4 +254,4 @@ class Connection:
             raise ShardError(f"shard {self.address}: {error}") from error
         if not count:
             raise ShardError(f"shard {self.address} closed the connection")
-        self._reader.feed(cast(bytes, buffer), 0, count)  # any buffer will do
+        return count

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _socket
 import _ssl
+import errno
 import os
 import select
 from typing import Any
@@ -27,6 +28,9 @@ _NO_TLS = (
     "HTTP_REQUEST",
     "UNEXPECTED_MESSAGE",
 )
+
+
+_OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
 
 
 class _Context(_ssl._SSLContext):
@@ -119,12 +123,17 @@ class Secured:
             return int(self._made.write(data))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
             raise BlockingIOError from error
+        except _OVER as error:
+            raise _reset() from error
 
     def sendall(self, data: bytes | bytearray | memoryview) -> None:
         """All of ``data``."""
         view = memoryview(data)
-        while view:
-            view = view[self._made.write(view) :]
+        try:
+            while view:
+                view = view[self._made.write(view) :]
+        except _OVER as error:
+            raise _reset() from error
 
     def sendmsg(self, pieces: list[bytes]) -> int:
         """All of the pieces; TLS takes one after the other, so they are joined."""
@@ -139,15 +148,20 @@ class Secured:
             return bytes(self._made.read(size))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
             raise BlockingIOError from error
-        except (_ssl.SSLZeroReturnError, _ssl.SSLEOFError):
+        except _OVER:
             return b""
 
-    def recv_into(self, buffer: bytearray) -> int:
+    def recv_into(self, buffer: bytearray | memoryview) -> int:
         """The same into ``buffer``, of a record or more: how many bytes."""
         try:
             return int(self._made.read(len(buffer), buffer))
-        except (_ssl.SSLZeroReturnError, _ssl.SSLEOFError):
+        except _OVER:
             return 0
+
+
+def _reset() -> OSError:
+    """What a socket without TLS says when the other side has closed it."""
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 
 def told(error: OSError, name: str, authority: str) -> str:

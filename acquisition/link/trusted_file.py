@@ -15,6 +15,7 @@ from acquisition.errors import ConfigError
 
 _OTHERS_WRITE = 0o022
 _OTHERS_READ = 0o077
+_LENT_OTHERS_READ = 0o037
 _HINT = ": choose another directory with --dir, or name the shards with --shards HOST:PORT or in the [shards] table"
 
 
@@ -36,11 +37,12 @@ def read(directory: str, name: str, secret: bool = False) -> bytes:
         os.close(place)
 
 
-def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "") -> None:
-    """Raise ConfigError when what was opened at ``path`` is not to be believed; ``hint`` says what to do then."""
+def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "", lent: bool = False) -> None:
+    """Raise ConfigError when what was opened at ``path`` is not to be believed; ``hint`` says what to do then. Of a
+    ``secret`` that is ``lent`` in a directory of this user alone, what looks like rights of the group is none."""
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), so it is not believed{hint}")
     if stat.S_IMODE(status.st_mode) & _OTHERS_WRITE:
         raise ConfigError(f"others may write {path}, so it is not believed: chmod go-w it")
-    if secret and stat.S_IMODE(status.st_mode) & _OTHERS_READ:
+    if secret and stat.S_IMODE(status.st_mode) & (_LENT_OTHERS_READ if lent else _OTHERS_READ):
         raise ConfigError(f"others may read {path}: chmod 600 it")

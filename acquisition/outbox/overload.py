@@ -46,6 +46,10 @@ class Overload:
         self.newest = now - age + self.state.window if age else _INFINITY
         self._cursor, self._applied = cursor, applied
 
+    def reading(self, interval: float) -> float:
+        """Seconds to the next reading, of a probe that reads every ``interval`` seconds."""
+        return self.state.reading(interval, self._after)
+
     def sheds(self, entry: Entry, now: float) -> bool:
         """Whether a frame that was never sent is one of those to go: all that are too old, as the newest come
         first, and the others but for their share. Tables have no samples and stay."""

@@ -18,6 +18,7 @@ from acquisition.outbox.tombstone import HOPELESS, give_up, reason_of
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import commit, keys, position, status
 from acquisition.wire.position import Position
+from acquisition.wire.stream_id import is_before
 
 _CURSOR: Expected = (None, 1, 0, 0)
 APPLIED = 2
@@ -25,7 +26,7 @@ _APPLIED: Expected = (None, APPLIED, 0, 0)
 _STATUS: Expected = (None, 3, 0, 0)
 _REJECTED: Expected = (None, 4, 0, 0)
 _STATUS_SHARE = 0.7  #: of an interval: readings may come a little early
-_MOST_REJECTED = 100  #: entries looked at for one frame, of up to 4 kB each
+_MOST_REJECTED = 100  #: entries looked at for one frame
 
 
 class Positions:
@@ -122,10 +123,12 @@ class Positions:
 
     def _learn(self, data: bytes | None) -> None:
         """Take how far the filter has read, and its fair share."""
-        self.cursor, self.fair_share = b"", 0
+        before, self.cursor, self.fair_share = self.cursor, b"", 0
         if data is not None:
             try:
                 found = commit.decode(data)
+                if is_before(found.cursor, before):  # another stream than the one that took our frames
+                    self.synchronizing = True
                 self.cursor, self.fair_share = found.cursor, found.fair_share
             except FrameError:
                 self.unreadable += 1

@@ -19,6 +19,7 @@ class Route:
     def __init__(self, host: int) -> None:
         self.host = host
         self.tag = ""
+        self.copy = ""  #: of the layout, that is asked for next
         self._seeds = Found("", ())
         self._known: list[Address] = []
         self._stripes: list[Stripe] = []
@@ -39,12 +40,13 @@ class Route:
         """The owner may be another one by now; the shards that we know of can still be asked."""
         self._stripes = []
 
-    def candidate(self, attempt: int) -> Address:
-        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn; of local shards, all of
-        which the state file names, the seeds alone."""
+    def candidate(self, attempt: int, failed: Address | None) -> Address:
+        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn, but for the one that has
+        just ``failed`` if there are others; of local shards, all of which the state file names, the seeds alone."""
         others: Sequence[Address] = () if self._seeds.instance else self._known
         known = list(dict.fromkeys([*self._seeds.addresses, *others]))
-        return known[(attempt + self.host) % len(known)]
+        left = [address for address in known if address != failed] or known
+        return left[(attempt + self.host) % len(left)]
 
     def learn_slots(self, rows: Any, asked: Address) -> None:
         """Take the reply to CLUSTER SLOTS of the shard ``asked``. Raises ShardError when it makes no sense."""
@@ -56,13 +58,23 @@ class Route:
         self.tag = _tag(data, self.host)
         return bool(self.tag)
 
+    def choose_copy(self, asked: Address | None, attempt: int) -> str:
+        """The copy of the layout to ask for: one that lies at ``asked`` as far as is known, another in each attempt."""
+        own = [(low, high) for low, high, owner in self._stripes if owner == asked]
+        known = zip(keys.layouts(), keys.layout_slots(), strict=True) if own else ()
+        copies = [copy for copy, slot in known if any(low <= slot <= high for low, high in own)] or keys.layouts()
+        self.copy = copies[(attempt + self.host) % len(copies)]
+        return self.copy
+
     def slot(self) -> int:
         """The slot of what is needed next: the host's partition, or the layout."""
-        return keys.slot_of(keys.raw(self.tag) if self.tag else keys.LAYOUT)
+        return keys.slot_of(keys.raw(self.tag) if self.tag else self.copy)
 
     def owner(self) -> Address | None:
         """The shard that owns ``slot()``, None when no shard does."""
-        slot = self.slot()
+        return self._owner_of(self.slot())
+
+    def _owner_of(self, slot: int) -> Address | None:
         return next((address for low, high, address in self._stripes if low <= slot <= high), None)
 
 

@@ -2,25 +2,21 @@
 
 ::
 
-    BACK_OFF ──▶ CONNECTING ──▶ ASKING (layout, slots) ──▶ CONNECTING (the owner) ──▶ READY
-        ▲             │              │                                                  │
-        └─────────────┴──────────────┴── any error, MOVED, ASK, no answer in time ──────┘
+    BACK_OFF ──▶ OPENING ──▶ ASKING (layout, slots) ──▶ OPENING (the owner) ──▶ READY
+       ▲  └──▶ CONSULTING (the guide) ──────────────────────▲                    │
+       └────────── any error, MOVED, ASK, no answer in time ─────────────────────┘
 
-A name is looked up in a thread (LOOKING_UP, before CONNECTING); with TLS a connection is SECURING before it is ASKING.
-The owner of this calls
-``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
-was in flight is then unknown, and the filter's position is asked for before anything is sent
-again. Retries back off exponentially with a jitter that differs from host to host, so that a
-data center does not knock at a restarted shard in step.
+The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
+was in flight is then unknown, and the filter's position is asked for before anything is sent again.
+
+A shard that has answered, and that names another one as the owner, stays connected as the *guide* until the owner is
+reached: while that one is dead or slow, the guide is asked whether it still is the owner. So a failover takes a
+handshake of a shard that lives, not one for each attempt.
 """
 
 from __future__ import annotations
 
-import _socket
-import select
-from typing import TYPE_CHECKING, Any
-
-import hiredis
+from typing import Any
 
 from acquisition.errors import ShardError, ShardpulseError, TemporaryError
 from acquisition.link import admission
@@ -28,24 +24,13 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, error_for, pack
 from acquisition.link.slots import redirection
-from acquisition.outbox.lookup import Lookup, Target, numeric
-from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
+from acquisition.outbox.back_off import BackOff
+from acquisition.outbox.connection import ConnectionFailed, ShardConnection
+from acquisition.outbox.guide import Guide
+from acquisition.outbox.lookup import Lookup
 from acquisition.outbox.route import Route
-from acquisition.wire import keys
 
-if TYPE_CHECKING:
-    from acquisition.link.tls import Secured
-
-BACK_OFF, LOOKING_UP, CONNECTING, SECURING, ASKING, READY = range(6)
-_FIRST_DELAY = 0.05
-#: A replica takes some seconds to take over, and then every probe is to be there soon: hence short delays for
-#: so many attempts, some 8 s.
-_QUICK_DELAY = 0.5
-_QUICK_ATTEMPTS = 24
-_MOST_DELAY = 2.0
-_LOOKUP_POLL = 0.02
-_SLOW_DELAY = 5.0
-_MOST_BYTES = 1 << 14  #: of one read
+BACK_OFF, CONSULTING, OPENING, ASKING, READY = range(5)
 
 
 class Sender:
@@ -66,17 +51,16 @@ class Sender:
         self.address: Address | None = None
         self._seeds = seeds
         self._route = Route(host)
+        self._back_off = BackOff(host, timeout)
         self._given = self._credentials = credentials
         self._timeout = timeout
         self._state = BACK_OFF
         self._target: Address | None = None
-        self._attempt = 0
+        self._failed: Address | None = None  #: the shard of the newest failure
         self._deadline = 0.0
         self._lookups: dict[Address, Lookup] = {}
-        self._socket: _socket.socket | Secured | None = None
-        self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
-        self._reader = hiredis.Reader()
-        self._unsent: bytes | memoryview = b""
+        self._connection: ShardConnection | None = None
+        self._guide: Guide | None = None
         self._questions: list[str] = []
 
     @property
@@ -86,93 +70,72 @@ class Sender:
 
     def fileno(self) -> int:
         """The socket's descriptor, -1 when there is none."""
-        return self._socket.fileno() if self._socket is not None else -1
+        asked = self._asked
+        return asked.fileno() if asked is not None else -1
 
     def events(self) -> int:
         """What to poll the descriptor for."""
-        if self._socket is None:
-            return 0
-        if self._state in (CONNECTING, SECURING):
-            return self._wanted
-        return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
+        asked = self._asked
+        return asked.events() if asked is not None else 0
 
     @property
     def blocked(self) -> bool:
         """Whether the socket has not yet taken all that was sent."""
-        return bool(self._unsent)
+        return self._connection is not None and self._connection.blocked
+
+    @property
+    def _asked(self) -> ShardConnection | None:
+        """The connection on which something is expected."""
+        return self._guide.connection if self._state == CONSULTING and self._guide is not None else self._connection
 
     def advance(self, now: float) -> bool:
         """Go on towards ``ready`` as far as that is possible without waiting; returns whether it is."""
-        if self._state == BACK_OFF:
-            if now < self.due:
-                return False
-            self._begin(now)
-        elif self._state == LOOKING_UP:
-            self._finish_lookup(now)
-        if self._state == CONNECTING:
-            self._finish_connect(now)
-        if self._state == SECURING:
-            self._finish_handshake(now)
-        if self._state == ASKING:
-            for reply in self.receive(now):
-                self._answer(reply, now)
-                if self._state != ASKING:
-                    break
-        if self._state in (LOOKING_UP, CONNECTING, SECURING, ASKING) and now >= self._deadline:
-            told = admission.NO_TLS if self._state == SECURING else "does not answer in time"
-            self.fail("timeout", f"shard {self.address} {told}", now)
+        try:
+            if self._state == BACK_OFF:
+                if now < self.due:
+                    return False
+                self._begin(now)
+            if self._state == CONSULTING:
+                self._consult(now)
+            if self._state == OPENING:
+                self._finish_opening(now)
+            if self._state == ASKING:
+                self._hear(now)
+        except ConnectionFailed as error:
+            self._end(error, now)
         return self.ready
 
     def send(self, data: bytes, now: float) -> None:
         """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
-        self._unsent = data
-        self.flush(now)
+        if self._connection is not None:
+            try:
+                self._connection.send(data)
+            except ConnectionFailed as error:
+                self._end(error, now)
 
     def flush(self, now: float) -> bool:
         """Send what was kept; returns whether the socket has taken all of it."""
-        if self._socket is None:
+        if self._connection is None:
             return False
-        data = self._unsent
         try:
-            sent = self._socket.send(data)
-        except BlockingIOError:
+            return self._connection.flush()
+        except ConnectionFailed as error:
+            self._end(error, now)
             return False
-        except OSError as error:
-            self._fail_os(error, now)
-            return False
-        self._unsent = b"" if sent == len(data) else memoryview(data)[sent:]
-        return sent == len(data)
 
     def receive(self, now: float) -> list[Any]:
         """The replies that have arrived, errors as values; without waiting."""
-        if self._socket is None:
+        if self._connection is None:
             return []
         try:
-            data = self._socket.recv(_MOST_BYTES)
-        except BlockingIOError:
+            return self._connection.receive()
+        except ConnectionFailed as error:
+            self._end(error, now)
             return []
-        except OSError as error:
-            self._fail_os(error, now)
-            return []
-        if not data:
-            self.fail("closed", f"shard {self.address} closed the connection{self._perhaps()}", now)
-            return []
-        reader = self._reader
-        try:
-            reader.feed(data)
-            replies = []
-            reply = reader.gets()
-            while reply is not False:
-                replies.append(reply)
-                reply = reader.gets()
-        except hiredis.ProtocolError as error:
-            self.baffle(str(error), now)
-            return []
-        return replies
 
     def succeed(self, took: bool) -> None:
         """The shard answered; ``took``: it has taken a frame. The next failure starts with a short delay again."""
-        self._attempt = 0
+        self._back_off.succeed()
         if took and self._refused:
             self._refused = self.problem = ""
 
@@ -186,7 +149,7 @@ class Sender:
         self.fail(word.lower(), told, now, slow)
         if word == "MOVED":
             self._target = redirection(rest, self.address) if self.address else None
-            if self._attempt <= 1:
+            if self._back_off.attempts <= 1:
                 self.due = now
 
     def baffle(self, reply: str, now: float) -> None:
@@ -194,142 +157,145 @@ class Sender:
         self.fail("protocol", f"{self.address} is no Redis: {reply}", now, slow=True)
 
     def fail(self, kind: str, problem: str, now: float, slow: bool = False) -> None:
-        """Close, count, and try again after a delay; ``slow`` when only a person can repair it."""
-        self.close()
+        """Close the connection, count, and try again after a delay; ``slow`` when only a person can repair it."""
+        self._drop()
+        if slow or (self._guide is not None and self._guide.connection.fileno() < 0):
+            self._dismiss()
         self.errors[kind] = self.errors.get(kind, 0) + 1
         self.problem, self.needs_a_person = problem, slow
-        self._target = None
+        self._target, self._failed = None, self.address
         self._route.forget_owners()
-        most = _QUICK_DELAY if self._attempt < _QUICK_ATTEMPTS else _MOST_DELAY
-        delay = _SLOW_DELAY if slow else min(most, _FIRST_DELAY * 2.0 ** min(self._attempt, 16))
-        self._attempt += 1
-        self.due = now + delay * (0.5 + 0.5 * self._jitter())
+        self.due = now + self._back_off.after(slow)
 
     def close(self) -> None:
-        """Close the connection; ``advance`` makes another one."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        """Close all connections; ``advance`` makes another one."""
+        self._drop()
+        self._dismiss()
+
+    def _end(self, error: ConnectionFailed, now: float) -> None:
+        self.fail(error.kind, str(error), now, error.needs_a_person)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         self.ready = False
         self._state = BACK_OFF
-        self._unsent = b""
 
-    def _jitter(self) -> float:
-        mixed = ((self._route.host ^ self._attempt) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-        return (mixed >> 40) / (1 << 24)
+    def _dismiss(self) -> None:
+        if self._guide is not None:
+            self._guide.connection.close()
+            self._guide = None
 
     def _begin(self, now: float) -> None:
-        """Go where the last shard pointed to, else to any of the shards: local ones may be other ones by now."""
+        """Ask the guide again, or go where the last shard pointed to, else to any of the shards: local ones may be
+        other ones by now."""
+        before = self._credentials
         try:
             found = look(self._seeds)
             self._credentials = found.credentials or self._given
             self._route.begin(found)
         except ShardpulseError as error:
             self.fail("absent", str(error), now)
-        else:
-            self._connect(self._target or self._route.candidate(self._attempt), now)
-
-    def _connect(self, address: Address, now: float) -> None:
-        self.address = address
-        self._target = None
-        self._reader = hiredis.Reader()
-        self._deadline = now + self._timeout
-        target = numeric(address)
-        if target is not None:
-            self._open(target, now)
             return
-        self._state = LOOKING_UP
-        if address not in self._lookups:  # one that takes long is waited for again, not started again
-            self._lookups[address] = Lookup(address)
-        self._finish_lookup(now)
-
-    def _finish_lookup(self, now: float) -> None:
-        assert self.address is not None
-        found = self._lookups[self.address].found
-        if found is None:
-            self.due = min(now + _LOOKUP_POLL, self._deadline)
+        if self._guide is not None and (self._guide.is_over(now) or before != self._credentials):
+            self._dismiss()
+        if self._guide is not None:
+            self.address = self._guide.connection.address
+            self._guide.ask(now)
+            self._state = CONSULTING
         else:
-            del self._lookups[self.address]
-            if isinstance(found, OSError):
-                self.fail("lookup", f"shard {self.address} cannot be reached: {found.strerror or found}", now)
-            else:
-                self._open(found, now)
+            self._open(self._target or self._route.candidate(self._back_off.attempts, self._failed), now)
 
-    def _open(self, target: Target, now: float) -> None:
-        self.due = self._deadline
-        self._wanted = select.POLLOUT
+    def _consult(self, now: float) -> None:
+        """Hear of the guide who is the owner by now."""
+        assert self._guide is not None
+        reply = self._guide.reply(now)
+        self.due = self._guide.due
+        if isinstance(reply, ReplyError):
+            self._dismiss()
+            self.refuse(reply, now)
+        elif reply is not None:
+            self._learn(reply, now)
+            if self._state == CONSULTING:
+                self._decide(now)
+
+    def _open(self, address: Address, now: float) -> None:
+        self.address, self._target = address, None
+        patience = self._back_off.patience
+        self._state = OPENING
+        self._connection = ShardConnection(address, self._credentials, self._lookups, self._timeout, patience, now)
+        self._finish_opening(now)
+
+    def _finish_opening(self, now: float) -> None:
+        assert self._connection is not None
+        if self._connection.advance(now):
+            self._ask(now)
+            return
+        self.due = self._connection.due
+        if self._guide is not None:
+            self._doubt_owner(self._guide, now)
+
+    def _doubt_owner(self, guide: Guide, now: float) -> None:
+        """While the owner takes its time, the guide is asked whether it still is the owner."""
         try:
-            self._socket = begin_connect(target)
-        except OSError as error:
-            self._fail_os(error, now)
-        else:
-            self._state = CONNECTING
+            guide.ask_now_and_then(now)
+            reply = guide.reply(now)
+        except ConnectionFailed:
+            self._dismiss()
+            return
+        self.due = min(self.due, guide.due)
+        if reply is None or isinstance(reply, ReplyError):
+            return
+        self._learn(reply, now)
+        owner = self._route.owner()
+        if self._state == OPENING and owner is not None and owner != self.address:
+            self._drop()
+            self._decide(now)
 
-    def _finish_connect(self, now: float) -> None:
-        plain, known = self._socket, self._credentials
-        assert isinstance(plain, _socket.socket)
+    def _learn(self, rows: Any, now: float) -> None:
+        """Take the guide's answer."""
+        assert self._guide is not None
         try:
-            if not is_connected(plain):
-                return
-            admission.check(plain, known, self.address)
-        except OSError as error:
-            self._fail_os(error, now)
-        except ShardpulseError as error:
-            self.fail("stranger", str(error), now, slow=True)
-        else:
-            if known is not None and known.authority:
-                self._secure(plain, known.authority, now)
-            else:
-                self._ask(now)
+            self._route.learn_slots(rows, self._guide.connection.address)
+        except ShardError as error:
+            self._dismiss()
+            self.baffle(str(error), now)
 
-    def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
-        """Begin the handshake: of TLS, with the name by which the shard was called."""
-        from acquisition.link import tls  # loads OpenSSL
-
-        assert self.address is not None
-        self.due = self._deadline = now + self._timeout
-        try:
-            self._socket = tls.Secured(plain, authority, self.address.host)
-        except ShardpulseError as error:
-            self.fail("tls", str(error), now, slow=True)
-        else:
-            self._state = SECURING
-
-    def _finish_handshake(self, now: float) -> None:
-        from acquisition.link import tls
-
-        made = self._socket
-        assert isinstance(made, tls.Secured)
-        assert self._credentials is not None
-        assert self.address is not None
-        try:
-            self._wanted = made.handshake()
-        except OSError as error:
-            why = tls.told(error, self.address.host, self._credentials.authority)
-            self.fail("tls", f"shard {self.address} {why}", now, slow=tls.needs_a_person(error))
-        else:
-            if not self._wanted:
-                self._ask(now)
-
-    def _ask(self, now: float) -> None:
+    def _ask(self, now: float, greets: bool = True) -> None:
         """Ask what is not known yet; when everything is, this is the owner."""
+        assert self._connection is not None
         commands: list[tuple[Any, ...]] = []
         self._questions = []
-        if self._credentials is not None and self._credentials.password:
+        if greets and self._credentials is not None and self._credentials.password:
             self._questions.append("auth")
-            commands.append(admission.greeting(self._credentials))
+            try:
+                commands.append(admission.greeting(self._credentials))
+            except ShardpulseError as error:
+                self.fail("password", str(error), now, slow=True)
+                return
         if self._route.is_open:
             self._questions.append("slots")
             commands.append(("CLUSTER", "SLOTS"))
         if not self.tag:
             self._questions.append("layout")
-            commands.append(("GET", keys.LAYOUT))
+            commands.append(("GET", self._route.choose_copy(self.address, self._back_off.attempts)))
         self._state = ASKING
         if commands:
-            self.due = self._deadline = now + self._timeout
-            self.send(b"".join([pack(command) for command in commands]), now)
+            patience = self._back_off.patience if greets and self._connection.is_secured else self._timeout
+            self.due = self._deadline = now + patience
+            self._connection.send(b"".join([pack(command) for command in commands]))
         else:
             self._decide(now)
+
+    def _hear(self, now: float) -> None:
+        assert self._connection is not None
+        for reply in self._connection.receive():
+            self._answer(reply, now)
+            if self._state != ASKING:
+                return
+        if now >= self._deadline:
+            self.fail("timeout", f"shard {self.address} does not answer in time", now)
 
     def _answer(self, reply: Any, now: float) -> None:
         question = self._questions.pop(0)
@@ -358,26 +324,47 @@ class Sender:
 
     def _decide(self, now: float) -> None:
         """Go to the owner of what is needed next, unless this is it."""
+        asked = self._route.copy
+        if not self.tag and self._route.choose_copy(self.address, self._back_off.attempts) != asked:
+            if self._connection is None and self._guide is not None:
+                self._return_to(self._guide, now)
+            else:
+                self._questions = ["layout"]  # a copy lies here: the map of slots is known by now
+                self.send(pack(("GET", self._route.copy)), now)
+            return
         slot, owner = self._route.slot(), self._route.owner()
         if owner is None:
+            self._keep(now)
             self.fail("clusterdown", f"no shard owns slot {slot}: the cluster is being set up or a shard is down", now)
-        elif owner != self.address:
-            self.close()
-            self._connect(owner, now)
+        elif self._guide is not None and owner == self._guide.connection.address and not self._guide.is_asked:
+            self._return_to(self._guide, now)
+        elif self._connection is None or owner != self.address:
+            self._keep(now)
+            self._open(owner, now)
         elif not self.tag:
             self.fail("moved", f"shard {owner} does not know that it owns slot {slot}", now)
         else:
-            self._state = READY
-            self.ready = True
-            self.problem = self._refused
-            self.generation += 1
+            self._begin_sending()
 
-    def _perhaps(self) -> str:
-        """What may be the reason for an end before the first answer."""
-        first = self._state == ASKING and not (self._credentials is not None and self._credentials.authority)
-        return admission.PERHAPS_TLS if first else ""
+    def _keep(self, now: float) -> None:
+        """Let go of the connection, which has told who the owner is: it is the guide if there is none."""
+        if self._connection is not None and self._guide is None:
+            self._guide, self._connection = Guide(self._connection, self._timeout, now), None
+        self._drop()
 
-    def _fail_os(self, error: OSError, now: float) -> None:
-        kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
-        why = f"{error.strerror or error}{self._perhaps()}"
-        self.fail(kind, f"shard {self.address} cannot be reached: {why}", now)
+    def _return_to(self, guide: Guide, now: float) -> None:
+        """The guide is the owner, of the layout or of the partition."""
+        self._drop()
+        self._connection, self._guide = guide.connection, None
+        self.address = guide.connection.address
+        if self.tag:
+            self._begin_sending()
+        else:
+            self._ask(now, greets=False)
+
+    def _begin_sending(self) -> None:
+        self._dismiss()
+        self._state = READY
+        self.ready = True
+        self.problem = self._refused
+        self.generation += 1

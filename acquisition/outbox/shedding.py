@@ -75,6 +75,11 @@ class Shedding(NamedTuple):
         """Whether frames wait or are shed, so that readings should be frequent."""
         return self.hold or self.share < 1.0 or self.window < _INFINITY
 
+    def reading(self, interval: float, after: float = SHED_AFTER) -> float:
+        """Seconds to the next reading of a probe that reads every ``interval`` seconds. While it is restrained a
+        window of frames goes with each, so they come as often as windows are long: else it would stay behind."""
+        return min(interval / 2.0, _WINDOW * after) if self.is_restrained else interval
+
 
 #: After any doubt (a new connection, a position that went back): that was a fault.
 NORMAL = Shedding()

@@ -299,8 +299,7 @@ class Writer:
             catch_up.observe(positions.cursor, now)
             positions.hasten(now + catch_up.reading)
         overload.observe(now, positions.cursor, positions.fair_share)
-        if overload.state.is_restrained:
-            positions.hasten(now + positions.interval / 2.0)
+        positions.hasten(now + overload.reading(positions.interval))
 
     def _is_settled(self) -> bool:
         return (

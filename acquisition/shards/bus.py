@@ -17,7 +17,7 @@ from pathlib import Path
 
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
-from acquisition.shards import configuration, machine
+from acquisition.shards import configuration, machine, redis_binary
 from acquisition.shards.redis_binary import RedisBinary
 
 CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
@@ -41,7 +41,7 @@ def write(directory: Path, redis: RedisBinary) -> None:
     """
     openssl = shutil.which("openssl")
     try:
-        if openssl is None or redis.release < _OLDEST or not _has_tls(redis.path):
+        if openssl is None or redis.release < _OLDEST or not redis_binary.has_tls(redis.path):
             return
         (directory / KEY).unlink(missing_ok=True)
         os.close(os.open(directory / KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # openssl keeps the mode
@@ -90,10 +90,3 @@ def tell_client_ports(home: Path) -> None:
         file = home / _NODES
         told = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())
         file.write_text(told)
-
-
-def _has_tls(path: str) -> bool:
-    """Whether a server was built with TLS: only then it knows the directive, and stumbles over the one after it."""
-    command = [path, "--tls-cluster", "no", "--no-such-directive", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-    return "no-such-directive" in done.stdout + done.stderr

@@ -25,7 +25,15 @@ from acquisition.errors import (
 )
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import bus, growth_command, machine, remote_command, render_command
+from acquisition.shards import (
+    bus,
+    growth_command,
+    machine,
+    passwords_command,
+    remote_command,
+    remote_growth,
+    render_command,
+)
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
@@ -58,6 +66,8 @@ shardpulse shards render configuration --announce shard-1.example.org --maxmemor
 shardpulse shards render users --passwords secrets     for a shard that systemd runs; `render unit` as well
 shardpulse shards form --addresses shard-1.example.org:7600,shard-2.example.org:7600,shard-3.example.org:7600
 shardpulse shards status --addresses shard-1.example.org:7600     all that it knows; `balance` as well
+shardpulse shards add shard-4.example.org:7600 --addresses shard-1.example.org:7600     then `drain`, `remove`
+shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.example.org:7600     then `finish`
 shardpulse shards down                   end them and remove their files
 """
 _OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
@@ -66,6 +76,7 @@ _NO_MAJORITY = (
     "two shards have no majority without each other: when one dies, the other refuses everything within seconds,\n"
     "until `shardpulse shards up` has started it again; three go on without one of them"
 )
+_BY_ADDRESS = (remote_command.form, remote_growth.drain, passwords_command.passwords)
 _PORT = help_text.whole(1, 65535)
 
 
@@ -207,7 +218,9 @@ def _line(row: ShardStatus) -> str:
 def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
-    actions = parser.add_subparsers(metavar="up|down|status|add|remove|balance|upgrade|form|render", required=True)
+    actions = parser.add_subparsers(
+        metavar="up|down|status|add|remove|balance|drain|form|passwords|upgrade|render", required=True
+    )
     texts = {
         up: "start shards, or those of them again that died",
         down: "stop them",
@@ -215,8 +228,10 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.add: "one more shard, under load",
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
+        remote_growth.drain: "empty one that somebody else runs, under load",
         upgrade: "let filters write the newest record format",
         remote_command.form: "make a cluster of servers that somebody else runs",
+        passwords_command.passwords: "other passwords for the users of a running cluster",
         render_command.render: "print the files of a shard that systemd runs",
     }
     for action, text in texts.items():
@@ -227,15 +242,22 @@ def _parser() -> argparse.ArgumentParser:
             sub.set_defaults(dir=None)
             render_command.add_options(sub)
             continue
-        if action in (status, growth_command.balance, remote_command.form):
+        if action not in (up, down, upgrade):
             sub.add_argument(
-                "--addresses", metavar="HOST:PORT,...", required=action is remote_command.form,
+                "--addresses", metavar="HOST:PORT,...", required=action in _BY_ADDRESS,
                 help="shards that somebody else runs, as the user of [shards] (for form: masters before replicas)",
             )  # fmt: skip
-        if action is remote_command.form:
+        if action is passwords_command.passwords:
+            sub.set_defaults(dir=None)
+            passwords_command.add_options(sub)
+            continue
+        if action in _BY_ADDRESS:
             sub.set_defaults(dir=None)
             sub.add_argument("--json", action="store_true", help="print JSON")
-            _add_replicas(sub)
+            if action is remote_command.form:
+                _add_replicas(sub)
+            else:
+                sub.add_argument("shard", metavar="HOST:PORT", help="the master to empty")
             continue
         help_text.add_directory(sub)
         sub.add_argument("--json", action="store_true", help="print JSON")
@@ -251,6 +273,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "server", nargs="*", metavar="HOST:PORT", help="with --addresses: the server to add, then its replicas"
+    )
     parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
     parser.add_argument("--port", type=_PORT, metavar="P", help="its port (default: the next free one)")
     parser.add_argument(

@@ -45,14 +45,26 @@ _NOTE = (  # what readers leave for filters and for each other
     Grant("hset pexpire", written=(keys.SETTLED,)),
 )
 _RECORDS = ("commit:{}", "applied:{}", "dormant:{}", "smoothed:{}:*", "hosts:{}:*", "recent:{}:*", "names:{}:*")
-_FILTERED = (*_RECORDS, "raw:{}", "rejected:{}", "lease:{}", "began:{}", "workers:{}", "cut:{}", "readers:{}")
+_FILTERED = (
+    *_RECORDS,
+    "raw:{}",
+    "rejected:{}",
+    "refused:{}",
+    "lease:{}",
+    "began:{}",
+    "workers:{}",
+    "cut:{}",
+    "readers:{}",
+)
+_LAYOUTS = "layout:*"  #: all copies, whatever partition
 _ARCHIVERS = ("archiver:{}", "archivers:{}")
 
 PROBE, FILTER, READER, SERVE = "probe", "filter", "reader", "serve"
 ARCHIVE, OBSERVER, OPERATOR, REPLICATION = "archive", "observer", "operator", "replication"
+KEEPER = "keeper"
 USERS: dict[str, tuple[Grant, ...]] = {
     PROBE: (
-        Grant(f"{_ASK} get hmget xrange", (keys.LAYOUT, "commit:{}", "applied:{}", "rejected:{}")),
+        Grant(f"{_ASK} get hmget xrange", (_LAYOUTS, "commit:{}", "applied:{}", "rejected:{}")),
         Grant("xadd", written=("raw:{}",)),
         Grant("set", written=("status:{}:HOST",)),
     ),
@@ -63,8 +75,12 @@ USERS: dict[str, tuple[Grant, ...]] = {
             _FILTERED,
             _FILTERED,
         ),
-        Grant("get pttl", (keys.LAYOUT, "sought:{}")),
-        Grant("set", written=(keys.LAYOUT,)),
+        Grant("get pttl", (_LAYOUTS, "sought:{}")),
+        Grant("set", written=(_LAYOUTS,)),
+        Grant("xinfo|stream xrevrange", ("raw:{}",)),  # what follows is the guard's (filters/worker/guard.py)
+        Grant("scan"),
+        Grant("strlen del", ("status:*", "raw:*"), ("status:*", "raw:*")),
+        Grant("xadd pexpire", ("events:{}",), ("events:{}",)),
     ),
     READER: (Grant(_READ, (_ANY,)), *_NOTE),
     SERVE: (Grant(_READ, (_ANY,)), *_NOTE, _TELL, Grant("xadd", written=(keys.MIGRATIONS,))),
@@ -72,6 +88,7 @@ USERS: dict[str, tuple[Grant, ...]] = {
         Grant(f"{_READ} script|load xread xrevrange", (_ANY,)),
         _TELL,
         Grant("hset pexpire", written=("readers:{}",)),
+        Grant("set", written=("archived:{}",)),
         Grant(_LEASES, _ARCHIVERS, _ARCHIVERS),
     ),
     OBSERVER: (Grant(_READ, (_ANY,)),),
@@ -82,18 +99,21 @@ USERS: dict[str, tuple[Grant, ...]] = {
             (_ANY,),
             (_ANY,),
         ),
+        Grant("acl|list"),
     ),
+    KEEPER: (Grant(f"{_ASK} cluster|nodes acl|getuser acl|setuser client|kill config|set"),),
     REPLICATION: (Grant("ping psync replconf"),),
 }
 NOBODY = "user default off resetpass resetkeys resetchannels -@all"
 
 
-def line(name: str, grants: Sequence[Grant], password: str, tag: str = _ANY, host: str = _ANY) -> str:
-    """The user ``name`` as a file of users holds it, with the hash of a password; of one partition (its hash tag) and
-    one host (its id in hexadecimal) only where these are given."""
+def line(name: str, grants: Sequence[Grant], password: str, tag: str = _ANY, host: str = _ANY, coming: str = "") -> str:
+    """The user ``name`` as a file of users holds it, with the hash of a password, and of the one that is ``coming``; of
+    one partition (its hash tag) and one host (its id in hexadecimal) only where these are given."""
     root, *rest = (" ".join(grant.rules(tag, host)) for grant in grants)
     selectors = "".join(f" (-@all {one})" for one in rest)
-    return f"user {name} on #{hashed(password)} resetchannels -@all {root}{selectors}"
+    known = " ".join(f"#{hashed(one)}" for one in (password, coming) if one)
+    return f"user {name} on {known} resetchannels -@all {root}{selectors}"
 
 
 def hashed(password: str) -> str:

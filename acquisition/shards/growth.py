@@ -20,6 +20,7 @@ from acquisition.wire.keys import SLOTS
 
 _FULL = 0.9  #: of maxmemory: what a plan may fill
 _FORGET_SECONDS = 10.0
+_NAMES_SECONDS = 10.0
 
 
 def take_in(
@@ -28,14 +29,29 @@ def take_in(
     partitions: int,
     report: Report,
     credentials: Credentials | None = None,
+    replicas: Sequence[Address] = (),
 ) -> Moved:
-    """Make the empty server at ``newcomer`` a master of the cluster and give it an even part of the partitions.
+    """Make the empty server at ``newcomer`` a master of the cluster, with ``replicas``, and give it an even part of the
+    partitions.
 
     Raises UnavailableError when a master is down, TemporaryError when there is no room, ShardError, UsageError.
     """
     check(newcomer, members, partitions, credentials)
     join.introduce(newcomer, members, credentials=credentials)
-    return even_out([*members, newcomer], partitions, report, credentials)
+    for replica in replicas:
+        join.replicate(replica, newcomer, credentials=credentials)
+    everybody = [*members, newcomer, *replicas]
+    wait_for_names(everybody, credentials)
+    return even_out(everybody, partitions, report, credentials)
+
+
+def wait_for_names(members: Sequence[Address], credentials: Credentials | None = None) -> None:
+    """Wait until all are known by the names that they announce: a newcomer is told addresses first, which stand in no
+    certificate. A member that is dead is found by whoever asks next."""
+    deadline = time.monotonic() + _NAMES_SECONDS
+    with Members(members, credentials) as known:
+        while known.look() and known.silent and time.monotonic() < deadline:
+            time.sleep(0.05)
 
 
 def check(
@@ -84,9 +100,18 @@ def empty(
         masters = [node.id for node in nodes if not node.master]
         plan = reshard.emptied(owners(nodes), masters, own.id, partitions)
         _check_room(known, plan)
-        # else the shard makes itself a replica with its last slot, and copies all that another one holds
-        known.pipeline(own.id, [("CONFIG", "SET", "cluster-allow-replica-migration", "no")])
-        return mover.run(plan)
+        # else shard and replicas follow another master with its last slot, and copy all that this one holds
+        staying = [node.id for node in nodes if own.id in (node.id, node.master)]
+        _let_follow_others(known, staying, "no")
+        moved = mover.run(plan)
+        _let_follow_others(known, staying, "yes")
+        return moved
+
+
+def _let_follow_others(known: Members, nodes: Sequence[str], choice: str) -> None:
+    for node in nodes:
+        if known.knows(node):
+            known.pipeline(node, [("CONFIG", "SET", "cluster-allow-replica-migration", choice)])
 
 
 def forget(leaving: Address, members: Sequence[Address], credentials: Credentials | None = None) -> None:

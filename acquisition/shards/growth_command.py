@@ -1,4 +1,4 @@
-"""``shardpulse shards add|remove|balance``: growing and shrinking the cluster of this machine under load."""
+"""``shardpulse shards add|remove|balance``: growing and shrinking a cluster under load."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from acquisition.config import endpoints
 from acquisition.config import loader as config
-from acquisition.errors import EXIT_OK, ConfigError, UnavailableError
+from acquisition.errors import EXIT_OK, ConfigError, UnavailableError, UsageError
 from acquisition.link import state_directory
-from acquisition.shards import local_growth, remote_command
+from acquisition.shards import local_growth, remote_growth
 from acquisition.shards.launch import Shards, running
 from acquisition.shards.local_growth import Growth
 from acquisition.shards.migrate import Report
@@ -21,7 +21,12 @@ from acquisition.stderr import speaker
 def add(options: argparse.Namespace, settings: config.Shards) -> int:
     """Start one more shard, pinned to a core of its own while there is one, and move an even part of the
     partitions to it while probes and filters go on. Nothing is lost; each partition waits for a fraction of a
-    second. Interrupted, it is finished by the same command."""
+    second. Interrupted, it is finished by the same command. With --addresses the servers are those that are named,
+    which somebody has started: the first becomes a master, the others its replicas."""
+    if options.addresses:
+        return remote_growth.add(options, settings)
+    if options.server:
+        raise UsageError("which server is added is said with --addresses only; here one is started")
 
     def action(shards: Shards, report: Report) -> Growth:
         core = options.core[0] if options.core else None
@@ -32,7 +37,10 @@ def add(options: argparse.Namespace, settings: config.Shards) -> int:
 
 def remove(options: argparse.Namespace, settings: config.Shards) -> int:
     """Move all partitions of one shard to the others, make them forget it, and stop it and its replicas.
-    The last shard cannot be removed. Interrupted, it is finished by the same command."""
+    The last shard cannot be removed. Interrupted, it is finished by the same command. With --addresses servers that
+    somebody else runs are not stopped, but know nobody then."""
+    if options.addresses:
+        return remote_growth.remove(options, settings)
     return _run(options, settings, lambda shards, report: local_growth.remove(shards, options.shard, report))
 
 
@@ -40,7 +48,7 @@ def balance(options: argparse.Namespace, settings: config.Shards) -> int:
     """Finish what an interrupted add or remove left half done; else move partitions until all shards hold
     equally many, give or take one."""
     if options.addresses:
-        return remote_command.balance(options, settings)
+        return remote_growth.balance(options, settings)
     return _run(options, settings, local_growth.balance)
 
 
@@ -81,8 +89,4 @@ def _print(done: Growth, shards: Shards, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**done._asdict(), "shards": [str(address) for address in shards.addresses]}))
         return
-    what = {"add": f"added shard {done.shard}", "remove": f"removed shard {done.shard}", "balance": "balanced"}
-    print(
-        f"{what[done.action]}: {done.partitions} partitions, {done.keys} keys, {done.bytes / 2**20:.1f} MiB moved in "
-        f"{done.seconds:.1f} s; a partition waited {1000 * done.longest_hold_seconds:.0f} ms at most"
-    )
+    print(done.text())

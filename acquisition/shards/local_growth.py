@@ -24,7 +24,7 @@ from acquisition.shards.migrate import Moved, Report, memory
 from acquisition.shards.nodes import Members
 from acquisition.shards.process import Shard
 
-ADD, REMOVE = "add", "remove"
+ADD, REMOVE, BALANCE = "add", "remove", "balance"
 _START_SECONDS = 15.0
 _MOST_MEMORY = 0.9  #: of the machine's, that all shards together may be allowed
 
@@ -39,6 +39,15 @@ class Growth(NamedTuple):
     bytes: int
     longest_hold_seconds: float
     seconds: float
+
+    def text(self) -> str:
+        """As a person reads it."""
+        done = {ADD: f"added shard {self.shard}", REMOVE: f"removed shard {self.shard}", BALANCE: "balanced"}
+        return (
+            f"{done.get(self.action, f'emptied shard {self.shard}')}: {self.partitions} partitions, {self.keys} keys, "
+            f"{self.bytes / 2**20:.1f} MiB moved in {self.seconds:.1f} s; a partition waited "
+            f"{1000 * self.longest_hold_seconds:.0f} ms at most"
+        )
 
 
 def add(
@@ -80,7 +89,7 @@ def add(
         _undo(shards, name)
         raise
     shards.begin(None)
-    return _result(ADD, shard.address, moved, began)
+    return result(ADD, shard.address, moved, began)
 
 
 def remove(shards: Shards, name: str, report: Report) -> Growth:
@@ -117,7 +126,7 @@ def remove(shards: Shards, name: str, report: Report) -> Growth:
         raise
     shards.drop(gone)
     shards.begin(None)
-    return _result(REMOVE, shard.address, moved, began)
+    return result(REMOVE, shard.address, moved, began)
 
 
 def balance(shards: Shards, report: Report) -> Growth:
@@ -130,7 +139,7 @@ def balance(shards: Shards, report: Report) -> Growth:
     shards.begin(None)
     _check_alive(shards)
     moved = growth.even_out(shards.addresses, shards.layout.partitions, report, shards.credentials)
-    return _result("balance", None, moved, began)
+    return result(BALANCE, None, moved, began)
 
 
 def find(shards: Shards, name: str) -> Shard:
@@ -260,7 +269,8 @@ def _followers(shards: Shards, master: Shard) -> tuple[str, ...]:
     return tuple(Path(shard.directory).name for shard in shards.shards if shard.address in places)
 
 
-def _result(action: str, address: Address | None, moved: Moved, began: float) -> Growth:
+def result(action: str, address: Address | None, moved: Moved, began: float) -> Growth:
+    """What was done since ``began`` (of the monotonic clock); ``address`` None when partitions were only evened out."""
     seconds = round(time.monotonic() - began, 3)
     longest = round(moved.longest, 4)
     return Growth(action, str(address or ""), moved.partitions, moved.keys, moved.bytes, longest, seconds)

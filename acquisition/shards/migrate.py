@@ -192,7 +192,7 @@ class Mover:
         place, credentials = self._members.place(target), self._members.credentials
         command: tuple[str | int | bytes, ...] = ("MIGRATE", place.host, self._port(target), "", 0, _IDLE_MS, "REPLACE")
         if credentials is not None and credentials.password:
-            command += ("AUTH2", credentials.username, credentials.password)
+            command += ("AUTH2", credentials.username, credentials.secret())
         return (*command, "KEYS", *batch)
 
     def _wait_or_fail(self, reply: ReplyError, source: str, target: str, slot: int, waited: float) -> None:

@@ -19,7 +19,7 @@ from acquisition.shards import configuration, machine
 from acquisition.shards.redis_binary import RedisBinary
 from acquisition.shards.users import write_secret
 
-_LOG = "redis.log"
+LOG = "redis.log"  #: in the directory of a shard
 _CONFIGURATION = "redis.conf"
 STOP_SECONDS = 5.0  #: that a shard has to end by itself
 
@@ -56,7 +56,7 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
         "bind": address.host,
         "port": str(address.port),
         "supervised": "no",
-        "logfile": configuration.quoted(str(Path(directory, _LOG))),
+        "logfile": configuration.quoted(str(Path(directory, LOG))),
         "pidfile": configuration.quoted(str(Path(directory, "redis.pid"))),
         "cluster-announce-ip": address.host,
         **configuration.shared(core, directory, maxmemory, release),
@@ -66,14 +66,19 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
 def configure(
     redis: RedisBinary, address: Address, core: int, directory: Path, maxmemory: int, extra: Mapping[str, str]
 ) -> None:
-    """Make the directory of a shard and its configuration; ``extra`` adds to or replaces directives.
+    """Make the directory of a shard of this machine and its configuration; ``extra`` adds to or replaces directives.
 
     Raises CannotCreateError.
     """
     lines = directives(address, core, str(directory), maxmemory, redis.release) | dict(extra)
+    place(address, directory, configuration.text(lines))
+
+
+def place(address: Address, directory: Path, text: str) -> None:
+    """Make the directory of a shard, with ``text`` as its configuration. Raises CannotCreateError."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(directory / _CONFIGURATION, configuration.text(lines))
+        write_secret(directory / _CONFIGURATION, text)
     except OSError as error:
         raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
 
@@ -103,7 +108,7 @@ def launch(
 def last_words(directory: Path) -> str:
     """The last line of a shard's log that says something: why it ended."""
     try:
-        lines = (directory / _LOG).read_text(errors="replace").splitlines()
+        lines = (directory / LOG).read_text(errors="replace").splitlines()
     except OSError:
         return "it wrote no log"
     spoken = [line.partition(" # ")[2] for line in lines if " # " in line]

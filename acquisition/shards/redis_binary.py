@@ -19,6 +19,7 @@ from acquisition.errors import UnavailableError
 
 ENVIRONMENT = "SHARDPULSE_REDIS_SERVER"  #: a path that overrides the search
 OLDEST = (6, 2)
+_SECONDS = 10.0
 _USUAL = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/redis/bin", "/snap/bin")
 
 
@@ -62,11 +63,20 @@ def find(path: str | None = None) -> RedisBinary:
 def version_of(path: str) -> str | None:
     """What ``PATH --version`` says, such as ``7.0.15``; None when it is no redis-server that runs."""
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
     match = re.search(r"\bv=(\d+\.\d+\.\d+)", done.stdout)
     return match[1] if match else None
+
+
+def has_tls(path: str) -> bool:
+    """Whether a server was built with TLS: only then it knows the directive, and stumbles over the one after it.
+
+    Raises OSError, subprocess.TimeoutExpired."""
+    command = [path, "--tls-cluster", "no", "--no-such-directive", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+    return "no-such-directive" in done.stdout + done.stderr
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

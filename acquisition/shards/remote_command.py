@@ -1,4 +1,4 @@
-"""``shardpulse shards form|status|balance --addresses``: shards that somebody else runs, known by what they answer.
+"""``shardpulse shards form|status --addresses``: shards that somebody else runs, known by what they answer.
 
 There is no state file: who is a member, who owns what and whether it serves is asked of the shards each time, as the
 user of the configuration, over TLS where ``[shards] tls_ca`` says so.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from contextlib import closing
 
 from acquisition.config import endpoints
 from acquisition.config import loader as config
-from acquisition.errors import EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError, UsageError
+from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError, UsageError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import growth, join, nodes
+from acquisition.shards import growth, join, nodes, user_lists
 from acquisition.shards import status as shard_status
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
-from acquisition.stderr import speaker
 from acquisition.wire import keys
 
 _SECONDS = 30.0
@@ -30,38 +30,27 @@ def form(options: argparse.Namespace, settings: config.Shards) -> int:
     """Make one cluster of empty servers that somebody has started, as `shards render` configures them, and write the
     layout: the first of the addresses become masters, the others their replicas in turn. Calling it again for a cluster
     that is whole changes nothing."""
-    addresses, user = _named(options, settings)
+    addresses, user = named(options, settings)
     replicas = settings.replicas if options.replicas is None else options.replicas
     masters, rest = divmod(len(addresses), 1 + replicas)
     if rest or not masters:
         raise UsageError(f"--addresses: {len(addresses)} servers cannot be masters with {replicas} replicas each")
     if not _is_formed(addresses, user):
-        _check_empty(addresses, user)
+        check_empty(addresses, user)
         join.form(addresses[:masters], seconds=_SECONDS, credentials=user)
         for number, replica in enumerate(addresses[masters:]):
             join.replicate(replica, addresses[number % masters], _SECONDS, user)
+        growth.wait_for_names(addresses, user)
     with closing(Cluster(addresses, user, settings.timeout_seconds)) as cluster:
         write_layout(cluster, settings.partitions, options.keep_ticks)
     return _show(addresses, user, settings.timeout_seconds, options.json)
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show all members that the named shards know; the exit code says whether all of them serve."""
-    addresses, user = _named(options, settings)
+    """Show all members that the named shards know; the exit code says whether all of them serve, and with the same
+    users."""
+    addresses, user = named(options, settings)
     return _show(addresses, user, settings.timeout_seconds, options.json)
-
-
-def balance(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Finish what was begun, and move partitions until all masters hold equally many, under load."""
-    addresses, user = _named(options, settings)
-    with closing(Cluster(addresses, user, settings.timeout_seconds)) as cluster:
-        partitions = read_layout(cluster).partitions
-    moved = growth.even_out(addresses, partitions, speaker("shards"), user)
-    if options.json:
-        print(json.dumps(moved._asdict()))
-    else:
-        print(f"balanced: {moved.partitions} partitions, {moved.keys} keys, {moved.bytes / 2**20:.1f} MiB moved")
-    return EXIT_OK
 
 
 def line(row: ShardStatus) -> str:
@@ -81,7 +70,8 @@ def line(row: ShardStatus) -> str:
     )
 
 
-def _named(options: argparse.Namespace, settings: config.Shards) -> tuple[list[Address], Credentials]:
+def named(options: argparse.Namespace, settings: config.Shards) -> tuple[list[Address], Credentials]:
+    """The addresses that were named, and who is to ask them."""
     named = endpoints.with_addresses(settings, options.addresses)
     seeds = [address for address in endpoints.seeds(named) if isinstance(address, Address)]
     return seeds, endpoints.credentials(named)
@@ -95,29 +85,37 @@ def _is_formed(addresses: list[Address], user: Credentials) -> bool:
         return owned == keys.SLOTS and set(addresses) <= {node.address for node in found}
 
 
-def _check_empty(addresses: list[Address], user: Credentials) -> None:
+def check_empty(addresses: Sequence[Address], user: Credentials) -> None:
     """Raises UsageError for a server that is a member of something, ShardError for one that does not answer."""
     for address in addresses:
         with closing(Connection(address, user)) as connection:
             text = connection.call("CLUSTER", "NODES")
         if nodes.others(text, address) or nodes.own(text, address).slots:
-            raise UsageError(f"shard {address} is a member of a cluster already: form takes servers that know nobody")
+            raise UsageError(f"shard {address} is a member of a cluster already: name servers that know nobody")
 
 
 def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: bool) -> int:
     with Members(addresses, user, timeout) as members:
         found = members.look()
+        differing = user_lists.differing(user_lists.read(members, found))
         silent = [ShardStatus(str(one), 0, -1, False, False, reason) for one, reason in members.silent.items()]
     with closing(Cluster(addresses, user, timeout)) as cluster:
         partitions = _partitions(cluster)
     rows = sorted(shard_status.read_at([node.address for node in found], partitions, timeout, user) + silent)
     if as_json:
         told = [{name: value for name, value in row._asdict().items() if name not in _OF_THIS_MACHINE} for row in rows]
-        print(json.dumps({"shards": told}, indent=2))
+        others = {str(address): users for address, users in differing.items()}
+        print(
+            json.dumps({"shards": [{**row, "other_users": others.get(row["address"], [])} for row in told]}, indent=2)
+        )
     else:
         for row in rows:
             print(line(row))
-    return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
+        for address, users in differing.items():
+            print(f"{address}  HAS OTHER RULES than most shards for {', '.join(users)}: users do not replicate")
+    if not all(row.answering and row.cluster_state == "ok" for row in rows):
+        return EXIT_UNAVAILABLE
+    return EXIT_CONFIG if differing else EXIT_OK
 
 
 _OF_THIS_MACHINE = ("pid", "core", "pinned")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from pathlib import Path
 
 from acquisition import help_text
 from acquisition.config import loader as config
-from acquisition.errors import EXIT_OK, CannotCreateError, ConfigError, NoInputError, UsageError
-from acquisition.link import trusted_file
-from acquisition.shards import grants, machine, rendering
-from acquisition.shards.users import write_secret
+from acquisition.errors import EXIT_OK, UsageError
+from acquisition.shards import grants, machine, password_files, rendering
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _PATH = re.compile(r"/[\w./-]*")
@@ -63,7 +60,10 @@ def _configuration(options: argparse.Namespace, settings: config.Shards) -> str:
 def _users(options: argparse.Namespace, settings: config.Shards) -> str:
     for host in options.host:
         _check("--host", host, _NAME, "a name of a host")
-    return rendering.users_of(_passwords(options, rendering.user_names(options.host)), settings.partitions)
+    names = rendering.user_names(options.host)
+    return rendering.users_of(
+        _passwords(options, names), settings.partitions, password_files.coming(_place(options), names)
+    )
 
 
 def _unit(options: argparse.Namespace, settings: config.Shards) -> str:
@@ -95,27 +95,10 @@ def _check(option: str, text: str, pattern: re.Pattern[str], what: str) -> None:
 
 
 def _passwords(options: argparse.Namespace, users: list[str]) -> dict[str, str]:
-    """Password of each user. Raises UsageError, CannotCreateError, NoInputError, ConfigError."""
+    return password_files.of_all(_place(options), users)
+
+
+def _place(options: argparse.Namespace) -> Path:
     if not options.passwords:
         raise UsageError("--passwords is missing: a directory with a file for each user, which is made if need be")
-    directory = Path(options.passwords)
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return {user: _password(directory, user) for user in users}
-    except OSError as error:
-        raise CannotCreateError(f"passwords cannot be kept in {directory}: {error}") from error
-
-
-def _password(directory: Path, user: str) -> str:
-    try:
-        text = trusted_file.read(str(directory), user, secret=True).decode().partition("\n")[0].rstrip("\r")
-    except FileNotFoundError:
-        text = os.urandom(32).hex()
-        write_secret(directory / user, f"{text}\n")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{directory / user} is no text") from error
-    if not text:
-        raise NoInputError(f"{directory / user} holds no password")
-    if any(character.isspace() or character in "\"'\\" for character in text):
-        raise ConfigError(f"{directory / user}: a password may hold neither blanks nor quotes")
-    return text
+    return Path(options.passwords)

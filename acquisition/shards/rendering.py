@@ -75,18 +75,19 @@ def user_names(hosts: Iterable[str]) -> list[str]:
     return [user for user in grants.USERS if not (named and user == grants.PROBE)] + named
 
 
-def users_of(passwords: Mapping[str, str], partitions: int) -> str:
-    """The file of users, the same for every shard. ``probe@HOST`` reaches that host's partition, and of it only its own
-    status."""
+def users_of(passwords: Mapping[str, str], partitions: int, coming: Mapping[str, str] | None = None) -> str:
+    """The file of users, the same for every shard; ``coming`` are the passwords of a rotation that was begun.
+    ``probe@HOST`` reaches that host's partition, and of it only its own status."""
     lines = [grants.NOBODY]
     for name, password in passwords.items():
         user, _, host = name.partition("@")
+        also = (coming or {}).get(name, "")
         if host:
             number = host_id(host)
             tag = keys.tags(partitions)[keys.partition_of(number, partitions)]
-            lines.append(grants.line(name, grants.USERS[user], password, tag, f"{number:016x}"))
+            lines.append(grants.line(name, grants.USERS[user], password, tag, f"{number:016x}", also))
         else:
-            lines.append(grants.line(name, grants.USERS[user], password))
+            lines.append(grants.line(name, grants.USERS[user], password, coming=also))
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,6 +13,7 @@ from acquisition.config.settings import Shards as Settings
 from acquisition.errors import EXIT_OK
 from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import raise_for
 from acquisition.shards.launch import running
 from acquisition.wire import keys, layout, record_format
 
@@ -42,7 +43,8 @@ def raise_record_format(cluster: Cluster) -> int:
     found = read_layout(cluster)
     if found.record_format != record_format.NEWEST:
         raised = found._replace(record_format=record_format.NEWEST)
-        cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, layout.encode(raised), "XX")
+        for reply in cluster.gather([(copy, ("SET", copy, layout.encode(raised))) for copy in keys.layouts()]):
+            raise_for(reply)
     return found.record_format
 
 

@@ -18,7 +18,7 @@ ACL_FILE = "users.acl"  #: in the state directory, read by every server when it 
 #: What each user may call; the pipeline's does the work of all parts.
 COMMANDS = {
     PIPELINE: grants.commands((grants.PROBE, grants.FILTER, grants.SERVE, grants.ARCHIVE, grants.OBSERVER)),
-    ADMINISTRATOR: grants.commands([grants.OPERATOR]),
+    ADMINISTRATOR: grants.USERS[grants.OPERATOR][0].commands,
     REPLICA: grants.commands([grants.REPLICATION]),
 }
 _KEYS = {PIPELINE: "~*", ADMINISTRATOR: "~*", REPLICA: ""}

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
-from acquisition.snapshot.record_arrays import POSITION, Rows
-from acquisition.snapshot.set_records import SetRecords
+from acquisition.snapshot.record_arrays import POSITION, Bytes, Rows
+from acquisition.snapshot.set_records import EvenRecords
 from acquisition.snapshot.shard_reading import Member
 
 _OFTEN = 2.0  #: seconds: who asks more rarely finds another record of nearly every host
+_NOTHING = EvenRecords(np.empty((0, 0), np.uint8), np.empty(0, np.bool_), {})
 
 
 class NewestRecords:
@@ -28,33 +28,37 @@ class NewestRecords:
     def __init__(self) -> None:
         self._asked = -np.inf  #: when the last reading began, by the reader's clock
         self._members: Sequence[Member] = ()
-        self._positions: npt.NDArray[np.uint8] = np.empty((0, POSITION.itemsize), np.uint8)
-        self._values: list[bytes | None] = []
+        self._positions: Bytes = np.empty((0, POSITION.itemsize), np.uint8)
+        self._records = _NOTHING
+        self._certain: Bools = np.empty(0, np.bool_)
 
     def are_held(self, members: Sequence[Member], due: Due) -> bool:
         """Whether there is anything of these very members, from a moment ago."""
-        return len(self._members) > 0 and self._members is members and self._is_often(due)
+        return len(self._members) > 0 and self._members is members and self.is_often(due)
 
-    def held(self, table: PositionTable, rows: Rows) -> tuple[list[bytes | None], Bools]:
-        """The records of ``rows`` (N,) that are held, and whether they are those of the positions of now, (N,)."""
-        same = (_bytes_of(table, rows) == self._positions).all(axis=1) & table.known[rows]
-        return list(self._values), same & np.fromiter((each is not None for each in self._values), np.bool_, len(rows))
+    def held(self, positions: Bytes, known: Bools) -> tuple[EvenRecords, Bools]:
+        """The records that are held, and whether they are those of the ``positions`` of now (N, size), (N,), as far as
+        these are ``known``."""
+        same = (positions.view("<u8") == self._positions.view("<u8")).all(axis=1)
+        return self._records, same & known & self._certain
 
-    def keep(self, table: PositionTable, rows: Rows, records: SetRecords, certain: Bools, due: Due) -> None:
-        """Keep the newest records of ``rows`` if somebody asks for them often; only those that are ``certain`` (N,)."""
-        if self._is_often(due):
-            self._members, self._positions, self._values = table.members, _bytes_of(table, rows), records.values()
-            for row in np.flatnonzero(~certain).tolist():
-                self._values[row] = None
-        else:
+    def keep(self, members: Sequence[Member], positions: Bytes, records: EvenRecords, certain: Bools) -> None:
+        """Keep the newest records of ``positions`` (N, size); only those that are ``certain`` (N,)."""
+        self._members, self._positions = members, positions
+        self._records, self._certain = records, certain & records.known()
+
+    def note(self, due: Due) -> None:
+        """A reading has begun; what was held is let go of if nobody has asked for long."""
+        if not self.is_often(due):
             self._members = ()
         self._asked = due.now
 
-    def _is_often(self, due: Due) -> bool:
+    def is_often(self, due: Due) -> bool:
+        """Whether the last reading was a moment ago."""
         return 0.0 <= due.now - self._asked < _OFTEN
 
 
-def _bytes_of(table: PositionTable, rows: Rows) -> npt.NDArray[np.uint8]:
-    """Positions as bytes, (N, size)."""
-    found: npt.NDArray[np.uint8] = table.records[rows].view(np.uint8).reshape(len(rows), POSITION.itemsize)
+def positions_as_bytes(table: PositionTable, rows: Rows) -> Bytes:
+    """The positions of ``rows`` (N,), (N, size)."""
+    found: Bytes = table.records[rows].view(np.uint8).reshape(len(rows), POSITION.itemsize)
     return found

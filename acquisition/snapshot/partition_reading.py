@@ -109,6 +109,10 @@ class PartitionReader:
             self._batches.clear()
             self._asked.clear()
 
+    def next_moment(self, due: Due) -> float:
+        """When a tick of another number becomes due for anybody whose records are asked for, by the reader's clock."""
+        return min((due.next_moment(interval) for interval in self._intervals), default=float("inf"))
+
     def values(self, members: Sequence[Member]) -> list[bytes | None]:
         """What was answered for each of ``members``, all that there are in the order of partitions; None where nothing
         was. Whether it is theirs, and of which tick, the records say."""

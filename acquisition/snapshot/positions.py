@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Batch, Cluster
-from acquisition.snapshot.record_arrays import positions_of
+from acquisition.snapshot.even_replies import EvenReply, RowBytes, values_of
+from acquisition.snapshot.record_arrays import POSITION, are_positions, positions_of
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
@@ -42,7 +43,7 @@ class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
     ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
-    ``record_arrays.POSITION``; ``known`` is False where a record is none, is of an older version, or is not of this
+    ``record_arrays.POSITION``; ``known`` is False where a record is none, is of another version, or is not of this
     reading, as ``errors`` tell by row.
     """
 
@@ -94,6 +95,14 @@ class _Even(NamedTuple):
     sizes: list[int]
     fields: list[bytes]
 
+    def replies(self) -> list[EvenReply | None]:
+        """What each partition answers while its records have the size of a position."""
+        ends = accumulate(size // 2 for size in self.sizes)
+        return [
+            EvenReply.of_hash(self.fields[end - size // 2 : end], POSITION.itemsize)
+            for end, size in zip(ends, self.sizes, strict=True)
+        ]
+
 
 class PositionReader:
     """Reads the applied positions of all partitions.
@@ -107,7 +116,8 @@ class PositionReader:
         self.batch = Batch([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._even: _Even | None = None
-        self._newest: Sequence[list[bytes]] = ()  #: what was answered since ``_fields`` were, all as before
+        self._replies: Sequence[EvenReply | None] | None = None  #: what comes while they are; None: not looked at yet
+        self._newest: Sequence[bytes] = ()  #: the records that were answered since ``_fields`` were, all as before
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
 
     def table(
@@ -118,6 +128,8 @@ class PositionReader:
 
         Raises as ``take``.
         """
+        if asked is None and (found := self._even_replies(cluster)) is not None:
+            return found, [], []
         replies = cluster.gather(self.batch if asked is None else asked)
         return *self.take(replies[: len(self._tags)], now), replies[len(self._tags) :]
 
@@ -127,8 +139,8 @@ class PositionReader:
         Raises the error itself when credentials are refused, one of all shards' words when no partition can be read.
         """
         if (data := self._as_before(replies)) is not None:
-            self._newest = replies
-            return self._table(self._order, data, {}), []
+            self._newest = data
+            return self._table(self._order, data, *positions_of(data), {}), []
         self._catch_up()
         answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
@@ -148,7 +160,25 @@ class PositionReader:
             row: error for first, each in zip(starts, held, strict=False) for row, error in each.errors(first).items()
         }
         data = [record for each in held for record in each.data]
-        return self._table(self._ordered([each.members for each in held]), data, wrong), [*failures.values(), *damaged]
+        order, (records, known) = self._ordered([each.members for each in held]), positions_of(data)
+        known[list(wrong)] = False
+        return self._table(order, data, records, known, wrong), [*failures.values(), *damaged]
+
+    def _even_replies(self, cluster: Cluster) -> PositionTable | None:
+        """The table, if all partitions answer who answered before, with records of one size."""
+        if self._even is None:
+            return None
+        if self._replies is None:
+            self._replies = self._even.replies()
+        replies = [reply for reply in self._replies if reply is not None]
+        raw = cluster.ask_raw(self.batch) if len(replies) == len(self._tags) else None
+        if raw is None:
+            return None
+        if (found := values_of(self.batch, raw, replies)) is None:
+            self._replies = ()  # until it is known who they are now
+            return None
+        self._newest, records = RowBytes(found), found.view(POSITION)[:, 0]
+        return self._table(self._order, self._newest, records, are_positions(records), {})
 
     def _as_before(self, replies: Sequence[Any]) -> list[bytes] | None:
         """The records of all members, if these are who they were."""
@@ -159,14 +189,17 @@ class PositionReader:
         return flat[1::2] if flat[::2] == even.fields else None
 
     def _catch_up(self) -> None:
-        for tag, answer in zip(self._tags, self._newest, strict=False):
+        first = 0
+        for tag in self._tags if self._newest else ():
             fields, known = self._fields[tag]
-            self._fields[tag] = fields, known._replace(data=answer[1::2])
-        self._even, self._newest = None, ()
+            self._fields[tag] = fields, known._replace(data=self._newest[first : first + len(fields)])
+            first += len(fields)
+        self._even, self._replies, self._newest = None, None, ()
 
-    def _table(self, order: _Order, data: list[bytes], wrong: Mapping[int, ShardpulseError]) -> PositionTable:
-        records, known = positions_of(data)
-        known[list(wrong)] = False
+    def _table(
+        self, order: _Order, data: Sequence[bytes], records: npt.NDArray[np.void], known: npt.NDArray[np.bool_],
+        wrong: Mapping[int, ShardpulseError],
+    ) -> PositionTable:  # fmt: skip
         return PositionTable(wrong, order.members, order.hosts, order.sets, data, records, known, order.by_host)
 
     def _hold(self, tag: str, answer: list[bytes] | ShardpulseError, now: float) -> Held:

@@ -27,7 +27,7 @@ from acquisition.config.loader import load
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
-from acquisition.model.metric import resource_set_id
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
 from acquisition.snapshot.column import Bools
@@ -37,6 +37,7 @@ from acquisition.snapshot.inputs import BlockTables, InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.refills import RefillReader
@@ -48,6 +49,9 @@ from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:
     from acquisition.config.settings import Settings
+
+
+_OWN = resource_set_id(HOST_SET)
 
 
 class _Parts(NamedTuple):
@@ -181,6 +185,12 @@ class SnapshotReader:
         """The newest tick of an interval that must be there at ``now``, by the reader's clock."""
         return Due(now, self._grace, self._prepare().layout.keep_ticks).tick(interval)
 
+    def seconds_until_due(self) -> float:
+        """Until the next tick of what ``coherent`` read last is due; infinite when that was nothing."""
+        parts = self._prepare()
+        due = self._due(parts.layout)
+        return parts.whole.next_moment(due) - due.now
+
     @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, Mapping[Owner, InputsTable]]:
         """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them, but for
@@ -199,9 +209,9 @@ class SnapshotReader:
         heard = [taken.table.members[row] for row in taken.rows[~wanted].tolist()]
         records = survey.records(wanted, current)
         done = finisher.finish(COHERENT, begun, blocks, taken.due, survey.errors, records, heard)
-        snapshot = Snapshot(
-            COHERENT, done.now, [block for _, block in blocks], done.errors, unread, None, taken.due.now, done.blind
-        )
+        found = [block for _, block in blocks]
+        placements = Placements(found, {}) if taken.set_id == _OWN else None  # rows that are no VMs
+        snapshot = Snapshot(COHERENT, done.now, found, done.errors, unread, placements, taken.due.now, done.blind)
         return snapshot, BlockTables(snapshot.blocks)
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:

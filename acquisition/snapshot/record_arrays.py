@@ -43,15 +43,21 @@ POSITION = np.dtype(
 
 
 def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], Bools]:
-    """Position records of dtype POSITION (N,), and which of them are sound and of the newest version."""
+    """Position records of dtype POSITION (N,), and which of them are sound and of this version."""
     size = POSITION.itemsize
     whole = np.fromiter(map(len, data), np.intp, len(data)) == size
     if not whole.all():
         data = [each if len(each) == size else bytes(size) for each in data]
     records = np.frombuffer(b"".join(data), POSITION, len(data))
+    return records, whole & are_positions(records)
+
+
+def are_positions(records: npt.NDArray[np.void]) -> Bools:
+    """Which of POSITION records are sound and of this version, (N,)."""
     counts = records["counts"].max(axis=1, initial=0) | records["sequence"]
-    good = whole & (records["version"] == position.VERSION) & (counts < position.MOST)
-    return records, good & np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
+    good = (records["version"] == position.VERSION) & (counts < position.MOST)
+    good &= np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
+    return np.asarray(good)
 
 
 class Group(NamedTuple):

@@ -1,5 +1,5 @@
-"""The registered readers of the raw streams beside the filter, as the shards know them: how far each has come, and
-which archivers follow the partitions."""
+"""The registered readers of the raw streams beside the filter, as the shards know them: how far each has come, which
+archivers follow the partitions, and what the archive has of each host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, Command
-from acquisition.wire import keys, lease, readers
+from acquisition.wire import archived, keys, lease, readers
+from acquisition.wire.archived import Archived
 from acquisition.wire.layout import Layout
 from acquisition.wire.readers import Reader
 
@@ -46,6 +47,18 @@ def read(cluster: Cluster, layout: Layout) -> list[Registered]:
             _gather(fields, readers.milliseconds(clock), found)
     archivers = _names(replies[2::3])
     return [_registered(name, found[name], archivers if name == ARCHIVE else {}) for name in sorted(found)]
+
+
+def read_archived(cluster: Cluster, layout: Layout) -> dict[tuple[int, int], Archived]:
+    """The archive's books by (host, resource set); partitions are left out whose shard does not answer, or whose value
+    is none."""
+    names = [keys.archived(tag) for tag in layout.tags]
+    found: dict[tuple[int, int], Archived] = {}
+    for tag, reply in zip(layout.tags, cluster.gather([(name, ("GET", name)) for name in names]), strict=True):
+        if isinstance(reply, bytes):
+            with suppress(FrameError):
+                found |= {row[:2]: row for row in archived.decode(reply) if layout.tag_of(row.host) == tag}
+    return found
 
 
 def _names(holders: list[Any]) -> Mapping[str, int]:

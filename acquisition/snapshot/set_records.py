@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,21 @@ class SetRecords:
                     return record
         return value
 
-    def values(self) -> list[bytes | None]:
-        """All of them as a list of its own."""
-        return [self[row] for row in range(len(self._values))] if self._joint else list(self._values)
+    def evened(self) -> EvenRecords:
+        """All of them, those of the most frequent size side by side."""
+        groups = sorted(self.groups(smoothed.HEADER_SIZE), key=lambda group: -len(group.rows))
+        count, even = (
+            len(self._values),
+            groups[0] if groups else Group(np.empty(0, np.intp), np.empty((0, 0), np.uint8)),
+        )
+        matrix, there = np.zeros((count, even.data.shape[1]), np.uint8), np.zeros(count, np.bool_)
+        matrix[even.rows], there[even.rows] = even.data, True
+        others = {
+            row: data.tobytes()
+            for group in groups[1:]
+            for row, data in zip(group.rows.tolist(), group.data, strict=True)
+        }
+        return EvenRecords(matrix, there, others)
 
     def put(self, row: int, value: bytes | None) -> None:
         """Make a value the record of a row."""
@@ -56,9 +69,52 @@ class SetRecords:
 
     def groups(self, least: int) -> Iterator[Group]:
         """All of them by length, as ``groups_of``."""
+        if not any(self._values):
+            yield from (group for group in self._joint if group.data.shape[1] >= least)
+            return
         alone = np.array([value is None for value in self._values], np.bool_)
         yield from (group.pick(alone[group.rows]) for group in self._joint if group.data.shape[1] >= least)
         yield from groups_of(self._values, least)
+
+
+class EvenRecords(NamedTuple):
+    """Records of rows: where ``there`` (N,), those of ``matrix`` (N, size), and ``others`` by row."""
+
+    matrix: npt.NDArray[np.uint8]
+    there: Bools
+    others: dict[int, bytes]
+
+    def known(self) -> Bools:
+        """Which rows have a record, (N,)."""
+        known = self.there.copy()
+        known[list(self.others)] = True
+        return known
+
+    def without(self, gone: Bools) -> EvenRecords:
+        """A copy without the rows that are ``gone`` (N,)."""
+        kept = {row: data for row, data in self.others.items() if not gone[row]}
+        return EvenRecords(self.matrix.copy(), self.there & ~gone, kept)
+
+    def put(self, rows: npt.NDArray[np.intp], values: npt.NDArray[np.uint8]) -> None:
+        """Make ``values`` (k, size) the records of rows that have none."""
+        self.matrix[rows], self.there[rows] = values, True
+
+    def put_each(self, rows: Sequence[int], values: Sequence[bytes]) -> None:
+        """The same of values of any size."""
+        size = self.matrix.shape[1]
+        even = [at for at, value in enumerate(values) if len(value) == size]
+        joined = np.frombuffer(b"".join([values[at] for at in even]), np.uint8).reshape(len(even), size)
+        self.put(np.array(rows, np.intp)[even], joined)
+        self.others.update({row: value for row, value in zip(rows, values, strict=True) if len(value) != size})
+
+    def records(self) -> SetRecords:
+        """The same for who reads them; nothing may be put afterwards."""
+        values: list[bytes | None] = [None] * len(self.there)
+        for row, value in self.others.items():
+            values[row] = value
+        rows = np.flatnonzero(self.there)
+        even = self.matrix if len(rows) == len(self.there) else self.matrix[rows]
+        return SetRecords(values, [Group(rows, even)] if len(rows) else [])
 
 
 class HostRows:

@@ -50,7 +50,8 @@ class Sight(NamedTuple):
     and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew then.
     ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader has
     looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read. ``skew`` is by how
-    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0)."""
+    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0). ``asked`` is
+    when it was decided whose silence to ask about: nothing is known of one that lasts long enough only since then."""
 
     partitions: Mapping[int, PartitionSight | None]
     shards: Sequence[str]
@@ -60,6 +61,7 @@ class Sight(NamedTuple):
     grace: float = 0.0
     advanced: frozenset[int] = frozenset()
     skew: float = 0.0
+    asked: float = _INFINITY
 
 
 class _Host:
@@ -107,7 +109,7 @@ def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -
     neighbours = _Neighbours(hosts.values(), sight)
     for number, host in hosts.items():
         if any(block.state == LATE for block in host.blocks):
-            _judge(number, host, sight, neighbours, now, down_after)
+            _judge(number, host, sight, neighbours, min(now, sight.asked), down_after)
 
 
 def blindness(blocks: Iterable[Block], sight: Sight) -> str:

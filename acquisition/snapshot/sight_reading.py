@@ -57,7 +57,7 @@ class SightReader:
         self._last = due.now
         late = [each for each in begun if each[1].state == LATE]
         if not late:
-            return Sight({}, [""] * self._layout.partitions)
+            return Sight({}, [""] * self._layout.partitions, asked=due.now)
         silent = [each for each in late if _is_silent(each[1], due.now - down_after)]
         missed = [each for each in taken if each[1].state == LATE and not each[1].unreachable]
         tags = {member.tag for member, _ in (*missed, *silent)}
@@ -72,7 +72,8 @@ class SightReader:
         advanced = advanced_hosts(cluster, silent) if silent else frozenset()
         skew = _skew(cluster, tags, due.now) if len(late) == len(begun) and not heard else 0.0
         excused = dict(self._excused)
-        return Sight(partitions, list(owners.values()), elsewhere, excused, trusted, due.grace, advanced, skew)
+        shards = list(owners.values())
+        return Sight(partitions, shards, elsewhere, excused, trusted, due.grace, advanced, skew, due.now)
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
         """Note who cannot be seen ``now``, and let go of who can."""

@@ -86,6 +86,11 @@ class Survey:
             each[~known] = np.nan
         return Column(known, figures["mean"], figures["last"], figures["stale_seconds"], figures, warming & known)
 
+    @property
+    def sound(self) -> Bools:
+        """Who is as it should be (N,)."""
+        return self._sound
+
     def current(self, wanted: Bools) -> dict[int, Block]:
         """The blocks of those hosts that are ``wanted`` (N,) and as they should be, without names, by the rows of the
         table of positions."""
@@ -119,10 +124,10 @@ class Survey:
         for part in self._parts:
             heads[part.group.rows] = part.group.heads(_HEAD)
             good[part.group.rows] = _exceptions_fit(part)
-        positions = taken.table.records[taken.rows]
+        epochs = taken.table.records["epoch"][taken.rows]
         good &= taken.intervals > 0.0
         for name, wanted in (
-            ("host", self.hosts), ("resource_set", taken.set_id), ("epoch", positions["epoch"]), ("tick", taken.ticks),
+            ("host", self.hosts), ("resource_set", taken.set_id), ("epoch", epochs), ("tick", taken.ticks),
         ):  # fmt: skip
             good &= heads[name] == wanted
         good &= heads["filtered"] >= (taken.ticks - 1) * taken.intervals

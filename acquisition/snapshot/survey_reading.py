@@ -17,10 +17,11 @@ from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.newest_records import NewestRecords
+from acquisition.snapshot.newest_records import NewestRecords, positions_as_bytes
 from acquisition.snapshot.positions import PositionTable
 from acquisition.snapshot.record_arrays import Rows
-from acquisition.snapshot.set_records import HostRows, SetRecords, joined
+from acquisition.snapshot.record_questions import RecordQuestions
+from acquisition.snapshot.set_records import EvenRecords, HostRows, SetRecords, joined
 from acquisition.snapshot.shard_reading import Command, Member
 from acquisition.wire import host_records, keys
 from acquisition.wire.layout import Layout
@@ -28,6 +29,7 @@ from acquisition.wire.layout import Layout
 _SAID_EVERY = 10  #: seconds, filters are told that somebody asks for records side by side
 _MOST_QUESTIONS = 8  #: that are kept: one for each slot, and some for mixtures
 _OWN = resource_set_id(HOST_SET)
+Slots = npt.NDArray[np.int64]
 
 
 class Taken(NamedTuple):
@@ -96,16 +98,17 @@ class SetReader:
         self._said = -math.inf  #: when (CLOCK_MONOTONIC) filters were told that somebody asks
         self._asked: dict[tuple[bool, bytes], _Question] = {}
         self._newest = NewestRecords()
+        self._questions = RecordQuestions(())
 
-    def prefetch(self, due: Due, newest: bool) -> Batch:
+    def prefetch(self, due: Due, newest: bool) -> Batch | None:
         """All positions, and what ``take`` will ask for behind them unless hosts have come or gone since (as
-        acquisition.snapshot.partition_reading does)."""
+        acquisition.snapshot.partition_reading does); None where these are positions alone."""
         if newest and self._newest.are_held(self._members, due):
-            return self._positions
+            return None
         slots = due_ticks(self._intervals, due)[1] % self._keep_ticks
         self._early = self._alone, slots.tobytes()
         found = self._asked.get(self._early)
-        return self._positions if found is None else found.batch
+        return None if found is None else found.batch
 
     def take(self, cluster: Cluster, table: PositionTable, due: Due, replies: Sequence[Any], newest: bool) -> Taken:
         """Read it, as far as the ``replies`` to what was asked early are not what is wanted; with ``newest`` the newest
@@ -115,31 +118,57 @@ class SetReader:
         intervals, wanted = due_ticks(self._intervals, due)
         due_tick, applied = int(wanted.max(initial=0)), table.records["tick"][rows]
         ahead = (intervals > 0.0) & (applied > wanted) & newest
+        positions = positions_as_bytes(table, rows)
         if newest and not len(replies) and self._newest.are_held(table.members, due):
-            held, same = self._newest.held(table, rows)
-            records, answered, ahead = self._renewed(cluster, table, rows, held, same & ahead, wanted, ahead)
+            even: EvenRecords | None
+            held, same = self._newest.held(positions, table.known[rows])
+            slots = np.where(ahead, applied, wanted) % self._keep_ticks, wanted % self._keep_ticks
+            even, answered, ahead = self._renewed(cluster, held, same & ahead, ahead, slots)
+            records = even.records()
         else:
             records, answered = self._due_records(cluster, table, rows, wanted, replies)
             ahead, _ = _read(cluster, table, rows, applied % self._keep_ticks, ahead, records)
+            even = records.evened() if newest and self._newest.is_often(due) else None
         found = np.where(ahead, applied, wanted)
         if newest:
-            self._newest.keep(table, rows, records, answered & (intervals > 0.0) & (found == applied), due)
+            self._newest.note(due)
+        if even is not None:
+            self._newest.keep(table.members, positions, even, answered & (intervals > 0.0) & (found == applied))
         return Taken(due, table, self._set_id, rows, found, due_tick, intervals, records, answered, self._without)
 
     def _renewed(
-        self, cluster: Cluster, table: PositionTable, rows: Rows, held: list[bytes | None], same: Bools,
-        wanted: npt.NDArray[np.int64], ahead: Bools,
-    ) -> tuple[SetRecords, Bools, Bools]:  # fmt: skip
+        self, cluster: Cluster, held: EvenRecords, same: Bools, ahead: Bools, slots: tuple[Slots, Slots]
+    ) -> tuple[EvenRecords, Bools, Bools]:
         """The records that are ``held`` where they are the ``same``, and those of all others, read anew; which of them
-        are certain; and who is ``ahead``: nobody whose newest is not there, for what is due may be."""
-        for place in np.flatnonzero(~same).tolist():
-            held[place] = None
-        records, newest = SetRecords(held), table.records["tick"][rows]
-        slots = np.where(ahead, newest, wanted) % self._keep_ticks
-        found, certain = _read(cluster, table, rows, slots, ~same, records)
+        are certain; and who is ``ahead``: nobody whose newest is not there, for what is due may be. ``slots`` are those
+        of each host's newest, and of what is due."""
+        records = held.without(~same)
+        found, certain = self._put(cluster, ~same, slots[0], records)
         gone = ahead & ~same & ~found
-        _, certain_due = _read(cluster, table, rows, wanted % self._keep_ticks, gone, records)
+        _, certain_due = self._put(cluster, gone, slots[1], records)
         return records, certain & certain_due, ahead & ~gone
+
+    def _put(
+        self, cluster: Cluster, wanted: Bools, slots: npt.NDArray[np.int64], records: EvenRecords
+    ) -> tuple[Bools, Bools]:
+        """Put in the records of rows that are ``wanted`` (N,), each of its slot; for whom there was one, and who is
+        certain, (N,)."""
+        found, certain = np.zeros(len(wanted), np.bool_), np.ones(len(wanted), np.bool_)
+        places = np.flatnonzero(wanted)
+        if not places.size:
+            return found, certain
+        answered = self._questions.ask(cluster, places, slots[places], records.matrix.shape[1])
+        if answered.values is not None:
+            records.put(places, answered.values)
+            found[places] = True
+            return found, certain
+        listed = [_listed(reply, count) for reply, count in zip(answered.replies, answered.parts, strict=True)]
+        values = chain.from_iterable(part for part, _ in listed)
+        there = {place: value for place, value in zip(places.tolist(), values, strict=True) if value is not None}
+        records.put_each(list(there), list(there.values()))
+        found[list(there)] = True
+        certain[places] = np.repeat([is_certain for _, is_certain in listed], answered.parts)
+        return found, certain
 
     def _due_records(
         self, cluster: Cluster, table: PositionTable, rows: Rows, wanted: npt.NDArray[np.int64], replies: Sequence[Any]
@@ -156,6 +185,7 @@ class SetReader:
             self._members = table.members
             self._asked.clear()
             self._without = np.setdiff1d(table.hosts, table.hosts[rows])
+            self._questions = RecordQuestions([table.members[row] for row in rows.tolist()])
         key = self._alone, slots.tobytes()
         found = self._asked.get(key)
         if found is None:

@@ -76,6 +76,10 @@ class WholeReader:
             self._last = self._last._replace(judged=judged, names=shared.naming.all_of(table.members))
         return snapshot
 
+    def next_moment(self, due: Due) -> float:
+        """When the next tick of what was read last is due, by the reader's clock; infinite when that is nothing."""
+        return self._partitions.next_moment(due)
+
     def _next(
         self, last: Found, judged: Judged, names: Sequence[Names | None], changes: Sequence[int], due: Due
     ) -> Snapshot:

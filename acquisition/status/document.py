@@ -15,6 +15,8 @@ from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_U
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status.health import DOWN, STALE, UNBALANCED, Health, by_set, lost_by_reason
+from acquisition.wire import archived
+from acquisition.wire.archived import Archived
 
 _Values = dict[str, Any]
 
@@ -59,7 +61,8 @@ class StatusDocument(Struct, frozen=True):
         list[_Values],
         Meta(
             description="accounts (every count of one host and resource set) of the hosts with trouble, or of the one "
-            "that was asked for"
+            "that was asked for; archive: made = archived + gap + pending in samples since it knows the set, unread of "
+            "them not read yet, difference what is not accounted for; null where there is no archive"
         ),
     ]
     freshness: Annotated[
@@ -108,7 +111,10 @@ def document(
         now=round(health.wall, 6),
         books=_books(health),
         sets={set_names.get(number, f"{number:08x}"): _sums(totals) for number, totals in sets.items()},
-        hosts=[_account(row, set_names) for row in accounts],
+        hosts=[
+            {**_account(row, set_names), "archive": _archived(health.archived.get((row.host, row.resource_set)), row)}
+            for row in accounts
+        ],
         freshness=None
         if health.freshness is None
         else {name: round(value, 6) for name, value in health.freshness._asdict().items()},
@@ -133,6 +139,17 @@ def _books(health: Health) -> _Values | None:
 
 def _sums(totals: Totals) -> _Values:
     return {**totals._asdict(), "lost_by_reason": lost_by_reason(totals)}
+
+
+def _archived(found: Archived | None, row: Account) -> _Values | None:
+    """made = archived + gap + pending, and how much of the last one is not read yet."""
+    if found is None:
+        return None
+    unread = archived.unread(found, row.epoch, row.made)
+    return {
+        "made": found.made + unread, "archived": found.archived, "gap": found.gap, "pending": found.pending + unread,
+        "unread": unread, "difference": found.difference,
+    }  # fmt: skip
 
 
 def _account(row: Account, set_names: Mapping[int, str]) -> _Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition import compiled
@@ -19,6 +19,7 @@ from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker, Workers, read_workers
 from acquisition.status import shards
 from acquisition.status.shards import REPLICA, ShardHealth
+from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS
 from acquisition.wire.status import Status
 
@@ -46,9 +47,9 @@ _SLOW_PROBES = (
     "what to install"
 )
 _UNREADABLE = (
-    "run without root and may not read /proc/PID/io of other users' processes: disk_read_bytes_per_second, "
-    "disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these are MISSING, and count as invalid; "
-    "run them as root if these figures are wanted"
+    "run without CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH and may not read /proc/PID/io of other users' processes: "
+    "disk_read_bytes_per_second, disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these are "
+    "MISSING, and count as invalid; give them these capabilities if these figures are wanted"
 )
 _CONTESTED = (
     "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "
@@ -89,6 +90,7 @@ class Health(NamedTuple):
     freshness: Freshness | None  #: None: there are no samples
     findings: list[Finding]
     readers: Sequence[Registered] = ()  #: of the raw streams, beside the filter
+    archived: Mapping[tuple[int, int], Archived] = {}  #: the archive's books by (host, resource set)
 
 
 def read(
@@ -109,6 +111,7 @@ def read(
     lags: list[Lag] = []
     live = Workers((), (), ())
     others: list[Registered] = []
+    archived: dict[tuple[int, int], Archived] = {}
     findings: list[Finding] = []
     try:
         layout = read_layout(cluster)
@@ -116,6 +119,7 @@ def read(
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout)
+        archived = registered.read_archived(cluster, layout)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     accounts = found.accounts if found is not None else []
@@ -124,9 +128,11 @@ def read(
     findings += _of_shards(rows) + clocks
     findings += of_filter(lags, live)
     findings += _of_readers(others)
+    findings += _of_archived(archived.values(), accounts, set_names)
     findings += _of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
     findings += _of_probes(found.statuses.values()) if found is not None else []
-    return Health(now, rows, lags, live, found, books.totals(accounts), _freshness(accounts, now), findings, others)
+    ages = _freshness(accounts, now)
+    return Health(now, rows, lags, live, found, books.totals(accounts), ages, findings, others, archived)
 
 
 def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
@@ -242,6 +248,20 @@ def _of_readers(rows: Sequence[Registered]) -> list[Finding]:
             found.append(
                 Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
             )
+    return found
+
+
+def _of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names: Mapping[int, str]) -> list[Finding]:
+    """What the archive's own counts contradict."""
+    names = {row.host: row.host_name for row in accounts}
+    found = []
+    for row in rows:
+        if row.difference:
+            known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
+            about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
+            kept = f"{row.archived} are archived, {row.gap} never will be, {row.pending} are pending"
+            told = f"of {row.made} samples {kept}: {row.difference} are not accounted for"
+            found.append(Finding(UNBALANCED, about, told))
     return found
 
 

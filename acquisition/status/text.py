@@ -23,6 +23,8 @@ from acquisition.status.health import (
     lost_by_reason,
 )
 from acquisition.status.shards import REPLICA, ShardHealth
+from acquisition.wire import archived
+from acquisition.wire.archived import Archived
 
 WIDTH = 80
 _STYLES = {UNBALANCED: "bold red", DOWN: "bold red", STALE: "yellow", NOTE: "dim"}
@@ -226,11 +228,25 @@ def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]
         yield _row("probe", f"{row.report}{age}; epoch {row.epoch}")
         yield from _books(books.totals([row]))
         yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} times gone back")
+        if found := health.archived.get((row.host, row.resource_set)):
+            yield from _archived(found, row)
         if row.gaps:
             yield _row("gaps", f"{row.gaps} of unknown size", "yellow")
         for fault in row.faults:
             yield from _wrapped("fault", fault, "bold red", _MARGIN)
         yield Text()
+
+
+def _archived(found: Archived, row: Account) -> Iterator[Text]:
+    """made = archived + never + pending, of one resource set of a host."""
+    unread = archived.unread(found, row.epoch, row.made)
+    yield _row("archive", f"{found.made + unread:>16,} made since it knows this set: of these")
+    yield _row("", f"{found.archived:>16,} archived")
+    yield _row("", f"{found.gap:>16,} never will be", "bold red" if found.gap else "")
+    remark = f" ({unread:,} of them not read yet)" if unread else ""
+    yield _row("", f"{found.pending + unread:>16,} pending{remark}")
+    if found.difference:
+        yield _row("", f"{found.difference:>16,} NOT ACCOUNTED FOR", "bold red")
 
 
 def matching(accounts: Iterable[Account], host: str) -> list[Account]:

@@ -16,12 +16,14 @@ key                                             type    written by; holds
 ``sought:{tag}``                                string  readers of ``hosts``: that they ask for it, expires
 ``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
-``rejected:{tag}``                              stream  filter; what is no frame (``acquisition.wire.rejected``)
+``rejected:{tag}``                              stream  filter; why an entry is no frame (``acquisition.wire.rejected``)
+``refused:{tag}``                               stream  filter; the bytes of these entries
 ``status:{tag}:HOST``                           string  probe; its own account (JSON), expires
 ``lease:{tag}``                                 string  filter; the worker that smooths it, expires
 ``began:{tag}``                                 string  shards up: 0; filter: when it found nothing there, in ms
 ``workers:{tag}``                               zset    filter; workers that could, score: until when, in ms
 ``readers:{tag}``                               hash    other readers of ``raw``; name -> ``acquisition.wire.readers``
+``archived:{tag}``                              string  archive; its books (``acquisition.wire.archived``), expires
 ``archiver:{tag}``                              string  archive; the archiver that follows it, expires
 ``archivers:{tag}``                             zset    archive; archivers that could, score: until when, in ms
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
@@ -29,10 +31,11 @@ key                                             type    written by; holds
 ``told:{tag}``                                  hash    the same; what was told last by whom it concerns, expires
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
-``shardpulse:layout``                           string  shards up; ``acquisition.wire.layout``
+``layout:{copy}``                               string  shards up, form; ``acquisition.wire.layout``
 ==============================================  ======  =====================================
 
-HOST is the host id in 16 hex digits, SET the resource set id in 8, SLOT the tick
+The layout has a copy in each of 64 stripes of the slots, which move with them, so that it can be read while a shard is
+dead. HOST is the host id in 16 hex digits, SET the resource set id in 8, SLOT the tick
 modulo the number of kept ticks.
 """
 
@@ -43,7 +46,6 @@ from binascii import crc_hqx
 from functools import cache
 
 SLOTS = 16384
-LAYOUT = "shardpulse:layout"
 MIGRATIONS = "shardpulse:migrations"
 SETTLED = "shardpulse:settled"
 DEFAULT_PARTITIONS = 64
@@ -76,6 +78,24 @@ def tags(partitions: int) -> tuple[str, ...]:
             attempt += 1
         found.append(f"{partition}.{attempt}")
     return tuple(found)
+
+
+@cache
+def layouts() -> tuple[str, ...]:
+    """The copies of the layout, however many partitions it names."""
+    return tuple(f"layout:{{{tag}}}" for tag in tags(DEFAULT_PARTITIONS))
+
+
+@cache
+def layout_slots() -> tuple[int, ...]:
+    """The slot of each copy."""
+    return tuple(map(slot_of, layouts()))
+
+
+def layouts_beside(partition: int, partitions: int) -> list[str]:
+    """The copies whose slots are in the stripe of a partition."""
+    stripe = range(partition * SLOTS // partitions, (partition + 1) * SLOTS // partitions)
+    return [copy for copy, slot in zip(layouts(), layout_slots(), strict=True) if slot in stripe]
 
 
 def partition_of(host: int, partitions: int) -> int:
@@ -144,6 +164,11 @@ def rejected(tag: str) -> str:
     return f"rejected:{{{tag}}}"
 
 
+def refused(tag: str) -> str:
+    """The bytes of these entries."""
+    return f"refused:{{{tag}}}"
+
+
 def status(tag: str, host: int) -> str:
     """The probe's own account of what it made and sent."""
     return f"status:{{{tag}}}:{host:016x}"
@@ -172,6 +197,11 @@ def readers(tag: str) -> str:
 def cut(tag: str) -> str:
     """The mark of the newest trim that did not wait for a living reader."""
     return f"cut:{{{tag}}}"
+
+
+def archived(tag: str) -> str:
+    """What the archive has of each resource set of a partition."""
+    return f"archived:{{{tag}}}"
 
 
 def archiver(tag: str) -> str:

@@ -1,4 +1,4 @@
-"""What all clients of a cluster must agree on: the value of ``shardpulse:layout``, as JSON.
+"""What all clients of a cluster must agree on: the value of each ``layout:{copy}``, as JSON.
 
 Fields are found by name, and unknown ones are passed over. The probe imports this module: it stays lean.
 """

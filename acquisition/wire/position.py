@@ -5,7 +5,8 @@ reads it to know where to go on; readers take the newest tick and the books from
 Balance: made = before + applied + lost + pending, in samples. ``made`` is the probe's own count,
 carried by the newest applied frame; the other three are the filter's. They come from two
 counters and must agree in every single record (``acquisition.snapshot.balance``).
-Readers accept VERSION and VERSION - 1.
+There is one version yet. Of the next, which newer software writes, FrameError says so: it is no damage, and who
+would write over it leaves it alone.
 
 ``gaps`` counts what nobody can count in samples: an epoch ends without its probe having gone on with
 it when the ring is gone (power cut of the host, ring deleted or damaged while no probe ran). What
@@ -23,7 +24,6 @@ from acquisition.wire.frame import MOST_COUNTED
 
 VERSION = 2
 POSITION = struct.Struct("<BBHfQQqdQQQQQQQQQq")
-_POSITION_1 = struct.Struct("<BBHfQQqdQQQQQQQQ")
 
 #: The filter lacks names for this resource set: the probe sends its table again.
 WANT_TABLE = 1
@@ -67,16 +67,19 @@ def encode(position: Position) -> bytes:
 
 
 def decode(data: bytes) -> Position:
-    """The position in ``data``. Raises FrameError when it is none, or none that can be counted on from."""
-    if len(data) == POSITION.size and data[0] == VERSION:
-        (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
-    elif len(data) == _POSITION_1.size and data[0] == VERSION - 1:
-        (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = _POSITION_1.unpack(data)
-        before, applied, _, lost = counts[:4]
-        counts += (before + applied + lost, 0)
-    else:
-        raise FrameError("payload", f"{len(data)} bytes are no position record")
+    """The position in ``data``. Raises FrameError when it is none ("payload"), of the next version ("newer"), or none
+    that can be counted on from ("shape")."""
+    if len(data) != POSITION.size or data[0] != VERSION:
+        raise _unknown(data)
+    (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
     found = Position._make((epoch, sequence, tick, wall, interval, flags, *counts, gaps))
     if not (max(sequence, *counts[:-1]) < MOST and 0 <= interval < _INFINITY and -_INFINITY < wall < _INFINITY):
         raise FrameError("shape", f"a position that nobody can go on from: {found}")
     return found
+
+
+def _unknown(data: bytes) -> FrameError:
+    """Why bytes are no position of this version."""
+    if len(data) >= POSITION.size and data[0] == VERSION + 1:
+        return FrameError("newer", f"position of version {VERSION + 1}, this software knows {VERSION}")
+    return FrameError("payload", f"{len(data)} bytes are no position record")

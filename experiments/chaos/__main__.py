@@ -19,7 +19,7 @@ from experiments.harness import outcome
 from experiments.processes.needs import require
 from experiments.processes.postgresql import WORD, installed
 from experiments.processes.program import program
-from experiments.testbed import missing
+from experiments.testbed import missing_for_shards
 
 _DESCRIPTION = """\
 Run the whole pipeline (shards with replicas, filter workers, archivers with a PostgreSQL, and
@@ -34,6 +34,8 @@ _EXAMPLES = """\
 examples:
   python -m experiments.chaos --seconds 60 --seed 1
   python -m experiments.chaos --seconds 300 --seed 7 --save chaos-seed-7
+  python -m experiments.chaos --seconds 300 --seed 1 --runs 10 --save chaos
+      ten seeds one after the other, results in chaos-1.json to chaos-10.json
   python -m experiments.chaos --seconds 30 --seed 3 --only kill_master,kill_worker --keep /tmp/chaos
       only these kinds of faults; all logs are kept in that directory"""
 
@@ -45,14 +47,31 @@ def main(argv: list[str]) -> int:
     if given.schedule:
         _print_schedule(options)
         return EXIT_OK
-    require(missing, installed(WORD if options.archivers else ""))
+    require(missing_for_shards, installed(WORD if options.archivers else ""))
+    ends = [_run(argv, each, given) for each in _of_each_seed(options, given)]
+    for each, end in ends if len(ends) > 1 else []:
+        print(f"seed {each.seed}: {'passed' if end == EXIT_OK else 'FAILED'}", file=sys.stderr)
+    return max(end for _, end in ends)
+
+
+def _of_each_seed(options: Options, given: argparse.Namespace) -> list[Options]:
+    """``--runs`` of the following seeds, each with its own directory to keep logs in."""
+    if given.runs == 1:
+        return [options]
+    seeds = range(options.seed, options.seed + given.runs)
+    return [replace(options, seed=seed, keep=options.keep and f"{options.keep}-{seed}") for seed in seeds]
+
+
+def _run(argv: list[str], options: Options, given: argparse.Namespace) -> tuple[Options, int]:
+    """One seed: its exit code."""
     directory, kept = _directory(options), bool(options.keep)
+    saved = f"{given.save}-{options.seed}" if given.save and given.runs > 1 else given.save
     try:
         ended = measure(options, directory)
         kept = kept or bool(ended.failures)
         found = report.document(argv, options, ended, str(directory) if kept else "")
         (directory / "report.json").write_text(json.dumps(found, indent=1) + "\n")
-        return outcome.conclude(found, given, report.format_text)
+        return options, outcome.conclude(found, argparse.Namespace(**vars(given) | {"save": saved}), report.format_text)
     finally:
         if not kept:
             shutil.rmtree(directory, ignore_errors=True)
@@ -76,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--seconds", type=float, default=60.0, metavar="N", help="how long things go wrong (default 60)")
     add("--seed", type=int, default=1, metavar="S", help="determines faults and values (default 1)")
+    add("--runs", type=int, default=1, metavar="N", help="of this seed and those after it; all must pass (default 1)")
     add("--hosts", type=int, default=100, metavar="N", help="emulated hosts of 101 x 5 samples a second (default 100)")
     add("--workers", type=int, default=3, metavar="N", help="filter workers (default 3)")
     add("--generators", type=int, default=4, metavar="N", help="generator processes (default 4)")
@@ -94,7 +114,7 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
     for kind in only:
         if kind not in KINDS:
             raise UsageError(f"--only: there is no fault {kind!r}; there are {', '.join(sorted(KINDS))}")
-    outcome.require_positive(given, "seconds", "hosts", "workers", "generators", "drain")
+    outcome.require_positive(given, "seconds", "runs", "hosts", "workers", "generators", "drain")
     given.generators = min(given.generators, given.hosts)
     return replace(outcome.filled(Options, given), only=only, drain_seconds=given.drain), given
 

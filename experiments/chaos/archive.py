@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards import grants
 from acquisition.snapshot import registered
 from acquisition.snapshot.registered import ARCHIVE, Registered
 from experiments.chaos.options import Options
 from experiments.chaos.service import Service
 from experiments.processes.postgresql import Server
-from experiments.testbed import Testbed
+from experiments.testbed import ReplicatedCluster, Testbed
 from filters.archive.engine import make_engine, parse_url
 from filters.archive.migrating import migrate
 
@@ -45,7 +46,7 @@ class ArchiveParts(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(options: Options, directory: Path, bed: Testbed, shards: str) -> Iterator[ArchiveParts]:
+def running(options: Options, directory: Path, bed: Testbed, shards: ReplicatedCluster) -> Iterator[ArchiveParts]:
     """Everything started, with an empty database. Its directory goes at the end, the archivers' logs stay."""
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-chaos-db-", dir="/tmp"))
@@ -57,8 +58,8 @@ def running(options: Options, directory: Path, bed: Testbed, shards: str) -> Ite
             migrate(connection)
         engine.dispose()
         config = directory / "archive.toml"
-        config.write_text(_CONFIG)
-        command = ["archive", "run", "--finish", "--config", str(config), "--archive", database.url, "--shards", shards]
+        config.write_text(_CONFIG + shards.section(grants.ARCHIVE))
+        command = ["archive", "run", "--finish", "--config", str(config), "--archive", database.url]
         archivers = []
         for number in range(options.archivers):
             log = directory / "archivers" / f"archiver-{number}.log"

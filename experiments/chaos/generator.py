@@ -4,7 +4,7 @@
 
 The first order is the task. Then ``{"do": "step", "seconds": S}`` steps the wall clock of all
 hosts, ``{"do": "finish"}`` ends the making of frames (answered; what waits is still sent), and
-``{"do": "report"}`` is answered with the writers' accounts.
+``{"do": "report"}`` is answered with the writers' accounts, ``{"do": "problems"}`` with what they say is wrong.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
@@ -44,6 +45,7 @@ def main() -> None:
         "step": lambda order: step_clocks(hosts, order["seconds"]),
         "finish": lambda _: True,
         "report": report,
+        "problems": lambda _: say({"problems": sorted({host.writer.problem for host in hosts} - {""})}),
     }
     director = Director(fleet, orders, actions, _LOOK_SECONDS)
     Paced(fleet, task["load"]["interval"]).run(director)
@@ -62,12 +64,14 @@ def _hosts(task: dict[str, Any]) -> list[LoggedHost]:
     """The hosts of this process, where an earlier one left them. Raises ShardpulseError that names the host."""
     load = Load(**task["load"])
     seeds = [parse_address(text) for text in task["shards"]]
+    credentials = Credentials(*task["credentials"])
     rings, logs = Path(task["rings"]), Path(task["logs"])
     hosts = []
     for index in task["hosts"]:
         ring, log = rings / f"host{index:05d}.ring", logs / f"host{index:05d}.log"
         try:
-            hosts.append(LoggedHost(load, index, seeds, ring, log, task["ring_bytes"], task["held_seconds"]))
+            size, seconds = task["ring_bytes"], task["held_seconds"]
+            hosts.append(LoggedHost(load, index, seeds, ring, log, size, seconds, credentials))
         except ShardpulseError as error:
             raise ShardpulseError(f"host {index}: {error}") from error
     return hosts

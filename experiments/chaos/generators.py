@@ -66,12 +66,20 @@ class GeneratorProcess:
                 self._child.send({"do": "step", "seconds": seconds})
 
     def ask(self, what: str) -> dict[str, Any]:
-        """Order ``finish`` or ``report`` and its answer. Raises ChildFailed."""
+        """Order ``finish``, ``report`` or ``problems`` and its answer. Raises ChildFailed."""
         with self._lock:
             if self._child is None or self.away:
                 raise ChildFailed(f"{self.name} is not running")
             self._child.send({"do": what})
             return self._child.receive(_ANSWER_SECONDS)
+
+    def problems(self) -> list[str]:
+        """What keeps frames of its hosts from going out; nothing while it is not running."""
+        try:
+            found: list[str] = self.ask("problems")["problems"]
+        except ChildFailed:
+            return []
+        return found
 
     def check(self) -> None:
         """Raises ChildFailed when it has ended although nobody killed it."""

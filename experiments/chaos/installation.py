@@ -17,6 +17,7 @@ from typing import Any
 
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards import grants
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Books
 from experiments.chaos import archive, host_log
@@ -88,7 +89,8 @@ class Installation:
         """One more node, on a host of its own, that is not started and belongs to no cluster yet."""
         number = len(self._grown)
         home = self.directory / "shards" / f"grown{number}"
-        self._grown.append(outsider(self._spare, home, _GROWN_PORT + number, self.options.maxmemory_bytes))
+        memory, access = self.options.maxmemory_bytes, self.cluster.access
+        self._grown.append(outsider(self._spare, home, _GROWN_PORT + number, memory, access))
         return self._grown[-1]
 
     def remove_grown(self) -> None:
@@ -96,9 +98,9 @@ class Installation:
         for node in self._grown:
             node.remove()
 
-    def connect(self, timeout: float = 1.0) -> Cluster:
+    def connect(self, timeout: float = 1.0, user: str = grants.READER) -> Cluster:
         """A Cluster of the caller's own."""
-        return self.cluster.connect(timeout)
+        return self.cluster.connect(timeout, user)
 
     def logs(self) -> dict[int, list[Note]]:
         """What all hosts have made so far."""
@@ -127,17 +129,14 @@ def running(options: Options, directory: Path) -> Iterator[Installation]:
         shards = directory / "shards"
         cluster = stack.enter_context(start_cluster(bed, shards, options.shards, 1, options.maxmemory_bytes))
         stack.callback(_keep_shard_logs, directory)
-        addresses = ",".join(str(address) for address in cluster.addresses)
-        archived = (
-            stack.enter_context(archive.running(options, directory, bed, addresses)) if options.archivers else None
-        )
-        workers = _workers(options, directory, bed, addresses)
-        generators = _generators(options, directory, rings, bed, addresses)
+        archived = stack.enter_context(archive.running(options, directory, bed, cluster)) if options.archivers else None
+        workers = _workers(options, directory, bed, cluster)
+        generators = _generators(options, directory, rings, bed, cluster)
         parts: list[Service | GeneratorProcess] = [*workers, *generators]
         for part in parts:
             stack.callback(part.stop)
             part.start()
-        stack.enter_context(_start_observer(options, directory, addresses))
+        stack.enter_context(_start_observer(options, directory, cluster))
         installation = Installation(options, directory, cluster, workers, generators, archived, bed.add_host())
         stack.callback(installation.remove_grown)
         yield installation
@@ -148,23 +147,26 @@ def observations(directory: Path) -> Path:
     return directory / "observer.jsonl"
 
 
-def _workers(options: Options, directory: Path, bed: Testbed, addresses: str) -> list[Service]:
+def _workers(options: Options, directory: Path, bed: Testbed, cluster: ReplicatedCluster) -> list[Service]:
     config = directory / "filter.toml"
-    config.write_text(f"[filter]\ntau_seconds = {options.tau}\n")
-    command = ["filter", "--config", str(config), "--shards", addresses]
+    config.write_text(f"[filter]\ntau_seconds = {options.tau}\n{cluster.section(grants.FILTER)}")
+    command = ["filter", "--config", str(config)]
     return [
         Service(f"worker {number}", bed.add_host(), command, directory / "workers" / f"worker-{number}.log")
         for number in range(options.workers)
     ]
 
 
-def _generators(options: Options, directory: Path, rings: Path, bed: Testbed, addresses: str) -> list[GeneratorProcess]:
+def _generators(
+    options: Options, directory: Path, rings: Path, bed: Testbed, cluster: ReplicatedCluster
+) -> list[GeneratorProcess]:
     frames = options.held_seconds * _FRAMES_OF_ROOM
     made = []
     for number in range(options.generators):
         task: dict[str, Any] = {
             "load": options.load_arguments,
-            "shards": addresses.split(","),
+            "shards": [str(address) for address in cluster.addresses],
+            "credentials": cluster.access.credentials(grants.PROBE),
             "hosts": list(range(number, options.hosts, options.generators)),
             "rings": str(rings),
             "logs": str(directory / "hosts"),
@@ -176,8 +178,10 @@ def _generators(options: Options, directory: Path, rings: Path, bed: Testbed, ad
     return made
 
 
-def _start_observer(options: Options, directory: Path, addresses: str) -> Child:
-    arguments = [str(observations(directory)), str(options.hosts), addresses]
+def _start_observer(options: Options, directory: Path, cluster: ReplicatedCluster) -> Child:
+    config = directory / "observer.toml"
+    config.write_text(cluster.section(grants.READER, "timeout_seconds = 0.5\n"))
+    arguments = [str(observations(directory)), str(options.hosts), str(config)]
     with (directory / "observer.log").open("ab") as log:
         return Child("observer", python("experiments.chaos.observer", *arguments), stderr=log)
 

@@ -19,6 +19,7 @@ GROUPS: dict[str, tuple[float, float]] = {
     "generators": (1.0, 6.0),
     "clocks": (3.0, 10.0),
     "archive": (1.0, 6.0),
+    "trust": (1.0, 6.0),
 }
 
 

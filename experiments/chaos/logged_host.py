@@ -25,7 +25,15 @@ class LoggedHost:
     """
 
     def __init__(
-        self, load: Load, index: int, seeds: Sequence[Address], ring: Path, log: Path, ring_bytes: int, held: float
+        self,
+        load: Load,
+        index: int,
+        seeds: Sequence[Address],
+        ring: Path,
+        log: Path,
+        ring_bytes: int,
+        held: float,
+        credentials: Credentials | None = None,
     ) -> None:
         self.index = index
         self.number = host_number(index)
@@ -37,7 +45,7 @@ class LoggedHost:
         self._outbox = Outbox(str(ring), ring_bytes, held)
         self._log = HostLog(log)
         self.made = self._take_up(log)
-        self.writer = Writer(self.number, host_name(index), seeds, Credentials(), self._outbox)
+        self.writer = Writer(self.number, host_name(index), seeds, credentials or Credentials(), self._outbox)
 
     def _take_up(self, path: Path) -> int:
         """Compare ring and log; answers how many frames of samples have been made so far."""

@@ -1,6 +1,6 @@
 """Watches the flow during a chaos run: what has been applied, how fresh it is, who has fallen silent.
 
-    python -m experiments.chaos.observer OUTPUT HOSTS SHARDS
+    python -m experiments.chaos.observer OUTPUT HOSTS CONFIG
 
 Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
 Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from acquisition.config import endpoints
+from acquisition.config.loader import load
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
@@ -150,7 +151,7 @@ def main(argv: Sequence[str]) -> None:
     """Until SIGTERM."""
     stopped: list[Any] = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
-    cluster = Cluster([parse_address(text) for text in argv[2].split(",")], timeout=0.5)
+    cluster = endpoints.connect(load(argv[2]).shards)
     observer = Observer(cluster, read_layout(cluster), int(argv[1]))
     due = time.monotonic()
     with Path(argv[0]).open("a", buffering=1) as output:

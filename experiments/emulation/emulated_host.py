@@ -181,6 +181,7 @@ class EmulatedHost(SampledHost):
         logged: bool = False,
         shed_after: float = SHED_AFTER,
         old: float = OLD,
+        credentials: Credentials | None = None,
     ) -> None:
         size = max(held.frames * common.frame_bytes(), 1 << 16)
         self._outbox = Outbox(held.ring, size, held.seconds, held.clock)
@@ -188,7 +189,7 @@ class EmulatedHost(SampledHost):
             host_number(index),
             host_name(index),
             seeds,
-            Credentials(),
+            credentials or Credentials(),
             self._outbox,
             position_interval=position_interval,
             shed_after=shed_after,

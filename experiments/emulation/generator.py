@@ -16,6 +16,7 @@ import socket
 import time
 from typing import Any
 
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
 from acquisition.outbox.shedding import SHED_AFTER
 from experiments.emulation.director import Action, Director, keep_what_lives, raise_descriptor_limit
@@ -86,14 +87,17 @@ def _hosts(task: dict[str, Any]) -> list[SampledHost]:
     """The hosts of this process."""
     common = Common(Workload(**task["workload"]))
     seeds = [parse_address(text) for text in task["shards"]]
+    credentials = Credentials(*task["credentials"])
     checked, interval = frozenset(task["checked"]), task["position_interval"]
     if task["lean"]:
-        return [LeanHost(common, index, seeds, interval, index in checked) for index in range(*task["hosts"])]
+        return [
+            LeanHost(common, index, seeds, interval, index in checked, credentials) for index in range(*task["hosts"])
+        ]
     held = Held(task["held_frames"], task["held_seconds"])
     # a closed loop waits for what is slow: on a busy machine nothing is shed for that.
     patience = math.inf if task["outstanding"] else SHED_AFTER
     return [
-        EmulatedHost(common, index, seeds, held, interval, index in checked, patience, task["old_seconds"])
+        EmulatedHost(common, index, seeds, held, interval, index in checked, patience, task["old_seconds"], credentials)
         for index in range(*task["hosts"])
     ]
 

@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from acquisition.errors import FrameError
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, ReplyError, pack
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.sender import Sender
@@ -30,12 +31,14 @@ _CURSOR, _POSITION, _STATUS = (-1, 0), (-2, 0), (-3, 0)
 class LeanWriter:
     """What ``experiments.emulation.fleet`` and ``SampledHost`` need of ``acquisition.outbox.writer.Writer``."""
 
-    def __init__(self, host: int, name: str, seeds: list[Address], set_id: int, position_interval: float) -> None:
+    def __init__(
+        self, host: int, name: str, seeds: list[Address], credentials: Credentials, set_id: int, interval: float
+    ) -> None:
         self.window = SendWindow(set_id, time.time_ns())
         self._host = host
         self._name = name
-        self._sender = Sender(host, seeds, None, _TIMEOUT)
-        self._interval = position_interval
+        self._sender = Sender(host, seeds, credentials, _TIMEOUT)
+        self._interval = interval
         self._due = 0.0
         self._queue: list[bytes] = []
         self._numbers: list[tuple[int, int]] = []  # of the frames in the queue
@@ -186,9 +189,16 @@ class LeanHost(SampledHost):
     __slots__ = ("_window",)
 
     def __init__(
-        self, common: Common, index: int, seeds: list[Address], position_interval: float, logged: bool
+        self,
+        common: Common,
+        index: int,
+        seeds: list[Address],
+        position_interval: float,
+        logged: bool,
+        credentials: Credentials,
     ) -> None:
-        writer = LeanWriter(host_number(index), host_name(index), seeds, common.set_id, position_interval)
+        number, name = host_number(index), host_name(index)
+        writer = LeanWriter(number, name, seeds, credentials, common.set_id, position_interval)
         self._window = writer.window
         super().__init__(common, index, logged, writer)
 

@@ -15,7 +15,7 @@ _IDLE_SLEEP = 0.001
 _FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
 _SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
 _SHORTEST_LOOP = 0.001  #: between two frames of a host in the closed loop
-_TURN = 64  #: frames made between two looks at the sockets in the closed loop
+_TURN = 64  #: frames made between two looks at the sockets, in the closed loop and by whom is late
 
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
 
@@ -42,7 +42,8 @@ class Paced(Generic[HostT]):
 
     Sampling times are those of the schedule, whatever the time at which this process gets to make
     the frame: its lateness counts as age. A host whose tick is more than an interval late misses it. At high rates
-    frames are made some at a time unless each is made ``alone``.
+    frames are made some at a time unless each is made ``alone``. Replies are read between frames that are late as well:
+    a writer that does not know what was applied gives up what it has long sent.
     """
 
     def __init__(
@@ -67,16 +68,18 @@ class Paced(Generic[HostT]):
         """Let every host sample once; false when stopped."""
         ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
         base = tick * self._interval
-        now = time.monotonic()
+        now, made = time.monotonic(), 0
         for phase, slot, slots, host in self._turns:
             wall = base + phase
             due = wall - ahead
-            while now < due:
-                time.sleep(min(max(due - now, self._gathering), _LONGEST_SLEEP))
+            while now < due or made == _TURN:
+                if now < due:
+                    time.sleep(min(max(due - now, self._gathering), _LONGEST_SLEEP))
                 if stopped(self._fleet.attend(0.0)):
                     return False
-                now = time.monotonic()
+                now, made = time.monotonic(), 0
             self._sample(host, tick * slots + slot, wall, due)
+            made += 1
         return not stopped(self._fleet.attend(0.0))
 
     def _sample(self, host: HostT, tick: int, wall: float, due: float) -> None:

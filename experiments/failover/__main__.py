@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.link.cluster import write_layout
+from acquisition.shards import grants
 from acquisition.shards.redis_binary import find
 from acquisition.wire.layout import Layout
 from experiments import testbed
 from experiments.emulation.workload import Workload
+from experiments.failover import storms
 from experiments.failover.measure import Failover, measure
 from experiments.harness import machine, outcome
 from experiments.processes.needs import require
@@ -34,6 +36,11 @@ def parser() -> argparse.ArgumentParser:
         hosts=30, entities=10, metrics=15, repeats=5,
     )  # fmt: skip
     made.add_argument("--rate", type=float, default=5.0, metavar="HZ", help="frames per second and host (default 5)")
+    made.add_argument(
+        "--storms",
+        action="store_true",
+        help="instead: all hosts connect at once; a shard dies, comes back, ends all connections",
+    )
     return made
 
 
@@ -41,8 +48,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was promised holds."""
     given = parser().parse_args(argv)
-    require(testbed.missing)
+    require(testbed.missing_for_shards)
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0 / given.rate, seed=7)
+    if given.storms:
+        return outcome.conclude(storms.run(argv, workload), given, storms.text)
     runs = _repeat(workload, given.repeats)
     document = _document(argv, runs)
     return outcome.conclude(document, given, _text)
@@ -68,7 +77,7 @@ def _make_whole(shards: ReplicatedCluster) -> None:
     shards.fail_back()
     for node in shards.masters():
         node.call("FLUSHALL")
-    with contextlib.closing(shards.connect()) as cluster:
+    with contextlib.closing(shards.connect(user=grants.OPERATOR)) as cluster:
         write_layout(cluster, *Layout())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from acquisition.errors import TemporaryError
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.model.ticks import tick_of
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held
@@ -18,7 +19,7 @@ from experiments.testbed import Host
 #: An outbox can fill an empty shard again with all that a short run made.
 _HELD = Held(frames=4096, seconds=600.0)
 _NEVER = 3600.0  #: seconds; what hosts shed while a machine is busy counts as lost, and is not what is looked for
-_POSITION_SECONDS = 0.25
+POSITION_SECONDS = 0.25
 _STATUS_SECONDS = 5.0
 
 
@@ -31,12 +32,23 @@ class Load(Fleet[EmulatedHost]):
         workload: Workload,
         seeds: Sequence[Address],
         hosts: Sequence[int],
+        credentials: Credentials,
         places: Mapping[int, Host] | None = None,
+        position_interval: float = POSITION_SECONDS,
     ) -> None:
         common, shards = Common(workload), list(seeds)
         super().__init__(
             [
-                EmulatedHost(common, index, shards, _HELD, _POSITION_SECONDS, logged=True, shed_after=_NEVER)
+                EmulatedHost(
+                    common,
+                    index,
+                    shards,
+                    _HELD,
+                    position_interval,
+                    logged=True,
+                    shed_after=_NEVER,
+                    credentials=credentials,
+                )
                 for index in hosts
             ],
             None,

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Self
 
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number
-from experiments.failover.load import Load
+from experiments.failover.load import POSITION_SECONDS, Load
 from experiments.harness import balance
 from experiments.harness.verification import verify
 from experiments.processes.control import Child, product
@@ -29,7 +30,7 @@ class Pipeline:
         self.shards = shards
         self.workload = workload
         self._config = directory / "filter.toml"
-        self._config.write_text(f"[filter]\ntau_seconds = {_TAU}\n")
+        self._config.write_text(f"[filter]\ntau_seconds = {_TAU}\n{shards.section(grants.FILTER)}")
         self._stack = contextlib.ExitStack()
         self.cluster: Cluster = shards.connect()
         self._stack.callback(self.cluster.close)
@@ -49,13 +50,24 @@ class Pipeline:
 
     def start_load(self, hosts: Sequence[int] = (), places: dict[int, Host] | None = None) -> Load:
         """Emulated hosts (all of the workload by default); returns when the filter has applied a frame of each."""
-        self.load = Load(self.workload, self.shards.addresses, hosts or range(self.workload.hosts), places)
-        self._stack.callback(self.load.close)
+        self._make_load(hosts or range(self.workload.hosts), places)
         self.load.run_until(
             lambda: all(host.made and host.made + 1 > host.waiting() for host in self.load.hosts),
             _CONNECT_SECONDS,
             "the first frames are applied",
         )
+        return self.load
+
+    def begin_load(self, position_interval: float) -> Load:
+        """All emulated hosts, none of which has connected yet."""
+        return self._make_load(range(self.workload.hosts), None, position_interval)
+
+    def _make_load(
+        self, hosts: Sequence[int], places: dict[int, Host] | None, position_interval: float = POSITION_SECONDS
+    ) -> Load:
+        credentials = self.shards.access.credentials(grants.PROBE)
+        self.load = Load(self.workload, self.shards.addresses, hosts, credentials, places, position_interval)
+        self._stack.callback(self.load.close)
         return self.load
 
     def hosts_of(self, node: Node) -> list[int]:

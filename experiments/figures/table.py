@@ -132,6 +132,20 @@ ROWS: tuple[Row, ...] = (
         _SCALE,
     ),
     Row(
+        "tls",
+        "CPU of the shards per frame of 100 x 15 with TLS to that without: bare, and in the whole pipeline",
+        "tls_cost",
+        "--rows xadd,saturated,1000",
+        "--seconds 4 --repeats 1",
+        "--seconds 15 --repeats 3",
+        (
+            Figure("rows.xadd.ratio", "{:.2f} of bare XADDs", Inside("the same XADDs without TLS")),
+            Figure("rows.saturated.ratio", "{:.2f} in a closed loop", Inside("the same without TLS, in a closed loop")),
+            Figure("rows.1000.ratio", "{:.2f} at 1,000 frames/s", Inside("the same without TLS at 1,000 frames/s")),
+        ),
+        (*_FILTER, *_LOAD, "experiments/processes", "experiments/tls_cost.py"),
+    ),
+    Row(
         "probe",
         "the probe: host and 100 busy processes, 16 metrics each second, checks and sending included",
         "probe_cost",
@@ -149,7 +163,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "snapshot",
-        "a whole coherent snapshot of 100 hosts in a Python client, every plane touched, the pipeline running",
+        "a whole coherent snapshot of 100 hosts in a Python client that reads ahead (`ReadyReader`), every plane "
+        "touched, the pipeline running",
         "reading",
         "--question snapshot --hosts 100",
         "--warm-up 12 --seconds 20",
@@ -159,6 +174,8 @@ ROWS: tuple[Row, ...] = (
             Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
             Figure("median.unchanged_milliseconds.p50", "unchanged p50 {:.2f} ms", _GET),
             Figure("median.unchanged_milliseconds.p99", "p99 {:.2f} ms"),
+            Figure("median.ahead_milliseconds.p50", "read ahead p50 {:.2f} ms"),
+            Figure("median.ahead_milliseconds.p99", "p99 {:.2f} ms"),
         ),
         _READING,
         front=True,
@@ -235,7 +252,7 @@ ROWS: tuple[Row, ...] = (
             ),
             Figure("sqlite.episodes.again_rows_per_second", "{:,.0f} again"),
         ),
-        ("filters/archive", "experiments/archive_cost.py"),
+        ("filters/archive", "experiments/archive_cost"),
         failures="",
     ),
     Row(

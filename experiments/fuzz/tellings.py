@@ -54,17 +54,13 @@ class _Shards:
     """Shards in which one field was left in every partition; what they are told goes over the wire."""
 
     def __init__(self, field: Sequence[bytes]) -> None:
-        self._field = list(field)
-
-    def call(self, _key: str, *_command: Any) -> bytes:
-        """The layout, which is all that is asked for."""
-        return layout.encode(_LAYOUT).encode()
+        self._replies = {"HGETALL": list(field), "GET": layout.encode(_LAYOUT).encode()}
 
     def gather(self, commands: Sequence[Command]) -> list[Any]:
-        """What was left where a hash is read, 1 for what is told."""
+        """What was left where a hash is read, the layout for its copies, 1 for what is told."""
         for _, command in commands:
             pack(command)
-        return [self._field if command[0] == "HGETALL" else 1 for _, command in commands]
+        return [self._replies.get(command[0], 1) for _, command in commands]
 
 
 def make_told(random: Random) -> bytes:

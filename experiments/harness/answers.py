@@ -44,15 +44,17 @@ def is_calm(said: Said, truth: Truth) -> bool:
 
 
 def summary(answers: Sequence[Said], truth: Truth) -> dict[str, dict[str, Any]]:
-    """By surface: how many answers, in how many a live host was down, in how many blindness was calm, and the last word
-    on it."""
+    """By surface: how many answers, in how many a live host was down (and of the first of these when, and which), in
+    how many blindness was calm, and the last word on it."""
     found: dict[str, dict[str, Any]] = {}
     for said in answers:
         row = found.setdefault(said.surface, {"answers": 0, "down": 0, "most_down": 0, "calm": 0, "told": ""})
-        wrong = len(falsely_down(said, truth))
+        wrong = falsely_down(said, truth)
+        if wrong and not row["down"]:
+            row["first_down"] = {"seconds": round(said.at, 3), "hosts": wrong}
         row["answers"] += 1
-        row["down"] += wrong > 0
-        row["most_down"] = max(row["most_down"], wrong)
+        row["down"] += bool(wrong)
+        row["most_down"] = max(row["most_down"], len(wrong))
         row["calm"] += is_calm(said, truth)
         row["told"] = said.told or row["told"]
     return found

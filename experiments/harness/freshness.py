@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
@@ -92,11 +93,11 @@ def _by_partition(layout: Layout, hosts: list[int], resource_set: int) -> list[W
 
 
 def main() -> None:
-    """First order ``{shards, hosts, resource_set, poll_seconds}``, answered with ``{ready}``;
+    """First order ``{shards, credentials, hosts, resource_set, poll_seconds}``, answered with ``{ready}``;
     ``{do: "begin"}`` forgets what was measured; ``{do: "end"}`` is answered with the figures."""
     orders = Orders()
     task = orders.wait()
-    cluster = Cluster([parse_address(text) for text in task["shards"]])
+    cluster = Cluster([parse_address(text) for text in task["shards"]], Credentials(*task["credentials"]))
     hosts = [host_number(index) for index in task["hosts"]]
     watch = Watch(cluster, read_layout(cluster), hosts, task["resource_set"])
     say({"ready": True})

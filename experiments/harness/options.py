@@ -16,7 +16,8 @@ _CLOSED_LOOP_INTERVAL = 1.0
 class Options:
     """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
     freshness reader watches hosts from ``watched_from`` on; ``inputs`` are a name of ``pipeline.INPUTS``; backlog is
-    paced that is older than ``old_seconds``."""
+    paced that is older than ``old_seconds``; with ``tls`` shards
+    speak TLS only, and each part is a user of its own."""
 
     hosts: int = 100
     entities: int = 101
@@ -49,6 +50,7 @@ class Options:
     lean: bool = False
     pins: dict[str, int] = field(default_factory=dict)
     overload: bool = False
+    tls: bool = False
     profile: bool = False
 
     @property

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster
+from acquisition.link.credentials import Credentials
 from acquisition.model.metric import resource_set_id
+from acquisition.shards import grants
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from experiments.emulation.fleet import Counts
@@ -21,7 +23,9 @@ from experiments.emulation.workload import resource_set
 from experiments.harness import shard_counts, usage
 from experiments.harness.options import Options
 from experiments.harness.verification import Verdict, choose_hosts, verify
+from experiments.processes import tls_shards
 from experiments.processes.control import Child, product, python
+from experiments.processes.tls_shards import TlsShards
 
 _READY_SECONDS = 180.0
 _ANSWER_SECONDS = 30.0
@@ -50,7 +54,7 @@ class Pipeline:
     def __init__(
         self,
         options: Options,
-        shards: Shards,
+        shards: Shards | TlsShards,
         cluster: Cluster,
         filters: list[Child],
         generators: list[Child],
@@ -129,14 +133,11 @@ class Pipeline:
 def running(options: Options, directory: Path) -> Iterator[Pipeline]:
     """The parts, started and connected: every host's names are known to the filter."""
     with contextlib.ExitStack() as stack:
-        clients = options.hosts + _CLIENTS_FOR_OTHERS
-        shards = stack.enter_context(
-            start_shards(options.shards, directory / "shards", directives={"maxclients": str(clients)})
-        )
+        shards = _start_shards(options, directory / "shards", stack)
         cluster = shards.connect(timeout=10.0)
         stack.callback(cluster.close)
         addresses = [str(address) for address in shards.addresses]
-        config = options.filter_config or _write_config(options, directory)
+        config = options.filter_config or _write_config(options, directory, shards)
         filters = [
             stack.enter_context(Child("filter", _filter_command(options, directory, config, addresses, part)))
             for part in range(options.filters)
@@ -150,10 +151,11 @@ def running(options: Options, directory: Path) -> Iterator[Pipeline]:
                 if role in options.pins:
                     os.sched_setaffinity(child.pid, {options.pins[role]})
         for child, (number, share) in zip(generators, enumerate(_shares(options)), strict=True):
-            child.send(generator_task(options, addresses, share, directory / f"generator-{number}.json"))
+            task = generator_task(options, addresses, share, directory / f"generator-{number}.json")
+            child.send(task | {"credentials": _credentials(shards, grants.PROBE)})
         for child in generators:
             child.receive(_READY_SECONDS)
-        reader.send(_reader_task(options, addresses))
+        reader.send(_reader_task(options, addresses) | {"credentials": _credentials(shards, grants.READER)})
         reader.receive(_READY_SECONDS)
         yield Pipeline(options, shards, cluster, filters, generators, reader)
 
@@ -169,7 +171,18 @@ def profiles(options: Options, directory: Path) -> dict[str, Any]:
     return found
 
 
-def _write_config(options: Options, directory: Path) -> str:
+def _start_shards(options: Options, directory: Path, stack: contextlib.ExitStack) -> Shards | TlsShards:
+    clients = options.hosts + _CLIENTS_FOR_OTHERS
+    if options.tls:
+        return stack.enter_context(tls_shards.running(options.shards, directory, clients))
+    return stack.enter_context(start_shards(options.shards, directory, directives={"maxclients": str(clients)}))
+
+
+def _credentials(shards: Shards | TlsShards, user: str) -> Credentials:
+    return shards.access.credentials(user) if isinstance(shards, TlsShards) else Credentials()
+
+
+def _write_config(options: Options, directory: Path, shards: Shards | TlsShards) -> str:
     path = directory / "filter.toml"
     chosen = {
         "tau_seconds": options.tau,
@@ -177,7 +190,8 @@ def _write_config(options: Options, directory: Path) -> str:
         "retention_seconds": options.retention_seconds,
     }
     lines = [f"{name} = {value}\n" for name, value in chosen.items() if value is not None]
-    path.write_text("".join(["[filter]\n", *lines, "[filter.inputs]\n", INPUTS[options.inputs]]))
+    found = shards.access.section(grants.FILTER, shards.addresses) if isinstance(shards, TlsShards) else ""
+    path.write_text("".join([found, "[filter]\n", *lines, "[filter.inputs]\n", INPUTS[options.inputs]]))
     return str(path)
 
 
@@ -211,6 +225,7 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
         "position_interval": closed if options.closed_loop else options.position_interval,
         "drain_seconds": options.drain_seconds,
         "old_seconds": options.old_seconds,
+        "credentials": Credentials(),
         "breakable": options.breakable,
         "profile": str(profile) if options.profile else None,
     }

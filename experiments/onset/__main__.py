@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acquisition.link.credentials import Credentials
 from acquisition.shards.launch import start_shards
 from experiments.emulation.host_figures import SET_ID
 from experiments.emulation.workload import host_name
@@ -81,7 +82,8 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         hosts.send({**task, "hosts": given.hosts, "interval": given.interval, "seed": given.seed})
         hosts.receive(_ANSWER_SECONDS)
         fresh = stack.enter_context(Child("freshness reader", python("experiments.harness.freshness")))
-        fresh.send({**task, "hosts": list(range(given.hosts)), "resource_set": SET_ID, "poll_seconds": 0.02})
+        watched = {"hosts": list(range(given.hosts)), "resource_set": SET_ID, "credentials": Credentials()}
+        fresh.send({**task, **watched, "poll_seconds": 0.02})
         fresh.receive(_ANSWER_SECONDS)
         service = stack.enter_context(serving(shards.addresses, directory, max(os.sched_getaffinity(0))))
         service.wait_for(given.hosts, 0, _ANSWER_SECONDS + 10.0 * given.interval)

@@ -33,25 +33,28 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
+from acquisition.shards import grants
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments.harness import machine
 from experiments.probe_cost import beside
-from experiments.processes import needs
+from experiments.processes import access, needs, tls_shards
 from experiments.processes.control import product
 from experiments.processes.program import program
+from experiments.processes.tls_shards import TlsShards
 from probes.account import cpu_seconds, pss_bytes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
+_TLS = "_tls"  #: what ends the name of a kind whose shards speak TLS
 _BARE = ("bare_tools", *beside.PROCESS_FILES)
 
 
@@ -60,7 +63,10 @@ def main(argv: list[str]) -> int:
     """Run, print, and with ``--save`` keep the raw results."""
     options = _parser().parse_args(argv)
     needs.require(needs.tool("vmstat", "procps"), needs.tool("pidstat", "sysstat"))
+    if options.tls:
+        needs.require(access.missing)
     kinds = list(_SOURCES) if options.source == "both" else [options.source]
+    kinds += [f"{kind}{_TLS}" for kind in kinds if options.tls]
     runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in (*kinds, *_BARE)}
     if beside.compiler() is None:
         print("probe_cost: no cc, so no empty loop to compare with: apt install gcc libc6-dev", file=sys.stderr)
@@ -69,11 +75,14 @@ def main(argv: list[str]) -> int:
         load(options.processes, Path(name)) as pids,
         beside.crowd(options.idle, options.forks, options.vms, Path(name)),
         start_shards(1, Path(name) / "shards", maxmemory_bytes=256 << 20) as shards,
+        tls_shards.running(1, Path(name) / "tls", 100, 256 << 20) if options.tls else nullcontext() as secured,
     ):
         loop = beside.build(Path(name)) if beside.compiler() else None
         for repeat in range(options.repeats):
             for kind in kinds:
-                runs[kind].append(measure_probe(kind, shards, options, Path(name)))
+                over = secured if kind.endswith(_TLS) else shards
+                assert over is not None
+                runs[kind].append(measure_probe(kind, over, options, Path(name)))
                 _progress(repeat, kind, runs[kind][-1])
             runs["bare_tools"].append(measure_tools(pids, options))
             _progress(repeat, "bare_tools", runs["bare_tools"][-1])
@@ -105,12 +114,15 @@ def load(count: int, directory: Path) -> Iterator[list[int]]:
                 os.killpg(parent.pid, signal.SIGKILL)  # with whom it has forked just now and does not know yet
 
 
-def measure_probe(kind: str, shards: Shards, options: argparse.Namespace, directory: Path) -> dict[str, float]:
+def measure_probe(
+    kind: str, shards: Shards | TlsShards, options: argparse.Namespace, directory: Path
+) -> dict[str, float]:
     """One window of the probe with the sources of ``kind``."""
-    host, processes = _SOURCES[kind]
+    host, processes = _SOURCES[kind.removesuffix(_TLS)]
     config = directory / f"{kind}.toml"
+    section = shards.access.section(grants.PROBE, shards.addresses) if isinstance(shards, TlsShards) else ""
     config.write_text(
-        f'[host]\nname = "cost-{kind}"\n[probe]\n'
+        f'{section}[host]\nname = "cost-{kind}"\n[probe]\n'
         f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
         f'[probe.host]\nsource = "{host}"\n'
         f'[probe.processes]\nsource = "{processes}"\n'
@@ -177,7 +189,7 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
     }
 
 
-def written(shards: Shards, host: str, processes: int) -> dict[str, float]:
+def written(shards: Shards | TlsShards, host: str, processes: int) -> dict[str, float]:
     """What the probe says about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
     with closing(shards.connect()) as cluster:
         tag = read_layout(cluster).tag_of(host_id(host))
@@ -263,6 +275,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m experiments.probe_cost", description="CPU and memory of the probe beside N processes."
     )
     parser.add_argument("--source", choices=("procfs", "tools", "both"), default="both")
+    parser.add_argument("--tls", action="store_true", help="also with shards that speak TLS, in turn")
     parser.add_argument("--processes", type=int, default=100, metavar="N")
     parser.add_argument("--idle", type=int, default=0, metavar="N", help="processes that are not watched (default 0)")
     parser.add_argument("--forks", type=float, default=0.0, metavar="N", help="new processes each second (default 0)")

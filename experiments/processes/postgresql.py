@@ -59,7 +59,7 @@ class Server:
         if binaries is None:
             raise UnavailableError("there is no PostgreSQL: apt install postgresql")
         self.url = f"postgresql://postgres@/postgres?host={directory}"
-        self._directory, self._become = directory, _become(directory)
+        self._directory, self._become = directory, become(directory)
         self._process: subprocess.Popen[bytes] | None = None
         data = directory / "data"
         initdb = [*self._become, str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust"]
@@ -77,7 +77,7 @@ class Server:
             command = lifeline.tied(self._command, signal.SIGQUIT)
             self._process = subprocess.Popen(command, stdout=file, stderr=file, cwd=self._directory)
         deadline = time.monotonic() + _SECONDS
-        while not _answers(self.url):
+        while not answers(self.url):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise UnavailableError(f"postgres: {log.read_text()[-2000:]}")
             time.sleep(0.05)
@@ -120,7 +120,7 @@ def _binaries() -> Path | None:
     return Path(found).resolve().parent if found else None
 
 
-def _become(directory: Path) -> list[str]:
+def become(directory: Path) -> list[str]:
     """PostgreSQL refuses root, who becomes another user for it. The death of the parent is told again: a change of
     user forgets it."""
     if os.geteuid() != 0:
@@ -133,7 +133,8 @@ def _become(directory: Path) -> list[str]:
     return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=QUIT"]
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether a server takes connections there."""
     try:
         psycopg2.connect(url, connect_timeout=2).close()
     except psycopg2.OperationalError:

@@ -5,16 +5,19 @@ python -m experiments.reading.client     (orders and answers as JSON lines, see 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Batch, Cluster, read_layout
-from acquisition.link.resp import parse_address
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.link.resp import Address, parse_address
+from acquisition.snapshot import ReadyReader, Snapshot, SnapshotReader
 from acquisition.wire import keys
 from acquisition.wire.planes import OWN
 from experiments.harness.quantiles import percentiles
@@ -32,6 +35,7 @@ HOT_LIST = "hot"
 QUESTIONS = (SNAPSHOT, HOT_LIST)
 
 NEW_TICK, UNCHANGED, CHANGED, REFERENCE = "new_tick", "unchanged", "changed", "reference"
+AHEAD = "ahead"  #: what was committed since the reading before had been read ahead by the thread
 
 _PLANES = tuple(plane.name for plane in OWN)
 
@@ -40,15 +44,20 @@ Ask = Callable[[], dict[str, int]]
 
 
 def main() -> None:
-    """First order ``{shards, question, seed}``, answered with ``{ready}``. ``{do: "read", seconds, pause, now}`` reads
-    for so long, at random moments ``pause`` seconds apart on average, and answers with the figures; with ``now`` the
-    reader's clock stands still there. ``{do: "compare"}`` says whether the hot list is that of every host judged."""
+    """First order ``{shards, question, seed, ahead}``, answered with ``{ready}``; snapshots are read ``ahead`` or not.
+    ``{do: "read", seconds, pause, now}`` reads for so long, at random moments ``pause`` seconds apart on average, and
+    answers with the figures; with ``now`` the reader's clock stands still there. ``{do: "compare"}`` says whether the
+    hot list is that of every host judged."""
     orders = Orders()
     task = orders.wait()
     clock = _Clock()
     cluster = Counted([parse_address(text) for text in task["shards"]], timeout=10.0)
-    with SnapshotReader(cluster, clock=clock) as reader:
-        asked = SnapshotQuestion(reader, cluster) if task["question"] == SNAPSHOT else _hot(reader)
+    with SnapshotReader(cluster, clock=clock) as reader, contextlib.ExitStack() as stack:
+        if task["question"] == SNAPSHOT:
+            asking = stack.enter_context(ReadyReader(reader)) if task["ahead"] else reader
+            asked: Ask = SnapshotQuestion(asking, cluster)
+        else:
+            asked = _hot(reader)
         say({"ready": True})
         while True:
             order = orders.wait()
@@ -65,13 +74,21 @@ class _Clock:
 
 
 class Counted(Cluster):
-    """A cluster that counts what it asks, so that an unchanged reading can be told from one that read something."""
+    """A cluster that counts what is asked in each thread, so that an unchanged reading can be told from one that read
+    something."""
 
-    commands = 0
+    def __init__(self, seeds: list[Address], timeout: float) -> None:
+        super().__init__(seeds, timeout=timeout)
+        self._asked = Counter[int]()
+
+    @property
+    def commands(self) -> int:
+        """How many this thread has asked."""
+        return self._asked[threading.get_ident()]
 
     def ask(self, batch: Batch) -> list[Any]:
         """As Cluster.ask."""
-        self.commands += len(batch.commands)
+        self._asked[threading.get_ident()] += len(batch.commands)
         return super().ask(batch)
 
 
@@ -98,9 +115,10 @@ class SnapshotQuestion:
     behind it come a reading at once, which mostly finds nothing new, and the reference: a pipelined GET of the same
     records from each shard."""
 
-    def __init__(self, reader: SnapshotReader, cluster: Counted) -> None:
+    def __init__(self, reader: SnapshotReader | ReadyReader, cluster: Counted) -> None:
         self._reader, self._cluster = reader, cluster
-        self._partitions = read_layout(cluster).partitions
+        self._bare = cluster.another()
+        self._layout = read_layout(self._bare)
         self._tick = 0
         self._times: dict[str, list[tuple[float, float]]] = {}
 
@@ -111,17 +129,17 @@ class SnapshotQuestion:
         asked = self._cluster.commands - before
         tick, late, samples = _touched(snapshot)
         if tick <= self._tick:
-            self._note(UNCHANGED if asked == self._partitions else CHANGED, begun)
+            self._note(AHEAD if asked == self._layout.partitions else CHANGED, begun)
         else:
             self._note(NEW_TICK, begun)
             self._tick = tick
             begun, before = _now(), self._cluster.commands
             self._reader.coherent()
             asked = self._cluster.commands - before
-            self._note(UNCHANGED if asked == self._partitions else CHANGED, begun)
+            self._note(UNCHANGED if asked == self._layout.partitions else CHANGED, begun)
             batch = self._reference(snapshot)
             begun = _now()
-            self._cluster.ask(batch)
+            self._bare.ask(batch)
             self._note(REFERENCE, begun)
         return {"blocks": len(snapshot.blocks), "late": late, "samples": samples}
 
@@ -146,19 +164,19 @@ class SnapshotQuestion:
         self._times.setdefault(kind, []).append((wall, cpu))
 
     def _reference(self, snapshot: Snapshot) -> Batch:
-        layout = read_layout(self._cluster)
+        layout = self._layout
         names = [
             keys.smoothed(layout.tag_of(block.host_id), block.host_id, block.set_id, block.tick % layout.keep_ticks)
             for block in snapshot.blocks
         ]
         batch = Batch([(name, ("GET", name)) for name in names])
-        self._cluster.prepare(batch)
+        self._bare.prepare(batch)
         return batch
 
 
 def _now() -> tuple[float, float]:
-    """Wall clock and CPU time of this process, seconds."""
-    return time.perf_counter(), time.process_time()
+    """Wall clock and CPU time of this thread, seconds."""
+    return time.perf_counter(), time.thread_time()
 
 
 def _touched(snapshot: Snapshot) -> tuple[int, int, int]:

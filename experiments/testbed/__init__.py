@@ -2,19 +2,20 @@
 
     from experiments import testbed
 
-    reason = testbed.missing()                    # "" or why it is not possible here and what to do
+    reason = testbed.missing_for_shards()         # "" or why it is not possible here and what to do
     with testbed.Testbed(hosts=3) as bed:
         with testbed.start_cluster(bed, directory, masters=3, replicas=1) as cluster:
             cluster.kill(cluster.masters()[0])
             fault = bed.hosts[1].link.cut()
             fault.heal()
 
-Needs root and ``ip`` (iproute2); everything else is found out at run time. The namespaces have no
-names and every process in them is tied to this one: when it ends, in whatever way, the kernel
-takes all of it away, and nothing of a dead run is left to be cleaned up.
+Shards speak TLS 1.3 only and every part logs in as its own user (experiments.processes.access).
+Needs root, ``ip`` (iproute2) and a redis-server 7 with TLS; everything else is found out at run time.
+The namespaces have no names and every process in them is tied to this one: when it ends, in whatever way,
+the kernel takes all of it away, and nothing of a dead run is left to be cleaned up.
 """
 
-from experiments.testbed.capability import missing
+from experiments.testbed.capability import missing, missing_for_shards
 from experiments.testbed.cluster import NODE_TIMEOUT, ReplicatedCluster, outsider, start_cluster
 from experiments.testbed.link import Fault, Link
 from experiments.testbed.network import Host, Testbed
@@ -29,6 +30,7 @@ __all__ = [
     "ReplicatedCluster",
     "Testbed",
     "missing",
+    "missing_for_shards",
     "outsider",
     "start_cluster",
 ]

@@ -7,6 +7,7 @@ import os
 from contextlib import closing
 
 from acquisition.errors import CannotCreateError
+from experiments.processes import access
 from experiments.testbed.commands import path_of, run, succeeds
 from experiments.testbed.namespace import Namespace
 
@@ -34,6 +35,12 @@ def missing() -> str:
     finally:
         trial.close()
     return ""
+
+
+@functools.cache
+def missing_for_shards() -> str:
+    """Why shards on such hosts are not possible here and what to do about it; "" when they are."""
+    return missing() or access.missing()
 
 
 @functools.cache

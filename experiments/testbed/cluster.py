@@ -13,12 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address
-from acquisition.shards import join, machine
-from acquisition.shards.redis_binary import RedisBinary, find
+from acquisition.shards import grants, join, machine
+from acquisition.shards.redis_binary import find
 from acquisition.wire.layout import Layout
+from experiments.processes import access
+from experiments.processes.access import Access
 from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
 from experiments.testbed.view import ClusterView
@@ -26,11 +28,7 @@ from experiments.testbed.view import ClusterView
 NODE_TIMEOUT = 2.0  #: seconds without an answer after which a master counts as failed
 _FIRST_PORT = 7000
 _SETTLE_SECONDS = 30.0
-_DIRECTIVES = {
-    "protected-mode": "no",  # nothing but the testbed reaches these namespaces
-    "cluster-node-timeout": str(int(NODE_TIMEOUT * 1000)),
-    "repl-diskless-sync-delay": "0",
-}
+_DIRECTIVES = {"cluster-node-timeout": str(int(NODE_TIMEOUT * 1000))}
 
 
 def pause() -> None:
@@ -54,10 +52,12 @@ def wait_until(done: Callable[[], bool], deadline: float, problem: str, meanwhil
 
 
 class ReplicatedCluster:
-    """Running nodes; a context manager that ends them. ``nodes`` begin as ``masters`` masters, then replicas."""
+    """Running nodes; a context manager that ends them. ``nodes`` begin as ``masters`` masters, then replicas;
+    ``access`` has the credentials of all users."""
 
-    def __init__(self, nodes: Sequence[Node], masters: int) -> None:
+    def __init__(self, nodes: Sequence[Node], masters: int, access: Access) -> None:
         self.nodes = list(nodes)
+        self.access = access
         self._leaders = self.nodes[:masters]
 
     @property
@@ -65,9 +65,13 @@ class ReplicatedCluster:
         """Where all nodes listen: seeds for probes and filters."""
         return [node.address for node in self.nodes]
 
-    def connect(self, timeout: float = 2.0) -> Cluster:
+    def connect(self, timeout: float = 2.0, user: str = grants.READER) -> Cluster:
         """A Cluster of the caller's own, which the caller closes."""
-        return Cluster(self.addresses, timeout=timeout)
+        return Cluster(self.addresses, self.access.credentials(user), timeout)
+
+    def section(self, user: str, more: str = "") -> str:
+        """The table [shards] of a part's configuration, with ``more`` lines in it."""
+        return self.access.section(user, self.addresses, more)
 
     def masters(self) -> list[Node]:
         """The nodes that own slots now, dead ones included while nobody has taken over, by what the newest
@@ -185,19 +189,20 @@ def start_cluster(
     maxmemory_bytes: int = 64 << 20,
     directives: Mapping[str, str] | None = None,
     layout: Layout | None = None,
-    redis: RedisBinary | None = None,
 ) -> ReplicatedCluster:
     """Start ``masters`` with ``replicas`` each on the hosts of ``testbed`` in turn, every node pinned to one
     of this process's cores, join them, write the layout; returns when every replica is in sync.
 
     ``directives`` add to the configuration of each redis-server. Raises CannotCreateError (fewer hosts than
-    copies of the data, directory), UnavailableError (no server binary), ShardError, TemporaryError; then
+    copies of the data, directory), UnavailableError (no server with TLS), ShardError, TemporaryError; then
     nothing is left behind.
     """
     hosts = len(testbed.hosts)
     if replicas >= hosts:
         raise CannotCreateError(f"{replicas} replicas beside each master need more than {hosts} hosts")
-    binary = redis or find()
+    if lack := access.missing():
+        raise UnavailableError(lack)
+    known = access.make(Path(directory).absolute() / "access")
     cores = machine.cores()
     apart = masters if hosts >= masters * (replicas + 1) else 1  # with hosts enough, each node has one to itself
     places = [(f"master{number}", number % hosts) for number in range(masters)]
@@ -209,31 +214,33 @@ def start_cluster(
         address = Address(host.address, _FIRST_PORT + number)
         home = Path(directory).absolute() / name
         options = _DIRECTIVES | dict(directives or {})
-        nodes.append(Node(name, host, address, cores[number % len(cores)], home, maxmemory_bytes, options, binary))
-    cluster = ReplicatedCluster(nodes, masters)
+        core = cores[number % len(cores)]
+        nodes.append(Node(name, host, address, core, home, maxmemory_bytes, options, find(), known))
+    cluster = ReplicatedCluster(nodes, masters, known)
     try:
-        _form(cluster, masters, binary, layout or Layout())
+        _form(cluster, masters, layout or Layout())
     except BaseException:
         cluster.stop()
         raise
     return cluster
 
 
-def outsider(host: Host, directory: Path | str, port: int, maxmemory_bytes: int = 64 << 20) -> Node:
+def outsider(host: Host, directory: Path | str, port: int, maxmemory_bytes: int, access: Access) -> Node:
     """A node on ``host`` that is not started and belongs to no cluster yet. Raises as ``start_cluster``."""
     home = Path(directory).absolute()
     address = Address(host.address, port)
-    return Node(home.name, host, address, machine.cores()[0], home, maxmemory_bytes, _DIRECTIVES, find())
+    return Node(home.name, host, address, machine.cores()[0], home, maxmemory_bytes, _DIRECTIVES, find(), access)
 
 
-def _form(cluster: ReplicatedCluster, masters: int, redis: RedisBinary, layout: Layout) -> None:
+def _form(cluster: ReplicatedCluster, masters: int, layout: Layout) -> None:
     for node in cluster.nodes:
         node.start()
     leaders, followers = cluster.nodes[:masters], cluster.nodes[masters:]
-    join.form([node.address for node in leaders], redis.release)
+    operator = cluster.access.credentials(grants.OPERATOR)
+    join.form([node.address for node in leaders], credentials=operator)
     for number, node in enumerate(followers):
-        join.introduce(node.address, [leader.address for leader in leaders], serving=False)
+        join.introduce(node.address, [leader.address for leader in leaders], serving=False, credentials=operator)
         node.call("CLUSTER", "REPLICATE", leaders[number % masters].node_id)
     cluster.wait_healthy()
-    with closing(cluster.connect()) as connected:
+    with closing(cluster.connect(user=grants.OPERATOR)) as connected:
         write_layout(connected, *layout)

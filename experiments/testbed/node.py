@@ -1,4 +1,4 @@
-"""One redis-server of a testbed: on a host, pinned to a core, killed and started again."""
+"""One redis-server of a testbed, with TLS and users: on a host, pinned to a core, killed and started again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import Any
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import process
+from acquisition.shards import configuration, process, rendering
 from acquisition.shards.process import Shard
 from acquisition.shards.redis_binary import RedisBinary
+from experiments.processes.access import CERTIFICATE, MASTER_KEY, Access
 from experiments.testbed.network import Host
 from experiments.testbed.view import ClusterView, parse
 
 _START_SECONDS = 10.0
 _ASK_SECONDS = 2.0
+_PAIR = (("cert", "pem"), ("key", "key"))
+_CONNECTIONS = 4000  #: of clients, at most
 
 
 class Node:
@@ -36,6 +39,7 @@ class Node:
         maxmemory: int,
         directives: Mapping[str, str],
         redis: RedisBinary,
+        access: Access,
     ) -> None:
         self.name = name
         self.host = host
@@ -46,7 +50,10 @@ class Node:
         self._directory = directory
         self._redis = redis
         self._child: subprocess.Popen[bytes] | None = None
-        process.configure(redis, address, core, directory, maxmemory, directives)
+        self._access = access
+        home, bind = str(directory), (address.host,)
+        server = rendering.Server(address.host, bind, address.port, core, maxmemory, _CONNECTIONS, home, home, "root")
+        access.place(server, {"logfile": configuration.quoted(str(directory / process.LOG)), **directives})
 
     def __repr__(self) -> str:
         return f"Node({self.name}, {self.address})"
@@ -74,10 +81,23 @@ class Node:
 
     def call(self, *command: Any) -> Any:
         """One command, asked on its own host, so that no fault of a link is in the way. Raises ShardError …"""
-        with self.host.inside():
-            connection = Connection(self.address, timeout=_ASK_SECONDS)
-        with closing(connection):
+        with closing(self.connect()) as connection:
             return connection.call(*command)
+
+    def connect(self) -> Connection:
+        """A connection of the caller's own, made on its host by a user who may do everything. Raises ShardError."""
+        with self.host.inside():
+            return Connection(self.address, self._access.credentials(MASTER_KEY), _ASK_SECONDS)
+
+    def certificate(self, name: str = CERTIFICATE) -> tuple[str, ...]:
+        """What to tell CONFIG SET for one of its certificates; its own first one by default."""
+        files = ((f"tls-{what}-file", str(self._directory / f"{name}.{end}")) for what, end in _PAIR)
+        return tuple(word for words in files for word in words)
+
+    def issue(self, name: str, names: list[str], later: float, strange: bool) -> tuple[str, ...]:
+        """One more certificate, as ``Access.certify`` issues it; what to tell CONFIG SET for it."""
+        self._access.certify(self._directory, names, name, later, strange)
+        return self.certificate(name)
 
     def view(self) -> ClusterView:
         """The cluster as it sees it. Raises ShardError when it does not answer."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, Command
 from acquisition.snapshot.registered import ARCHIVE
-from acquisition.wire import keys, readers
+from acquisition.wire import archived, keys, readers
 from acquisition.wire.layout import Layout
 from acquisition.wire.readers import Reader
 from filters.archive.entry_ids import after, before
@@ -49,8 +49,8 @@ def commands(
     seconds: float,
     trouble: str = "",
 ) -> list[Command]:
-    """The claims of partitions that were read, which last for ``seconds`` from the next one on; ``durable`` is the
-    oldest entry that is needed, by number, ``trouble`` what the database is waited for."""
+    """The claims and books of partitions that were read; claims last for ``seconds`` from the next one on; ``durable``
+    is the oldest entry that is needed, by number, ``trouble`` what the database is waited for."""
     found: list[Command] = []
     due = time.monotonic() + EVERY
     for one in partitions:
@@ -60,4 +60,6 @@ def commands(
             claim = Reader(before(durable[one.number]), expires, clock.until, *one.counts, trouble)
             name = keys.readers(one.tag)
             found += [(name, ("HSET", name, ARCHIVE, readers.encode(claim))), (name, ("PEXPIRE", name, _DAY_MS))]
+            name = keys.archived(one.tag)
+            found.append((name, ("SET", name, archived.encode(one.books), "PX", _DAY_MS)))
     return found

@@ -12,33 +12,39 @@ from acquisition.config import loader as config
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_CONFIG,
+    EXIT_DATA,
     EXIT_NO_INPUT,
     EXIT_OK,
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
+    EXIT_UNBALANCED,
     UsageError,
 )
-from filters.archive import migrating, roles, run_command
+from acquisition.link.secret_file import first_line
+from filters.archive import migrating, roles, run_command, status_command
 from filters.archive.engine import make_engine, told
-from filters.archive.place import password_in, url_of, with_url
+from filters.archive.place import PASSWORD_FILE, url_of, with_url
 
 _DESCRIPTION = """\
 Keep rollups, episodes of invalid samples, events and the inventory in SQL: SQLite, or PostgreSQL.
 
-`run` follows the shards into the database, `migrate` makes or updates its tables (`run` does so
-itself with SQLite), `roles` makes the users of a PostgreSQL database. Passwords are read from files
-or by libpq itself (~/.pgpass, PGPASSFILE), never from a command line or a URL."""
+`run` follows the shards into the database, `status` says how far it is and what it has of each host,
+`migrate` makes or updates its tables (`run` does so itself with SQLite), `roles` makes the users of a
+PostgreSQL database. Passwords are read from files or by libpq itself (~/.pgpass, PGPASSFILE), never
+from a command line or a URL."""
 
 _EXAMPLES = """
 shardpulse archive run                                  into an SQLite file in its default place
+shardpulse archive status                               how far it is, and what it has of each host
 shardpulse archive migrate                              its tables alone
 shardpulse archive migrate --archive /data/archive.db
 shardpulse archive roles --archive postgresql://postgres@db/metrics --writer-password-file writer.secret
 shardpulse archive migrate --archive postgresql://shardpulse_owner@db/metrics?sslmode=verify-full
 """
 _CODES = (
-    EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG,
+    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_UNBALANCED, EXIT_PERMISSION,
+    EXIT_CONFIG,
 )  # fmt: skip
 Action = Callable[[argparse.Namespace, config.Settings], int]
 
@@ -73,7 +79,7 @@ def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
     if url.get_backend_name() != "postgresql":
         raise UsageError("roles are PostgreSQL's: name a database with --archive postgresql://…")
     named = {role: getattr(options, f"{role.removeprefix('shardpulse_')}_password_file") for role in roles.ROLES}
-    passwords = {role: password_in(path) for role, path in named.items() if path}
+    passwords = {role: first_line(path, PASSWORD_FILE) for role, path in named.items() if path}
     engine = make_engine(url)
     with told(url), engine.begin() as connection:
         roles.make(connection, passwords)
@@ -86,14 +92,18 @@ def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES, _CODES)
-    actions = parser.add_subparsers(metavar="run|migrate|roles", required=True)
+    actions = parser.add_subparsers(metavar="run|status|migrate|roles", required=True)
     for name, action, text in (
         ("run", run_command.run, "follow the shards into the database"),
+        ("status", status_command.run, "how far it is, and what it has of each host"),
         ("migrate", migrate, "make the tables, or bring them up to date"),
         ("roles", make_roles, "make the users of a PostgreSQL database"),
     ):
         sub = actions.add_parser(name, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
+        if action is status_command.run:
+            status_command.add_options(sub)
+            continue
         sub.add_argument("--archive", metavar="URL", help="PATH or postgresql://… (default: [archive] url)")
         if action is run_command.run:
             run_command.add_options(sub)

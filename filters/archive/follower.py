@@ -191,10 +191,9 @@ class Follower:
             partition.resume(cursors[number])
             others = published.get(number, START) if partition.commit_id else START
             known = max(self._durable.get(number, START), others, key=parse)
-            if is_before(partition.entry, known):
+            if is_before(partition.entry, known) and partition.note_return(known):
                 self._log.tell("the database has gone back: following from where it is", "went back")
                 self._counters["went_back"] += 1
-                partition.note_return(known)
             self._followed[number] = partition
             self._durable[number] = partition.entry
             self._streams.begin(number)
@@ -280,8 +279,9 @@ class Follower:
     def _claim(self) -> None:
         """Say in the shards what is still needed, by what is durable."""
         self._claims_at = time.monotonic() + claims.EVERY
-        clocks = self._streams.clocks
-        made = claims.commands(self._followed.values(), clocks, self._durable, self._limits.claim, self._trouble)
+        # an archiver that dies before it has told that the database went back leaves that to the next one
+        told = [one for one in self._followed.values() if self._trouble or not one.returning]
+        made = claims.commands(told, self._streams.clocks, self._durable, self._limits.claim, self._trouble)
         self._cluster.gather(made)
 
 

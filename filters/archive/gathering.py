@@ -32,19 +32,18 @@ class Parts:
             (*self.entities,), (*self.metrics,), (*self.unprovided,),
         )  # fmt: skip
 
-    def close_set(self, one: ResourceSet, closed: int, percentiles: tuple[str, ...]) -> int:
-        """Take what ``one`` has of minutes before ``closed``, seconds; how many samples they hold."""
+    def close_set(self, one: ResourceSet, closed: int, percentiles: tuple[str, ...]) -> None:
+        """Take what ``one`` has of minutes before ``closed``, seconds."""
         over = [key for key in one.minutes if key[1] < closed]
         minutes = sorted([one.minutes.pop(key) for key in over] + [*one.late.values()], key=lambda each: each.minute)
         one.late = {}
-        samples = 0
         newest = max((minute.minute for minute in minutes), default=0)
         for minute in minutes:
             rollup = minute.rollup
             named = percentiles if one.table is not None else ()
             self.minutes.append(minute.matrix(one.percentiles(rollup.metrics, named)))
             one.archived += rollup.samples
-            samples += rollup.samples
+            one.unwritten += rollup.samples
             names = one.names(rollup.metrics)
             before = one.inventory.provided(rollup.ids, rollup.metrics)
             provided = before | (rollup.valid > 0)
@@ -62,7 +61,6 @@ class Parts:
                 self.hosts[one.host] = HostRow(one.host, one.table.host, minute.minute, minute.minute + MINUTE)
         if not minutes:
             self.episodes += one.episodes.tell((), closed).episodes
-        return samples
 
     def _tell(self, one: ResourceSet, minute: int, invalid: list[Invalid]) -> Told:
         """The episodes of a minute: so many of a host, whichever of its resource sets comes first."""

@@ -39,16 +39,22 @@ class Span(NamedTuple):
 class Numbers:
     """The frames of one (host, resource set, epoch) from the first that was seen on."""
 
-    def __init__(self, newest: int, made: int, gap: int = 0, holes: Iterable[Span] = ()) -> None:
+    def __init__(self, newest: int, made: int, gap: int = 0, holes: Iterable[Span] = (), began: int = 0) -> None:
         self.newest = newest  #: the highest number that was taken; below it everything but the holes was
         self.made = made  #: samples made with it
         self.gap = gap  #: samples that can come no more
         self.holes: list[Span] = list(holes)
+        self.began = began  #: samples made before the first frame that was seen
 
     @classmethod
     def before(cls, sequence: int, made: int) -> Numbers:
         """Nothing is known yet, and this frame, with so many samples made before it, will be the first."""
-        return cls(sequence - 1, made)
+        return cls(sequence - 1, made, began=made)
+
+    @property
+    def waiting(self) -> int:
+        """Samples of the holes: they may still come."""
+        return sum([hole.samples for hole in self.holes])
 
     def is_possible(self, sequence: int, seconds: float) -> bool:
         """Whether a sender can have come so far, ``seconds`` after its newest frame."""
@@ -71,6 +77,7 @@ class Numbers:
                     hole._replace(low=sequence + 1, before=before + samples, since=now),  # and so it may be filled
                 )
                 self.holes[place : place + 1] = [part for part in parts if part.low <= part.high]
+                self.lose(sum([part.samples for part in parts if part.low > part.high]))  # a tombstone, as above
                 return True
         return False
 
@@ -91,9 +98,11 @@ class Numbers:
     def without(self, spans: Iterable[Span]) -> Numbers:
         """The same where these frames were not taken: what is durable while they are in memory alone."""
         merged: list[Span] = []
+        gap = self.gap
         for span in sorted([*self.holes, *spans]):
             if merged and merged[-1].high + 1 == span.low:
                 last = merged[-1]
+                gap -= max(0, span.before - last.after)  # lost between them: that is seen again with them
                 merged[-1] = Span(last.low, span.high, last.before, span.after, max(last.since, span.since))
             else:
                 merged.append(span)
@@ -101,23 +110,23 @@ class Numbers:
         if merged and merged[-1].high == newest:
             newest, made = merged[-1].low - 1, merged[-1].before
             merged.pop()
-        return Numbers(newest, made, self.gap, merged)
+        return Numbers(newest, made, gap, merged, self.began)
 
     def document(self) -> list[Any]:
         """For ``restore``."""
-        return [self.newest, self.made, self.gap, [list(hole) for hole in self.holes]]
+        return [self.newest, self.made, self.gap, [list(hole) for hole in self.holes], self.began]
 
     @classmethod
     def restore(cls, document: list[Any]) -> Numbers:
         """From a ``document``."""
-        newest, made, gap, holes = document
-        return cls(newest, made, gap, [Span(*hole) for hole in holes])
+        newest, made, gap, holes, began = document
+        return cls(newest, made, gap, [Span(*hole) for hole in holes], began)
 
 
 def extend(spans: list[Span], sequence: int, before: int, samples: int, now: int) -> None:
-    """Add a frame to the spans that a minute holds."""
+    """Add a frame to the spans that a minute holds; nothing is lost within one."""
     last = spans[-1] if spans else None
-    if last is not None and last.high + 1 == sequence:
+    if last is not None and last.high + 1 == sequence and last.after == before:
         spans[-1] = Span(last.low, sequence, last.before, before + samples, last.since)
     else:
         spans.append(Span(sequence, sequence, before, before + samples, now))

@@ -8,36 +8,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.model.ticks import exact_interval
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers, table
+from acquisition.wire.archived import Archived
 from acquisition.wire.frame import MOST_COUNTED, Frame
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive import state as states
 from filters.archive.entry_ids import START, after, before
 from filters.archive.gathering import Parts
 from filters.archive.minute import Minute
+from filters.archive.notes import Notes
 from filters.archive.numbers import Numbers
+from filters.archive.positions import Positions
 from filters.archive.resource_set import ResourceSet
 from filters.archive.state import State
-from filters.archive.values import (
-    MINUTE,
-    Advance,
-    Batch,
-    Cursor,
-    Event,
-    MinuteMatrix,
-    Position,
-    Series,
-    Statistic,
-)  # fmt: skip
+from filters.archive.values import MINUTE, Advance, Batch, Cursor, Event, MinuteMatrix, Series, Statistic
 from filters.archive.whereabouts import Whereabouts
 
-_LONGEST_REASON = 300
 CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
@@ -61,16 +52,6 @@ class Counts(NamedTuple):
     open: int
 
 
-class _Loss(NamedTuple):
-    """What is told together of samples that will never be in the archive."""
-
-    kind: str
-    reason: str
-    host: int
-    resource_set: int
-    epoch: int
-
-
 class Partition:
     """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions."""
 
@@ -85,16 +66,13 @@ class Partition:
         self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
-        self._events: list[Event] = []
-        self._lost: dict[_Loss, tuple[int, int, int, int]] = {}  #: since when, first number, samples, frames
+        self._notes = Notes(number)
         self._news = False
-        self._late_since = (
-            0  #: milliseconds of the first entry that came late, or event, and is not written; 0: there is none
-        )
-        self._positions: dict[tuple[int, int, int], int] = {}
-        self._forgotten: list[Position] = []
+        self._late_since = 0  #: milliseconds of the first entry that came late, or event, and is not written
+        self._positions = Positions()
         self._reached = START  #: the newest entry that was taken, whatever is read again
-        self._unwritten = 0  #: samples of minutes that are closed but not known to be durable
+        self._returned = b""  #: as ``State`` has it
+        self.returning = False  #: that the database has gone back is not durable yet
         self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
 
     # ---------------------------------------------------------------- going on
@@ -103,11 +81,11 @@ class Partition:
         """Go on behind a commit that this or another archiver made."""
         self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
         self.read = self._reached = before(self.entry)
-        self._closed, (archived, gap), sets = states.decode(cursor.state)
+        self._closed, (archived, gap), sets, self._returned = states.decode(cursor.state)
         self._past = [archived, gap]
         for document in sets:
             self._set(*document[:2]).restore(document)
-        self._positions = {position[:3]: position.sequence for position in cursor.positions}
+        self._positions = Positions(cursor.positions)
         self.rewind()  # the shard may be another one by now
 
     def rewind(self, seconds: float = 60.0) -> None:
@@ -130,13 +108,17 @@ class Partition:
     @property
     def counts(self) -> Counts:
         """The books of this partition."""
-        (archived, gap), waiting = self._past, self._unwritten
-        archived -= waiting
+        (archived, gap), waiting = self._past, 0
         for one in self._sets.values():
-            archived += one.archived
+            archived += one.archived - one.unwritten
             gap += one.gap + sum(known.gap for known in one.numbers.values())
-            waiting += one.open_samples
+            waiting += one.open_samples + one.unwritten
         return Counts(archived, min(gap, MOST_COUNTED), waiting)
+
+    @property
+    def books(self) -> list[Archived]:
+        """The same of each resource set of each host that was heard of within an hour."""
+        return [one.books for one in self._sets.values()]
 
     @property
     def open_episodes(self) -> int:
@@ -167,7 +149,7 @@ class Partition:
                 except FrameError:
                     continue
                 except Exception as error:  # of whatever kind: all others are to go on
-                    self._put_aside("put_aside", entry, f"{type(error).__name__}: {error}")
+                    self._notes.put_aside("put_aside", entry, f"{type(error).__name__}: {error}")
         self._reached = max(self._reached, self.read, key=parse)
         return samples
 
@@ -178,17 +160,22 @@ class Partition:
         except FrameError:
             return
         if self._reached != START and is_before(after(self._reached), first):
-            details = {"partition": self.number, "after": self._reached.decode(), "first": first.decode()}
-            self._note(Event(parse(first)[0] / 1000.0, "cut", None, None, details))
+            self._notes.of_entry("cut", first, {"after": self._reached.decode(), "first": first.decode()})
 
-    def note_return(self, entry: bytes) -> None:
-        """Tell that the database, which had come up to ``entry``, is where it was before."""
-        details = {"partition": self.number, "from": entry.decode(), "to": self.entry.decode()}
-        self._note(Event(parse(entry)[0] / 1000.0, "database_went_back", None, None, details))
+    def note_return(self, entry: bytes) -> bool:
+        """Tell that the database, which had come up to ``entry``, is where it was before; unless that was told, by an
+        archiver that could not claim what it needs from there on."""
+        if entry == self._returned:
+            return False
+        self._notes.of_entry("database_went_back", entry, {"from": entry.decode(), "to": self.entry.decode()})
+        self._returned, self.returning = entry, True
+        return True
 
     def written(self) -> None:
         """What was closed is durable."""
-        self._unwritten = 0
+        self.returning = False
+        for one in self._sets.values():
+            one.unwritten = 0
 
     def refuse(self, minute: MinuteMatrix) -> None:
         """A minute that cannot be stored will never be in the archive."""
@@ -196,11 +183,7 @@ class Partition:
         samples = int(minute.values[Statistic.COUNT].sum())
         one.archived -= samples
         one.gap += samples
-        self._unwritten -= samples
-
-    def _put_aside(self, kind: str, entry: bytes, reason: str, host: int | None = None) -> None:
-        details = {"partition": self.number, "entry": entry.decode(), "reason": ascii(reason)[:_LONGEST_REASON]}
-        self._note(Event(parse(entry)[0] / 1000.0, kind, host, None, details))
+        one.unwritten -= samples
 
     def _take(self, entry: bytes, frame: Frame) -> int:
         one, now = self._set(frame.host, frame.resource_set), parse(entry)[0]
@@ -208,10 +191,10 @@ class Partition:
         if known is None:
             known = one.numbers[frame.epoch] = Numbers.before(frame.sequence, frame.made)
             if len(one.numbers) > 1:
-                self._tell("restart", frame, now)
+                self._notes.restarted(frame, now)
         if not known.is_possible(frame.sequence, (now - one.heard.get(frame.epoch, now)) / 1000.0):
             reason = f"frame {frame.sequence} after {known.newest} of its epoch: nobody could have made so many"
-            self._put_aside("implausible", entry, reason, frame.host)
+            self._notes.put_aside("implausible", entry, reason, frame.host)
             return 0
         one.heard[frame.epoch] = now
         gap = known.gap
@@ -220,23 +203,27 @@ class Partition:
             one.learn(table.decode(frame.payload))
         sheds = bool(frame.hints & wire.HINT_SHEDS)
         if fresh and known.gap != gap:
-            self._lose("shed" if sheds else "loss", frame, now, known.gap - gap, 1)
+            self._notes.lose("shed" if sheds else "loss", frame, now, known.gap - gap)
         if known.holes:
             for hole in known.give_up(frame.floor, now - _HOLE_MS):
                 frames = hole.high - hole.low + 1
                 if sheds and hole.high < frame.floor:
-                    self._lose("shed", frame, now, hole.samples, frames)
+                    self._notes.lose("shed", frame, now, hole.samples, frames)
                 else:
-                    self._note(one.gap_event(frame.epoch, hole, now, "not in the stream"))
+                    self._notes.note(one.gap_event(frame.epoch, hole, now, "not in the stream"))
         self._news |= fresh
         if not fresh or frame.kind != wire.KIND_SAMPLES or not frame.samples:
             return 0
         time = frame.tick * exact_interval(frame.interval)
         if not now / 1000.0 - self._rules.retention <= time <= now / 1000.0 + AHEAD_SECONDS:
             known.lose(frame.samples)
-            self._lose("gap", frame, now, frame.samples, 1, CLOCK)
+            self._notes.lose("gap", frame, now, frame.samples, reason=CLOCK)
             return 0
-        self._place(one, frame, entry, time, now)
+        try:
+            self._place(one, frame, entry, time, now)
+        except Exception:  # it is put aside
+            known.lose(frame.samples)
+            raise
         return frame.samples
 
     def _place(self, one: ResourceSet, frame: Frame, entry: bytes, time: float, now: int) -> None:
@@ -252,7 +239,7 @@ class Partition:
             found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late, kept)
         if found.rollup.metrics != frame.metrics:
             one.numbers[frame.epoch].lose(frame.samples)
-            self._lose("gap", frame, now, frame.samples, 1, "of another width than its schema")
+            self._notes.lose("gap", frame, now, frame.samples, reason="of another width than its schema")
             return
         found.first = min(found.first, entry, key=parse)
         found.add(frame, time, now)
@@ -264,29 +251,18 @@ class Partition:
             found = self._sets[key] = ResourceSet(host, resource_set)
         return found
 
-    def _lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int, reason: str = "") -> None:
-        """Samples that will never be in the archive: one event of a kind and reason per minute, however many frames."""
-        key = _Loss(kind, reason, frame.host, frame.resource_set, frame.epoch)
-        first, sequence, before, several = self._lost.get(key, (now, frame.sequence, 0, 0))
-        self._lost[key] = first, sequence, before + samples, several + frames
-
-    def _tell(self, kind: str, frame: Frame, now: int) -> None:
-        details = {"resource_set": frame.resource_set, "epoch": str(frame.epoch)}
-        self._note(Event(now / 1000.0, kind, frame.host, None, details))
-
     def happened(self, event: Event) -> None:
         """An event that others have told; it is written a grace later at the latest."""
-        self._note(event)
+        self._notes.note(event)
         self._late_since = self._late_since or round(event.time * 1000)
-
-    def _note(self, event: Event) -> None:
-        self._events.append(event)
 
     # ---------------------------------------------------------------- commits
 
     def due(self, now: int) -> bool:
         """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet, or something
-        has come late or happened a grace ago."""
+        has come late or happened a grace ago, or it is not durable yet that the database went back."""
+        if self.returning:
+            return True
         if self._late_since and now - self._late_since > 1000 * self._rules.grace:
             return True
         return self._news and self._closing(now) > self._closed
@@ -301,57 +277,31 @@ class Partition:
         if finish:
             open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
-        parts = Parts([*self._events, *starmap(_lost, self._lost.items())], self._whereabouts)
-        self._events, self._late_since = [], 0
-        self._lost.clear()
+        parts = Parts(self._notes.tell(), self._whereabouts)
+        self._late_since = 0
         for one in self._sets.values():
-            self._unwritten += parts.close_set(one, self._closed, self._rules.percentiles)
+            parts.close_set(one, self._closed, self._rules.percentiles)
         self._forget(now, parts)
         firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
         self.entry = min(firsts, key=parse, default=after(self.read))
         previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
         self._news = bool(firsts) or self.open_episodes > 0
-        advance = Advance(
-            self.number, previous, self.commit_id, self.entry.decode(), self._state(), self._changed(),
-            (*self._forgotten,),
-        )  # fmt: skip
-        self._forgotten = []
-        return parts.batch(advance)
+        changed, forgotten = self._positions.changed(self._sets.values()), self._positions.forgotten()
+        entry = self.entry.decode()
+        return parts.batch(Advance(self.number, previous, self.commit_id, entry, self._state(), changed, forgotten))
 
     def _state(self) -> bytes:
         archived, gap = self._past
-        return states.encode(State(self._closed, (archived, gap), tuple(one.document() for one in self._sets.values())))
+        sets = tuple(one.document() for one in self._sets.values())
+        return states.encode(State(self._closed, (archived, gap), sets, self._returned))
 
     def _forget(self, now: int, parts: Parts) -> None:
         """Let epochs go that nothing was heard of for so long that no stream holds anything of them."""
         for key, one in list(self._sets.items()):
-            for epoch in [epoch for epoch, heard in one.heard.items() if now - heard > _FORGET_MS]:
-                known = one.numbers.pop(epoch)
-                one.gap += known.gap + sum(hole.samples for hole in known.holes)
-                del one.heard[epoch]
-                if (*key, epoch) in self._positions:
-                    self._forgotten.append(Position(*key, epoch, self._positions.pop((*key, epoch))))
-            if not one.numbers:
+            for epoch in one.forget(now - _FORGET_MS):
+                self._positions.forget(one, epoch)
+            if not (one.numbers or one.unwritten):
                 parts.episodes += one.episodes.end()
                 parts.entities += one.changed(one.inventory.end())
                 self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
                 del self._sets[key]
-
-    def _changed(self) -> tuple[Position, ...]:
-        changed = []
-        for key, one in self._sets.items():
-            for epoch, known in one.numbers.items():
-                sequence = known.without(one.spans(epoch)).newest
-                if self._positions.get((*key, epoch)) != sequence:
-                    self._positions[(*key, epoch)] = sequence
-                    changed.append(Position(*key, epoch, sequence))
-        return tuple(changed)
-
-
-def _lost(key: _Loss, what: tuple[int, int, int, int]) -> Event:
-    first, sequence, samples, frames = what
-    details: dict[str, Any] = {"resource_set": key.resource_set, "epoch": str(key.epoch), "samples": samples}
-    if key.reason:
-        details["reason"] = key.reason
-    details |= {"frames": frames, "first": sequence}  # the first is in one event only, so no two are the same
-    return Event(first / 1000.0, key.kind, key.host, None, details)

@@ -9,11 +9,13 @@ import msgspec
 from sqlalchemy import URL
 
 from acquisition.config.archive import Archive
-from acquisition.errors import CannotCreateError, NoInputError
-from acquisition.link import trusted_file
+from acquisition.errors import CannotCreateError
+from acquisition.link.secret_file import first_line
 from filters.archive.engine import parse_url
 from filters.archive.retention import Retention
 from filters.archive.store import Store
+
+PASSWORD_FILE = "password file"  #: of a user of the database, in errors
 
 
 def with_url(settings: Archive, url: str | None) -> Archive:
@@ -29,7 +31,7 @@ def url_of(settings: Archive) -> URL:
     """
     url = parse_url(settings.url or str(_default()))
     if url.get_backend_name() == "postgresql":
-        return url.set(password=password_in(settings.password_file)) if settings.password_file else url
+        return url.set(password=first_line(settings.password_file, PASSWORD_FILE)) if settings.password_file else url
     if not settings.url:
         try:
             _default().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,19 +48,6 @@ def store_of(settings: Archive) -> Store:
 def retention_of(settings: Archive) -> Retention:
     """For how long what is kept."""
     return Retention(*(getattr(settings, name) for name in Retention._fields))
-
-
-def password_in(path: str) -> str:
-    """The first line of a file that only its owner may read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            trusted_file.check(os.fstat(file.fileno()), f"password file {path}", secret=True)
-            password = file.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoInputError(f"password file {path} cannot be read: {error}") from error
-    if not password:
-        raise NoInputError(f"password file {path} holds no password")
-    return password
 
 
 def _default() -> Path:

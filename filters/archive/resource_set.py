@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from acquisition.model.metric import resource_set_id
+from acquisition.wire.archived import Archived
 from acquisition.wire.table import Table, merge
 from filters.archive import inventory
 from filters.archive.episodes import Episodes
@@ -30,13 +31,36 @@ class ResourceSet:
         self.table: Table | None = None
         self.defined: set[int] = set()  #: schemas whose metrics were written
         self.archived = 0  #: samples, of all epochs
-        self.gap = 0  #: samples that will never be, of epochs that are forgotten
+        self.gap = self.made = 0  #: samples that will never be, and that were made, of epochs that are forgotten
+        self.unwritten = 0  #: samples of minutes that are closed but not known to be durable
         self._unnamed: dict[int, Change] = {}
 
     @property
     def open_samples(self) -> int:
         """Samples that are in memory alone."""
         return sum(minute.rollup.samples for held in (self.minutes, self.late) for minute in held.values())
+
+    @property
+    def books(self) -> Archived:
+        """What became of all samples that were made since the first frame was seen."""
+        epoch = max(self.heard, key=self.heard.__getitem__, default=0)
+        known = self.numbers.values()
+        return Archived(
+            self.host, self.resource_set, epoch, self.numbers[epoch].made if epoch in self.numbers else 0,
+            self.made + sum([one.made - one.began for one in known]), self.archived - self.unwritten,
+            self.gap + sum([one.gap for one in known]),
+            self.open_samples + self.unwritten + sum([one.waiting for one in known]),
+        )  # fmt: skip
+
+    def forget(self, before: int) -> list[int]:
+        """Let the epochs go that were not heard of since ``before``, milliseconds; which."""
+        gone = [epoch for epoch, heard in self.heard.items() if heard < before]
+        for epoch in gone:
+            known = self.numbers.pop(epoch)
+            self.gap += known.gap + known.waiting
+            self.made += known.made - known.began
+            del self.heard[epoch]
+        return gone
 
     def spans(self, epoch: int) -> list[Span]:
         """The frames of an epoch that are in memory alone."""
@@ -99,11 +123,11 @@ class ResourceSet:
             for epoch, known in self.numbers.items()
         }
         told = self.episodes.document(), self.inventory.document()
-        return [self.host, self.resource_set, numbers, self.archived, self.gap, *told]
+        return [self.host, self.resource_set, numbers, self.archived, self.gap, self.made, *told]
 
     def restore(self, document: list[Any]) -> None:
         """Go on from a ``document``."""
-        _, _, found, self.archived, self.gap, episodes, entities = document
+        _, _, found, self.archived, self.gap, self.made, episodes, entities = document
         for epoch, (heard, known) in found.items():
             self.heard[epoch], self.numbers[epoch] = heard, Numbers.restore(known)
         self.episodes.restore(episodes)

@@ -75,15 +75,14 @@ class Rollup:
             self._known, self._where = ids, self.rows_of(ids)
             one_by_one = np.array_equal(self._where, np.arange(len(self._where)))
             self._rows_given = b"" if one_by_one else self._where
-        self.frames += 1
-        self.samples += len(values) // 4
-        self.tick = max(self.tick, tick)
-        if self._fold_one is None:
-            return self._gather(tick, values, codes)
-        return self._fold_one(
+        invalid = self._gather(tick, values, codes) if self._fold_one is None else self._fold_one(
             self._count, self._valid, self._mean, self._squares, self._low, self._high, self._last, self._last_tick,
             values, codes, self._rows_given, self.metrics, tick, CODE_MASK,
         )  # fmt: skip
+        self.frames += 1
+        self.samples += len(values) // 4
+        self.tick = max(self.tick, tick)
+        return invalid
 
     def _gather(self, tick: int, data: bytes, codes: bytes) -> bytes:
         values, invalid = np.frombuffer(data, "<f4"), b""

@@ -17,6 +17,7 @@ from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
+from acquisition.sd_notify import Notifier
 from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
@@ -77,9 +78,11 @@ class _Service:
         self._stopped = self._others_run = False
         self._look = 0.0
         self._follower: Follower | None = None
+        self._notifier = Notifier()
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signal)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # passwords are read for each login: there is nothing to reload
         self._settings = with_url(settings.archive, options.archive)
         self._cluster = connect(with_addresses(settings.shards, options.shards))
         self._log = TroubleLog(say)
@@ -88,6 +91,7 @@ class _Service:
     def run(self) -> None:
         """Until told to stop."""
         prepare(self._settings)
+        self._notifier.ready()
         with store_of(self._settings) as store:
             upkeep = Upkeep(store_of(self._settings), retention_of(self._settings), self._log, self._clock)
             upkeep.start()
@@ -109,12 +113,14 @@ class _Service:
         while not self._over() and not self._others_run:
             self._sleep(follower.turn())
             self._look_for_others()
+        if self._over():
+            self._notifier.stopping("committing what is closed")
         try:
             if self._options.finish and not self._others_run:
                 follower.finish()
             leases.leave()
         except ShardpulseError as error:
-            say(f"{error}: what is not committed is read again by the next archiver")
+            say.warn(f"{error}: what is not committed is read again by the next archiver")
         counts = follower.counts
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
 
@@ -123,12 +129,17 @@ class _Service:
 
     def _sleep(self, seconds: float) -> None:
         due = time.monotonic() + seconds
+        self._notifier.turn(self._condition)
         while not self._over() and (left := due - time.monotonic()) > 0:
             time.sleep(min(_SLICE, left))
 
+    def _condition(self) -> str:
+        followed = 0 if self._follower is None else len(self._follower.partitions)
+        return self._log.trouble or f"following {followed} partitions into {self._url.render_as_string()}"
+
     def _look_for_others(self) -> None:
         now = time.monotonic()
-        if self._log.troubled and now >= self._look:
+        if self._log.trouble and now >= self._look:
             self._look = now + _LOOK_SECONDS
             self._others_run = self._cluster.is_replaced()
 

@@ -1,8 +1,9 @@
 """The bytes of what a partition of the archive needs to go on: ``partitions.state``.
 
-One byte of version, then zlib's of msgpack's of ``[closed, [archived, gap], [set, …]]``; a set is ``[host, resource
-set, numbers, archived, gap, episodes, inventory]`` as the ``document`` of each says. Arrays are little-endian bytes: an
-entity takes 24 before they are compressed. ``tests/filters/archive/test_state.py`` holds golden bytes and round trips.
+One byte of version, then zlib's of msgpack's of ``[closed, [archived, gap], [set, …], returned]``; a set is ``[host,
+resource set, numbers, archived, gap, made, episodes, inventory]`` as the ``document`` of each says. Arrays are
+little-endian bytes: an entity takes 24 before they are compressed.
+``tests/filters/archive/test_state.py`` holds golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from filters.archive.errors import ArchiveDamaged
 
-VERSION = 1
+VERSION = 2
 #: Bytes that a state may take: ten million entities in one partition.
 MOST = 256 << 20
 _LEVEL = 1  #: ids do not compress, all else does at once
@@ -26,6 +27,7 @@ class State(NamedTuple):
     closed: int = 0  #: minutes that begin before it are closed
     past: tuple[int, int] = (0, 0)
     sets: tuple[list[Any], ...] = ()
+    returned: bytes = b""  #: the entry up to which the database had come when it was last found to have gone back
 
 
 def encode(state: State) -> bytes:

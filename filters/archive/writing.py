@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _WIDENED: Mapping[str, Mapping[str, str]] = {
     "runs": {"started": "least"},
     "episodes": {"ended": "greatest", "samples": "greatest"},
 }
+_PIECE = 5000  #: rows
 _SQLITE = {"least": "min", "greatest": "max", "coalesce": "coalesce"}
 
 
@@ -41,10 +43,7 @@ def upsert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
     if not unique:
         return
     if connection.dialect.name == "postgresql":
-        staged = f"staged_{name}"  # of the transaction, so that poolers may share connections
-        connection.exec_driver_sql(f"CREATE TEMP TABLE {staged} (LIKE {name}) ON COMMIT DROP")
-        _copy_in(connection, staged, table, unique.values())
-        connection.exec_driver_sql(_upsert_sql(name, f"SELECT * FROM {staged}", False))
+        _merge(connection, table, list(unique.values()))
         return
     values = f"VALUES ({', '.join('?' * len(table.columns))})"
     connection.exec_driver_sql(_upsert_sql(name, values, True), list(unique.values()))
@@ -82,6 +81,32 @@ def returned(connection: Connection, name: str, statement: str) -> Iterator[Row]
         )
 
 
+def _merge(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Upsert on PostgreSQL, piece by piece in the order of the key: while the server takes one, the next is encoded."""
+    staged = f"staged_{table.name}"  # of the transaction, so that poolers may share connections
+    connection.exec_driver_sql(f"CREATE TEMP TABLE {staged} (LIKE {table.name}) ON COMMIT DROP")
+    merging = _upsert_sql(table.name, f"SELECT * FROM {staged} ORDER BY {_keys(table)}", False)
+    for place, piece in enumerate(_encoded(table, rows)):
+        if place:
+            connection.exec_driver_sql(f"TRUNCATE {staged}")
+        _copy(connection, f"{staged} FROM STDIN", io.BytesIO(piece))
+        connection.exec_driver_sql(merging)
+
+
+def _encoded(table: Table, rows: Sequence[Row]) -> Iterator[bytes]:
+    """The rows in pieces, of which each is made in a thread while the one before it is used."""
+    encode = partial(binary.encode, _kinds(table))
+    if len(rows) <= _PIECE:
+        yield encode(rows)
+        return
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(encode, rows[:_PIECE])
+        for start in range(_PIECE, len(rows), _PIECE):
+            made, coming = coming, thread.submit(encode, rows[start : start + _PIECE])
+            yield made.result()
+        yield coming.result()
+
+
 def _copy_in(connection: Connection, into: str, table: Table, rows: Iterable[Row]) -> None:
     _copy(connection, f"{into} FROM STDIN", io.BytesIO(binary.encode(_kinds(table), rows)))
 
@@ -102,12 +127,11 @@ def _bytes(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bytes:
 @cache
 def _upsert_sql(name: str, source: str, on_sqlite: bool) -> str:
     table = metadata.tables[name]
-    keys = ", ".join(column.name for column in table.primary_key.columns)
     changes = ", ".join(
         f"{column.name} = {_change(name, column.name, on_sqlite)}" for column in table.columns if not column.primary_key
     )
     done = f"UPDATE SET {changes}" if name != "events" else "NOTHING"  # an event is what it was
-    return f"INSERT INTO {name} {source} ON CONFLICT ({keys}) DO {done}"
+    return f"INSERT INTO {name} {source} ON CONFLICT ({_keys(table)}) DO {done}"
 
 
 def _change(name: str, column: str, on_sqlite: bool) -> str:
@@ -115,6 +139,10 @@ def _change(name: str, column: str, on_sqlite: bool) -> str:
     if function is None:
         return f"excluded.{column}"
     return f"{_SQLITE[function] if on_sqlite else function}(excluded.{column}, {name}.{column})"
+
+
+def _keys(table: Table) -> str:
+    return ", ".join(column.name for column in table.primary_key.columns)
 
 
 @cache

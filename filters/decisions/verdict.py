@@ -44,12 +44,13 @@ class Verdict(NamedTuple):
 
 def aged(verdict: Verdict, seconds: float) -> Verdict:
     """The verdict so many seconds later: what was measured is older."""
-    return verdict._replace(
-        figures=tuple(
-            each if each.age_seconds is None else each._replace(age_seconds=each.age_seconds + seconds)
-            for each in verdict.figures
-        )
-    )
+    figures = [
+        each
+        if each.age_seconds is None
+        else Figure(each.name, each.value, each.unit, each.validity, each.age_seconds + seconds, each.stale_seconds)
+        for each in verdict.figures
+    ]
+    return Verdict(verdict.outcome, verdict.reason, tuple(figures), verdict.excess)
 
 
 def abstain(reason: str, *figures: Figure) -> Verdict:

@@ -34,7 +34,8 @@ class RosterDocument(Struct, frozen=True):
 
 class HeatDocument(Struct, frozen=True):
     """One value per host and column, in the order of the roster. ``states`` has a letter per host: c current, l late,
-    u unknown, d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. Ratios are moving averages in
+    u unknown, d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. ``blind`` says why no host could be
+    judged, as in /v1/hot. Ratios are moving averages in
     thousandths of the host's capacity, null where there is none; ``age_seconds`` counts to ``now``."""
 
     tick: int
@@ -64,15 +65,16 @@ def roster_document(number: int, picture: Picture) -> RosterDocument:
 
 
 def heat_document(
-    number: int, picture: Picture, verdicts: Mapping[str, Verdict], known: Mapping[str, Load]
+    number: int, picture: Picture, verdicts: Mapping[str, Verdict], known: Mapping[str, Load], blind: str = ""
 ) -> HeatDocument:
-    """Values. By host id: ``verdicts`` of the configured rule, and what is ``known`` of the load of current hosts."""
+    """Values. By host id: ``verdicts`` of the configured rule, and what is ``known`` of the load of current hosts;
+    ``blind`` says why nobody could be judged, also where hosts are seen."""
     hosts = in_order(picture)
     return HeatDocument(
         number,
         round(picture.now, 6),
         list(picture.errors),
-        picture.blind,
+        picture.blind or blind,
         roster_of(hosts),
         "".join(STATES.get(host.state, _UNKNOWN) for host in hosts),
         "".join(_outcome(verdicts.get(host.id)) for host in hosts),

@@ -14,6 +14,8 @@ A rule without a screen, or one that needs the recent values, judges every host.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
 from acquisition.config.decisions import Decisions
@@ -27,6 +29,8 @@ from filters.decisions.overload_detection.rule import OneMetric
 from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
+
+_NAME = attrgetter("name")
 
 
 @collector.paused()
@@ -44,13 +48,18 @@ def hot_list(
     """
     survey = reader.survey(HOST_SET, newest=True)
     well = _well(survey, method, hot_before)
-    snapshot, tables = reader.details(survey, ~well)
+    standing = {} if last is None else last.standing(survey, ~well, method, hot_before)
+    judged = ~well
+    judged[list(standing)] = False
+    snapshot, tables = reader.details(survey, judged)
     picture = observe(snapshot, settings, inputs_of(reader, snapshot, method.rule, tables))
     picture = picture._replace(tick=survey.tick, others=int(well.sum()))
-    stood = {} if last is None else last.still(snapshot, method, hot_before)
-    decided = decide(picture, method, None, hot_before, known=stood)
-    if last is not None:
-        last.take(snapshot, method, hot_before, decided.heat, stood)
+    if last is None:
+        return decide(picture, method, None, hot_before)
+    hosts, verdicts = last.of(standing.values(), snapshot.now)
+    everyone = sorted((*picture.hosts, *hosts), key=_NAME)
+    decided = decide(picture._replace(hosts=tuple(everyone)), method, None, hot_before, known=verdicts)
+    last.take(snapshot, picture, method, hot_before, decided.heat, verdicts)
     return decided
 
 

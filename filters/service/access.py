@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import os
 import re
 import ssl
-import stat
 from typing import NamedTuple
 
 from starlette.types import Scope
 
 from acquisition.config.serve import Serve
 from acquisition.errors import ConfigError, NoInputError
+from acquisition.link import secret_file
 from filters.service.problem import Problem
 
 _LEAST_TOKEN = 16  #: characters
@@ -48,7 +47,8 @@ def access(settings: Serve) -> Access:
     NoInputError when a file cannot be read."""
     host, _, port = settings.bind.rpartition(":")
     token = _token(settings.token_file) if settings.token_file else b""
-    chosen = Access(host.strip("[]"), int(port), token, settings.tls_certificate, settings.tls_key)
+    key = secret_file.located(settings.tls_key, "key serve.tls_key")
+    chosen = Access(host.strip("[]"), int(port), token, settings.tls_certificate, key)
     if bool(chosen.certificate) != bool(chosen.key):
         raise ConfigError("[serve] tls_certificate and tls_key go together: set both or none")
     if chosen.certificate:
@@ -92,8 +92,8 @@ def _demand(chosen: Access) -> None:
         missing.append(f"a token ({_MAKE_TOKEN}; then [serve] token_file = FILE)")
     if not chosen.certificate:
         missing.append(
-            "TLS ([serve] tls_certificate and tls_key; to try it: openssl req -x509 -newkey rsa:2048 -nodes "
-            f'-keyout key.pem -out cert.pem -days 30 -subj "/CN={chosen.host}")'
+            "TLS ([serve] tls_certificate and tls_key, which these make: shardpulse certificates ca services --dir CA; "
+            "shardpulse certificates issue NAME --ca CA --out DIR)"
         )
     if missing:
         raise ConfigError(
@@ -103,27 +103,20 @@ def _demand(chosen: Access) -> None:
 
 
 def _token(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise ConfigError(f"key serve.token_file: others may read {path}: chmod 600 it")
-            token = file.readline().strip()
-    except OSError as error:
-        raise NoInputError(f"key serve.token_file: {path} cannot be read: {error.strerror}") from error
+    with secret_file.opened(path, "key serve.token_file") as file:
+        token = file.readline().strip()
     if len(token) < _LEAST_TOKEN or any(not 33 <= byte <= 126 for byte in token):
         raise ConfigError(f"key serve.token_file: {path} needs {_LEAST_TOKEN} printable characters: {_MAKE_TOKEN}")
     return token
 
 
 def _check_certificate(chosen: Access) -> None:
-    for key, path in (("tls_certificate", chosen.certificate), ("tls_key", chosen.key)):
-        try:
-            with open(path, "rb") as file:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        except OSError as error:
-            raise NoInputError(f"key serve.{key}: {path} cannot be read: {error.strerror}") from error
-        if key == "tls_key" and mode & 0o077:
-            raise ConfigError(f"key serve.tls_key: others may read {path}: chmod 600 it")
+    secret_file.opened(chosen.key, "key serve.tls_key").close()
+    try:
+        open(chosen.certificate, "rb").close()
+    except OSError as error:
+        told = f"{chosen.certificate} cannot be read: {error.strerror}"
+        raise NoInputError(f"key serve.tls_certificate: {told}") from error
     try:
         tls_context(chosen)
     except (ssl.SSLError, ValueError) as error:

@@ -83,6 +83,7 @@ def main(argv: list[str]) -> int:
 
 def _reload(options: argparse.Namespace, service: Service, running: Server) -> None:
     """Take a new token and certificate; everything else stays as it was when the service was started."""
+    service.notifier.reloading()
     try:
         where = access(_settings(options).serve)
         if running.context is not None and where.certificate:
@@ -90,7 +91,8 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         service.take_token(where.token)
         say("token and certificate read again")
     except ShardpulseError as error:
-        say(f"{error}; the old token and certificate stay")
+        say.warn(f"{error}; the old token and certificate stay")
+    service.notifier.reloaded()
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -46,7 +46,8 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
 
 
 class ReadingThread:
-    """Reads until it is stopped; what it is given is called in the reading thread."""
+    """Reads until it is stopped; what it is given is called in the reading thread, ``beat`` at least once between
+    two readings."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class ReadingThread:
         renew: Renew,
         fail: Callable[[], None],
         judge: TickJudge,
+        beat: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._newest = newest
@@ -67,6 +69,7 @@ class ReadingThread:
         self._takes = takes_sets(settings.serve.resource_sets)
         self._instance = secrets.token_hex(4)
         self._number = 0
+        self._beat = beat
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
         self._log = TroubleLog(speaker("serve"))
@@ -83,6 +86,7 @@ class ReadingThread:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._beat()
             try:
                 self.read_once()
                 self._wait()
@@ -147,6 +151,7 @@ class ReadingThread:
         while (left := due - time.time()) > 0 and not self._stopping.wait(min(left, rest, _LONGEST_WAIT)):
             if due - time.time() > interval + _LONGEST_WAIT:  # the clock stepped back
                 return
+            self._beat()
             began, spent = time.monotonic(), time.thread_time()
             if left > rest:
                 self.read_arrivals()

@@ -16,6 +16,7 @@ from typing import TypeVar
 from starlette.types import ASGIApp
 
 from acquisition.config.settings import Settings
+from acquisition.sd_notify import Notifier
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge
@@ -56,7 +57,10 @@ class Service:
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.judge = TickJudge(settings.decisions, self.method)
-        self.reading = ReadingThread(settings, self.newest, self._publish, self._renew, self._trouble, self.judge)
+        self.notifier = Notifier()
+        self.reading = ReadingThread(
+            settings, self.newest, self._publish, self._renew, self._trouble, self.judge, self._beat
+        )
         self.token = access.token  #: what clients must send
         self._settings = settings
         self.recents = Recents(settings)
@@ -79,13 +83,23 @@ class Service:
 
     def close_streams(self) -> None:
         """Let all streams end in order."""
+        self.notifier.stopping("ending its streams")
         self.hub.close()
 
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._sweeper = TickSweeper(_WHOLE_SWEEP_SECONDS, time.monotonic())
         sys.setswitchinterval(_SWITCH_SECONDS)
+        self.notifier.ready()
         self.reading.start()
+
+    def _beat(self) -> None:
+        """The reading thread turns; whether the event loop does as well is seen by who is told that."""
+        self._in_loop(self.notifier.turn, self._told)
+
+    def _told(self) -> str:
+        outage = self.newest.outage
+        return f"the shards cannot be read: {outage.reason}" if outage else "answering"
 
     def _stop(self) -> None:
         self.hub.close()

@@ -14,6 +14,7 @@ from acquisition.wire.lease import Holder
 from filters import kernels
 from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.format_watch import FormatWatch
+from filters.worker.guard import Guard
 from filters.worker.leases.leases import Leases
 from filters.worker.leases.link import Link
 from filters.worker.loader import Loader
@@ -53,14 +54,15 @@ def lone_worker(
 
 def leasing_worker(
     cluster: Cluster, layout: Layout, settings: FilterSettings, me: Holder, report: Report = say
-) -> tuple[Worker, Leases, FormatWatch]:
-    """A worker that has the partitions whose leases it gets; ``turn`` of leases and watch is to be called between
-    its turns."""
+) -> tuple[Worker, Leases, FormatWatch, Guard]:
+    """A worker that has the partitions whose leases it gets; ``turn`` of leases, watch and guard is to be called
+    between its turns."""
     shared = _shared(cluster, layout, report)
     worker = _worker(cluster, layout, settings, shared)
     open_link = partial(Link, connect=cluster.connect, background=shared.background, poller=shared.poller)
     leases = Leases(worker, shared.shard_map, open_link, layout.tags, me, shared.log)
-    return worker, leases, FormatWatch(cluster, layout, shared.background)
+    guard = Guard(cluster, layout, worker, shared.background, shared.log)
+    return worker, leases, FormatWatch(cluster, layout, shared.background), guard
 
 
 def _shared(cluster: Cluster, layout: Layout, report: Report) -> _Shared:

@@ -22,6 +22,7 @@ from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, Una
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Address
 from acquisition.model.inputs import Span
+from acquisition.sd_notify import Notifier
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
@@ -31,6 +32,7 @@ from filters import kernels
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import leasing_worker, say
 from filters.worker.format_watch import FormatWatch
+from filters.worker.guard import Guard
 from filters.worker.inputs.plan import ANY, InputsSettings, misnamed
 from filters.worker.leases.leases import Leases, new_holder
 from filters.worker.settings import FilterSettings
@@ -134,6 +136,8 @@ class _Service:
         self._stopped = False
         self._reload = False
         self._started = self._others_run = False
+        self._condition = "starting"  #: what it works on
+        self._notifier = Notifier()
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
@@ -144,11 +148,14 @@ class _Service:
 
     def run(self) -> None:
         """Until SIGTERM, SIGINT or the time is over."""
+        self._notifier.ready()
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
             settings = filter_settings(self._settings, layout.keep_ticks)
-            worker, leases, watch = leasing_worker(self._cluster, layout, settings, self._me)
-            self._work(worker, leases, watch)
+            worker, leases, watch, guard = leasing_worker(self._cluster, layout, settings, self._me)
+            self._work(worker, leases, watch, guard)
+            if self._over():
+                self._notifier.stopping("letting go of its partitions")
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
             before = self._settings
@@ -164,15 +171,17 @@ class _Service:
             else:
                 leases.close()
 
-    def _work(self, worker: Worker, leases: Leases, watch: FormatWatch) -> None:
+    def _work(self, worker: Worker, leases: Leases, watch: FormatWatch, guard: Guard) -> None:
         """Until it is over, or the worker is to be built anew."""
         self._started = self._others_run = False
         self._look = 0.0
 
         def between() -> float:
             watch.turn()
+            guard.turn()
             self._tell(worker)
-            return leases.turn()
+            self._notifier.turn(lambda: worker.trouble or self._condition)
+            return min(leases.turn(), max(0.0, self._notifier.due - time.monotonic()))
 
         worker.run(lambda: self._over() or self._reload or self._others_run or watch.changed, between)
 
@@ -182,8 +191,9 @@ class _Service:
             self._started = True
             where = _listed(self._cluster.masters())
             say(f"smoothing {len(worker.partitions)} partitions on {where}; {self._step.text}")
+        self._condition = f"smoothing {len(worker.partitions)} partitions"
         now = time.monotonic()
-        if worker.troubled and now >= self._look:
+        if worker.trouble and now >= self._look:
             self._look = now + _LOOK_SECONDS
             self._others_run = self._cluster.is_replaced()
 
@@ -205,6 +215,7 @@ class _Service:
 
     def _load_again(self, layout: Layout) -> Layout | None:
         self._reload = False
+        self._notifier.reloading()
         try:
             settings = self._read()
             if settings.shards != self._settings.shards:
@@ -217,7 +228,8 @@ class _Service:
             if settings.filter.keep_ticks != layout.keep_ticks:
                 say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
         except ShardpulseError as error:
-            say(f"{error}; the old configuration stays")
+            say.warn(f"{error}; the old configuration stays")
+        self._notifier.reloaded()
         return layout
 
     def _follow_format(self, leases: Leases) -> Layout | None:
@@ -247,6 +259,7 @@ class _Service:
                 if time.monotonic() >= began + min(self._options.wait, longest):
                     raise
                 log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), quiet)
+            self._notifier.turn(lambda: log.trouble)
             time.sleep(0.1)
         return None
 

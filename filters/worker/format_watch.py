@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 from acquisition.link.cluster import Cluster
@@ -21,6 +22,7 @@ class FormatWatch:
         self._cluster = cluster.another()
         self._format = written.record_format
         self._background = background
+        self._copies = itertools.cycle(keys.layouts())
         self._due = time.monotonic() + _EVERY
 
     def turn(self) -> None:
@@ -30,8 +32,9 @@ class FormatWatch:
             self._background.submit(_LANE, self._read, self._done)
 
     def _read(self) -> int:
+        copy = next(self._copies)  # the shard of one may be dead
         try:
-            data = self._cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+            data = self._cluster.call(copy, "GET", copy)
         finally:
             self._cluster.close()
         return self._format if data is None else layout.decode(data).record_format
@@ -39,4 +42,4 @@ class FormatWatch:
     def _done(self, outcome: Outcome) -> None:
         """Take what was found; a shard that does not answer, or a damaged layout, changes nothing."""
         self._due = time.monotonic() + _EVERY
-        self.changed = isinstance(outcome, int) and outcome != self._format
+        self.changed = isinstance(outcome, int) and outcome > self._format

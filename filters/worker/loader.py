@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster, began_command, layout_command
 from acquisition.link.resp import Address, Connection
+from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from filters.kernels.step import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
@@ -71,9 +72,9 @@ class Loader:
         try:
             damage = restore(partition, connection, self._kernels)
             if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
-                connection.pipeline(
-                    [began_command(partition.tag, time.time()), layout_command(self._layout)]
-                )  # or MOVED
+                copies = keys.layouts_beside(number, self._layout.partitions)
+                lost = [layout_command(copy, self._layout) for copy in copies]
+                connection.pipeline([began_command(partition.tag, time.time()), *lost])  # or MOVED
             return Loaded(partition, connection, damage)
         except BaseException:
             connection.close()

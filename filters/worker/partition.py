@@ -33,7 +33,6 @@ from filters.worker.step.native import NextFrame
 from filters.worker.unforeseen import unforeseen
 
 START = b"0-0"
-_LAST_ID = b"18446744073709551615-18446744073709551615"
 _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _MOST_ENTRIES = 512
@@ -101,11 +100,17 @@ class Partition:
         self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
+        self._renewed = False  #: whether the stream is another one, which no commit says yet
 
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
         """Go on behind a commit that this or another worker made."""
         self.commit_id, self.cursor = commit_id, cursor
         self.rejected = self._told = rejected
+
+    def renew(self) -> None:
+        """The stream was read to its end and removed (filters.worker.guard): go on at its beginning."""
+        self.cursor, self._renewed = START, True
+        self._kept.clear()
 
     # ---------------------------------------------------------------- applying
 
@@ -185,9 +190,12 @@ class Partition:
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
         self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
-        kept = b" ".join(field if isinstance(field, bytes) else str(field).encode() for field in fields or ())
-        said = rejected.encode(Rejected(entry_id, error.reason, str(error), kept))
-        self._extra.append(pack(("XADD", keys.rejected(self.tag), "MAXLEN", "~", str(rejected.KEPT), "*", *said)))
+        said = rejected.encode(Rejected(entry_id, error.reason, str(error)))
+        for stream, told in (
+            (keys.rejected(self.tag), said),
+            (keys.refused(self.tag), rejected.encode_bytes(entry_id, fields)),
+        ):
+            self._extra.append(pack(("XADD", stream, "MAXLEN", "~", str(rejected.KEPT), "*", *told)))
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
         """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
@@ -226,8 +234,6 @@ class Partition:
         ``fair_share`` in samples/s (0: none) tells the probes whether to shed (filters.worker.fair_share).
         """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
-        if self.cursor == _LAST_ID:
-            self._begin_stream_anew()
         self._extra += self._hosts.commands(self._records, time.monotonic(), full)
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
@@ -246,18 +252,13 @@ class Partition:
             return [self._commit_script(held, b"".join(commands[1:-1]))], 2
         return commands, count + 2
 
-    def _begin_stream_anew(self) -> None:
-        """A stranger has used up the last id of the stream: nobody can add to it any more."""
-        self._extra.append(pack(("DEL", self.raw_key)))
-        self.cursor = START
-        self._kept.clear()
-
     def _commit_script(self, held: bytes, commands: bytes) -> bytes:
         self._kept.clear()
         return oom_commit.script(self.tag, held, _after(self.cursor), commands)
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
+        self._renewed = False
         self._dirty, self._records, self._extra, self._taken = {}, {}, [], []
 
     def read_command(self, block_seconds: float) -> bytes:
@@ -295,7 +296,7 @@ class Partition:
     def expire(self, now: float) -> bool:
         """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for
         that, or because there has never been one. ``now`` is monotonic: no host's clock decides."""
-        if not self.commit_id:  # so that it is noticed when the shard loses what little it has
+        if not self.commit_id or self._renewed:  # so that it is noticed when the shard loses what little it has
             return True
         if now < self._expire_at:
             return False

@@ -12,6 +12,7 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import commit, keys, position, smoothed
+from acquisition.wire.position import Position
 from acquisition.wire.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
 from filters.worker.inputs.restoring import Found, read_values, refuse_newer
@@ -31,6 +32,8 @@ def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel,
     """
     damage: list[str] = []
     committed, rows, dormant = _own_keys(partition, connection, damage)
+    for member, data in zip(dormant[::2], dormant[1::2], strict=True):
+        _decoded(f"{partition.dormant.key} field {member[:40]!r}", data)
     partition.dormant.load(dormant)
     _restore_commit(partition, committed, damage)
     states = [
@@ -84,12 +87,21 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
         partition.also(pack(("HDEL", partition.applied_key, member)))
         return None
     state = partition.add(*named)
-    try:
-        state.track.restore(position.decode(data))
-    except FrameError as error:
-        damage.append(f"{where} is damaged: {error}; its probe sends again what it holds")
+    found = _decoded(where, data)
+    if isinstance(found, FrameError):
+        damage.append(f"{where} is damaged: {found}; its probe sends again what it holds")
         return None
+    state.track.restore(found)
     return state
+
+
+def _decoded(where: str, data: bytes) -> Position | FrameError:
+    """A position, or what is wrong with it. Raises TemporaryError where a newer filter wrote it."""
+    try:
+        return position.decode(data)
+    except FrameError as error:
+        refuse_newer(where, error)
+        return error
 
 
 def _restore_records(

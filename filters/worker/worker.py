@@ -86,9 +86,9 @@ class Worker:
         return all(channel.connected for channel in self._channels.values())
 
     @property
-    def troubled(self) -> bool:
-        """Whether the shards, or some of them, do not answer as they should."""
-        return self._log.troubled
+    def trouble(self) -> str:
+        """How the shards, or some of them, do not answer as they should; "" when all do."""
+        return self._log.trouble
 
     @property
     def overtaken(self) -> int:
@@ -118,6 +118,12 @@ class Worker:
                 self._poller.listen(channel)
             else:
                 self._let_go(channel)
+
+    def renew(self, number: int) -> None:
+        """Read the stream of a partition from its beginning: it was removed and is another one now."""
+        channel = self._channels.get(number)
+        if channel is not None:
+            channel.partition.renew()
 
     def _let_go(self, channel: Channel) -> None:
         self._drop(channel, None)

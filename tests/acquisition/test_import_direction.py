@@ -52,7 +52,7 @@ ROOMS = {
     },
     # What reads: no reader knows the worker.
     "filters.archive": {
-        *_VALUES, "acquisition.link", "filters.runtime", "filters.worker.leases.ownership",
+        *_VALUES, "acquisition.link", "filters.runtime", "filters.text", "filters.worker.leases.ownership",
         "filters.worker.leases.scripts",
     },
     "filters.text": {"acquisition.snapshot"},

@@ -64,3 +64,23 @@ def test_long_lines_arrive_whole_and_nothing_moves_the_cursor() -> None:
 def test_a_stream_in_memory_gets_it(capsys: pytest.CaptureFixture[str]) -> None:
     say("two\nlines")
     assert capsys.readouterr().err == "two\nlines\n"
+
+
+def test_what_journald_reads_says_how_grave_each_line_is() -> None:
+    code = (
+        "import os; from acquisition.stderr import speaker; found = os.fstat(2)\n"
+        "tell = speaker('probe')\n"
+        "os.environ['JOURNAL_STREAM'] = f'{found.st_dev}:{found.st_ino}'; tell('on'); tell.warn('two\\nlines')\n"
+        "os.environ['JOURNAL_STREAM'] = f'{found.st_dev}:{found.st_ino + 1}'; tell('another')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.stderr == "<6>shardpulse probe: on\n<4>shardpulse probe: two\n<4>lines\nshardpulse probe: another\n"
+
+
+def test_a_command_that_fails_says_so_to_journald_as_an_error() -> None:
+    code = (
+        "import os; found = os.fstat(2); os.environ['JOURNAL_STREAM'] = f'{found.st_dev}:{found.st_ino}'\n"
+        "from acquisition.cli import main; main(['no-such-command'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.stderr.startswith("<3>shardpulse: error: unknown command")

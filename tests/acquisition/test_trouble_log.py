@@ -34,9 +34,10 @@ def test_a_trouble_that_lasts_is_one_line_and_its_end_another(heard: Heard) -> N
     heard.fail(TemporaryError("CLUSTERDOWN"), 5.0)
     assert heard.lines == ["shard a cannot be reached"]
     assert heard.log.count == 650
+    assert heard.log.trouble == "CLUSTERDOWN"
     heard.log.over(SHARDS, "works again")
     assert heard.lines[1:] == ["works again"]
-    assert not heard.log.troubled
+    assert not heard.log.trouble
 
 
 def test_what_is_over_within_a_second_is_not_told(heard: Heard) -> None:
@@ -74,7 +75,7 @@ def test_events_have_no_end(heard: Heard) -> None:
         heard.log.tell("entry 1-1 is none", "magic")
         heard.now += 0.5
     assert heard.lines == ["entry 1-1 is none"] * 2
-    assert not heard.log.troubled
+    assert not heard.log.trouble
 
 
 @pytest.mark.parametrize("text", ["MOVED 12 127.0.0.1:7000", "ASK 12 127.0.0.1:7000"])

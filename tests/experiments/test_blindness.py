@@ -8,7 +8,7 @@ from pathlib import Path
 from acquisition.snapshot import states
 from experiments.blindness.pipeline import Pipeline
 from experiments.harness import surfaces
-from experiments.harness.answers import Said, Truth, falsely_down, is_calm
+from experiments.harness.answers import Said, Truth, falsely_down, is_calm, summary
 from tests.support.waiting import eventually
 
 HOSTS = 6
@@ -53,3 +53,8 @@ def test_what_is_false_is_counted() -> None:
     assert is_calm(Said("x", 4.0), truth)
     assert not is_calm(Said("x", 2.0), truth)
     assert not is_calm(Said("x", 4.0, told="no picture", refused=True), truth)
+    found = summary(
+        [Said("x", 1.0, {"a": "late"}, 0), *(Said("x", at, {"a": "down"}, 0, "two") for at in (2.0, 3.0))], truth
+    )
+    counted = {"answers": 3, "down": 2, "most_down": 1, "calm": 1, "told": "two"}
+    assert found == {"x": {**counted, "first_down": {"seconds": 2.0, "hosts": ["a"]}}}

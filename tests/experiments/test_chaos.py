@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from experiments.chaos.__main__ import main
-from experiments.testbed import missing
+from experiments.testbed import missing_for_shards
 
 SEED = 575
 KINDS = {
     "kill_master", "kill_worker", "kill_generator", "cut_generator", "freeze_worker", "delay_worker", "fill_memory",
-    "step_clock",
+    "step_clock", "client_without_tls", "revoke_user",
 }  # fmt: skip
 
 
-needs_namespaces = pytest.mark.skipif(bool(missing()), reason=f"THE CHAOS RUN IS NOT TESTED HERE: {missing()}")
+LACK = missing_for_shards()
+needs_namespaces = pytest.mark.skipif(bool(LACK), reason=f"THE CHAOS RUN IS NOT TESTED HERE: {LACK}")
 
 
 @needs_namespaces
@@ -50,5 +51,6 @@ def test_options_teach(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "earthquake"]) == 2
     assert "kill_master" in capsys.readouterr().err
     assert main(["--hosts", "0"]) == 2
+    assert main(["--runs", "0"]) == 2
     assert main(["--seed", "3", "--seconds", "60", "--schedule"]) == 0
     assert "kill_" in capsys.readouterr().out

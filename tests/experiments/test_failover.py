@@ -13,17 +13,19 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import write_layout
-from acquisition.link.resp import Connection
+from acquisition.shards import grants
 from acquisition.wire import keys, position
 from experiments import testbed
 from experiments.emulation.emulated_host import EmulatedHost
 from experiments.emulation.workload import Workload
+from experiments.failover import storms
 from experiments.failover.pipeline import Pipeline
 from experiments.testbed import Node, ReplicatedCluster, Testbed
 
 WORKLOAD = Workload(hosts=18, entities=4, metrics=5, interval=0.1, seed=20, churn_per_hour=0.0)
 
-pytestmark = pytest.mark.skipif(bool(testbed.missing()), reason=f"FAILOVER IS NOT TESTED HERE: {testbed.missing()}")
+LACK = testbed.missing_for_shards()
+pytestmark = pytest.mark.skipif(bool(LACK), reason=f"FAILOVER IS NOT TESTED HERE: {LACK}")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def shards(bed: Testbed, running: ReplicatedCluster) -> ReplicatedCluster:
     running.fail_back()
     for node in running.masters():
         node.call("FLUSHALL")
-    connected = running.connect()
+    connected = running.connect(user=grants.OPERATOR)
     write_layout(connected, keys.DEFAULT_PARTITIONS)
     connected.close()
     return running
@@ -79,8 +81,7 @@ def wait_for_new_frames(pipeline: Pipeline, hosts: list[EmulatedHost], count: in
 def applied_on(node: Node, pipeline: Pipeline, host: EmulatedHost) -> int:
     """The newest frame of a host that a node itself holds as applied, replica or not."""
     key = keys.applied(pipeline.layout.tag_of(host.number))
-    with node.host.inside():
-        connection = Connection(node.address)
+    connection = node.connect()
     connection.call("READONLY")
     found = connection.call("HGET", key, keys.member(host.number, host.window.resource_set))
     connection.close()
@@ -205,4 +206,18 @@ def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_th
     assert master in shards.masters()
     wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
     assert all(host.window.counts.resent >= 5 for host in hosts)
+    assert pipeline.problems() == []
+
+
+def test_hosts_whose_shard_hangs_up_are_back_and_lose_nothing(
+    shards: ReplicatedCluster, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    master = shards.masters()[0]
+    orphans = storms.hosts_of(pipeline, master)
+    storm = storms.measured("connections ended", shards.nodes, load, orphans, lambda: storms.hang_up(master))
+    assert storm.hosts == len(orphans)
+    assert storm.connections >= len(orphans)
+    assert f"connections ended: {len(orphans)} hosts send after" in capsys.readouterr().err
     assert pipeline.problems() == []

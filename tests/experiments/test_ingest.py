@@ -8,10 +8,11 @@ import time
 import pytest
 
 from acquisition.errors import UsageError
-from experiments.emulation.pacing import ClosedLoop
+from experiments.emulation.pacing import ClosedLoop, Paced
 from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.ingest import main, parse
+from experiments.processes import access
 
 SMALL = Options(hosts=20, entities=21, metrics=5, seconds=2.0, warmup=1.0, shards=2, seed=7)
 
@@ -63,6 +64,14 @@ def test_lean_hosts_make_the_same_frames(rate):
     assert run["figures"]["checked_samples"] == 100 * 3
 
 
+@pytest.mark.skipif(bool(access.missing()), reason=access.missing())
+@pytest.mark.parametrize("lean", [False, True])
+def test_over_tls_every_part_is_a_user_of_its_own(lean):
+    run = ingestion.measure(Options(hosts=12, entities=5, metrics=3, seconds=2.0, warmup=1.0, tls=True, lean=lean))
+    assert run["failures"] == []
+    assert run["figures"]["checked_samples"] == 100 * 3
+
+
 def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
     wrong = tmp_path / "filter.toml"
     wrong.write_text("[filter]\ntau_seconds = 4.0\n")
@@ -76,6 +85,7 @@ def test_a_filter_with_another_time_constant_fails_the_run(tmp_path):
     "argv",
     [
         ["--rate", "fast"],
+        ["--tls", "--filter-config", "some.toml"],
         ["--rate", "-1"],
         ["--hosts", "0"],
         ["--seconds", "0"],
@@ -128,3 +138,36 @@ def test_a_host_of_the_closed_loop_counts_its_frames_as_a_real_one_counts_second
     assert [tick - ticks[0] for tick in ticks] == [0, 1, 2]
     assert [clock - clocks[0] for clock in clocks] == [0.0, 1.0, 2.0]
     assert began <= walls[0] <= walls[2] <= time.time()  # freshness is measured by it
+
+
+def test_who_is_late_reads_replies_between_its_frames_all_the_same():
+    class Host:
+        due = float("inf")
+
+        def __init__(self, index):
+            self.index = self.number = index
+
+        def early(self):
+            return 0.0
+
+    class Fleet:
+        lag_seconds, missed = 0.0, 0
+
+        def __init__(self):
+            self.hosts = [Host(index) for index in range(300)]
+            self.unattended = self.most = self.made = 0
+
+        def sample(self, host, tick, wall, monotonic, now):
+            time.sleep(0.0005)  # more than there is for each
+            self.made += 1
+            self.unattended += 1
+            self.most = max(self.most, self.unattended)
+
+        def attend(self, seconds):
+            self.unattended = 0
+            return False
+
+    fleet = Fleet()
+    Paced(fleet, 0.1).run(lambda orders: fleet.made >= 900)
+    assert fleet.lag_seconds > 0.01  # it was late
+    assert fleet.most <= 64

@@ -14,7 +14,7 @@ from tests.support import ROOT
 #: Room -> the rooms that it may import.
 ROOMS: dict[str, set[str]] = {
     "processes": set(),
-    "testbed": set(),
+    "testbed": {"processes"},
     "emulation": {"processes"},
     "harness": {"processes", "emulation"},
 }

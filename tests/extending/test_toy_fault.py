@@ -14,8 +14,9 @@ from experiments.chaos.faults.targets import master_of
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault, Kind, kind
 from experiments.chaos.options import Options
-from experiments.testbed import missing
+from experiments.testbed import missing_for_shards
 
+LACK = missing_for_shards()
 FLUSHED: list[str] = []
 
 
@@ -47,7 +48,7 @@ def test_it_is_explained_and_can_be_chosen(capsys: pytest.CaptureFixture[str]) -
     assert "flush_scripts" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(bool(missing()), reason=f"THE TOY FAULT IS NOT MADE HERE: {missing()}")
+@pytest.mark.skipif(bool(LACK), reason=f"THE TOY FAULT IS NOT MADE HERE: {LACK}")
 def test_it_is_made_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--hosts", "4", "--workers", "1", "--generators", "1", "--seconds", "12", "--seed", "3"]
     options += ["--archivers", "0"]

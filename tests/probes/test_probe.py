@@ -27,7 +27,6 @@ from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table
 from probes import native
-from probes.account import reads_others
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
 from probes.dry_run import row
@@ -35,6 +34,7 @@ from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.module import Module
 from probes.reading import Reading
+from probes.rights import reads_others
 from probes.sources.procfs_host import HostSource
 from tests.support import ROOT
 from tests.support.processes import started
@@ -312,7 +312,12 @@ def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
     assert process["metrics"]["memory_resident_bytes"] > 1e6
     assert readings[0]["entities"][0]["invalid"]["cpu_idle_ratio"] == {"value": None, "code": "FIRST"}
     assert readings[-2]["entities"][0]["metrics"]["cpu_idle_ratio"] <= 1
-    assert not done.stderr
+    assert not trouble(done.stderr)
+
+
+def trouble(said: str) -> list[str]:
+    """What a probe says, but for the capabilities that it lacks where the tests run without root."""
+    return [line for line in said.splitlines() if "it runs without CAP_" not in line]
 
 
 def quick(tmp_path: Path, extra: str = "") -> list[str]:
@@ -333,7 +338,7 @@ def test_a_reader_that_has_had_enough_ends_a_dry_run_quietly(tmp_path: Path, eve
         assert probe.stderr is not None
         assert probe.stdout.readline()
         probe.stdout.close()
-        assert probe.stderr.read() == b""
+        assert not trouble(probe.stderr.read().decode())
         assert probe.wait(PATIENT) == 0
 
 

@@ -14,12 +14,13 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
-from acquisition.wire.keys import DEFAULT_PARTITIONS, LAYOUT
+from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support import layouts
 from tests.support.feeder import Feeder
 from tests.support.holding import hold_partitions
 from tests.support.waiting import PATIENCE
@@ -134,7 +135,7 @@ class Machine:
 @contextmanager
 def smoothing(cluster: Cluster) -> Iterator[Worker]:
     """A filter that computes decision inputs and keeps many ticks."""
-    cluster.call(LAYOUT, "DEL", LAYOUT)
+    layouts.forget(cluster)
     write_layout(cluster, DEFAULT_PARTITIONS, KEEP_TICKS)
     settings = FilterSettings(
         linger_seconds=0.0, retention_seconds=300.0, keep_ticks=KEEP_TICKS, inputs=InputsSettings()

@@ -22,7 +22,7 @@ from typing import NamedTuple
 UID = 65534
 #: What a stranger would like a shard to do; passwords are guessed as well.
 COMMANDS = [
-    "PING", "INFO", "GET shardpulse:layout", "SCAN 0", "SET x y", "XADD raw:{0} * a b", "XREAD STREAMS raw:{0} 0",
+    "PING", "INFO", "GET layout:{0.61}", "SCAN 0", "SET x y", "XADD raw:{0} * a b", "XREAD STREAMS raw:{0} 0",
     "FLUSHALL", "CONFIG GET *", "CONFIG SET dir /tmp", "CONFIG SET dbfilename x.so", "CONFIG SET maxmemory 1",
     "CONFIG SET masterauth x", "SAVE", "BGSAVE", "MODULE LOAD /tmp/x.so", "MODULE LIST", "DEBUG SLEEP 0", "ACL LIST",
     "ACL SETUSER default on nopass +@all ~*", "CLIENT LIST", "CLIENT KILL TYPE normal", "MONITOR", "SUBSCRIBE x",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -24,6 +22,7 @@ import pytest
 from environment import find_tool
 
 from acquisition import lifeline
+from experiments.processes.postgresql import answers, become
 from tests.support.untested import require
 from tests.support.waiting import eventually
 
@@ -91,7 +90,7 @@ def short_directory() -> Iterator[Path]:
 
 def run(directory: Path, binaries: Path, program: str, *arguments: str) -> None:
     """One of PostgreSQL's programs, as the user of its servers."""
-    command = [*_become(directory), str(binaries / program), *arguments]
+    command = [*become(directory), str(binaries / program), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=directory)
     if done.returncode:
         pytest.fail(f"{program}: {done.stdout} {done.stderr}", pytrace=False)
@@ -116,11 +115,11 @@ def start(directory: Path, binaries: Path, more: Mapping[str, str] = {}) -> Post
     """The server of a directory, when it answers, with ``more`` settings."""
     settings = {**_SETTINGS, "unix_socket_directories": str(directory), **more}
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-    command = [*_become(directory), str(binaries / "postgres"), "-D", str(directory / "data"), *options]
+    command = [*become(directory), str(binaries / "postgres"), "-D", str(directory / "data"), *options]
     with (directory / "log").open("ab") as log:
         process = subprocess.Popen(lifeline.tied(command, signal.SIGQUIT), stdout=log, stderr=log, cwd=directory)
     running = PostgreSQL(directory, process, binaries, int(settings.get("port", 5432)))
-    eventually(lambda: process.poll() is not None or _answers(running), 60)
+    eventually(lambda: process.poll() is not None or answers(running.url()), 60)
     if process.poll() is not None:
         pytest.fail(f"postgres: {(directory / 'log').read_text()[-2000:]}", pytrace=False)
     return running
@@ -141,24 +140,3 @@ def _binaries() -> Path:
         require("postgres")
         raise AssertionError("require returned")
     return Path(wheel.origin).parent / "pginstall" / "bin"
-
-
-def _become(directory: Path) -> list[str]:
-    """Who is root hands the directory to another user, and becomes that for the programs. The death of the parent is
-    told again: a change of user forgets it."""
-    if os.geteuid() != 0:
-        return []
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
-    os.chown(directory, user.pw_uid, user.pw_gid)
-    setpriv = shutil.which("setpriv")
-    assert setpriv is not None
-    return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=QUIT"]
-
-
-def _answers(running: PostgreSQL) -> bool:
-    try:
-        psycopg2.connect(running.url(), connect_timeout=2).close()
-    except psycopg2.OperationalError:
-        return False
-    return True

@@ -3,85 +3,66 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from acquisition.certificates import files, making
-from acquisition.certificates.making import Pair
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardError
-from acquisition.link.credentials import Credentials, ours
+from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import grants, join, machine, redis_binary, rendering
-from acquisition.wire.keys import DEFAULT_PARTITIONS
+from acquisition.shards import grants, growth, join, machine, redis_binary, rendering
+from experiments.processes import access
+from experiments.processes.access import MASTER_KEY, Access
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
-AUDITOR = "auditor"  #: a user of the tests, who is told what was refused to others
 NAME = "localhost"  #: the only one in the certificates
 
 
 class Secured(NamedTuple):
-    """``addresses``: the masters, then the replica. ``passwords`` holds a file for each user."""
+    """``addresses``: the masters, then the replica; ``spare`` know nobody."""
 
     addresses: list[Address]
-    authority: Pair
-    directory: Path
+    spare: list[Address]
+    access: Access
     children: list[subprocess.Popen[bytes]]
 
     @property
     def ca(self) -> Path:
         """The file that clients believe."""
-        return self.directory / "authority" / "ca.pem"
-
-    def password_file(self, user: str) -> Path:
-        """The password of a user, as its part wants it."""
-        return self.directory / "passwords" / user
+        return self.access.ca
 
     def credentials(self, user: str) -> Credentials:
         """As a part has them."""
-        return Credentials(user, self.password_file(user).read_text().strip(), ours(), str(self.ca))
+        return self.access.credentials(user)
 
     def configure(self, user: str, more: str = "") -> str:
         """The text of a part's configuration."""
-        return (
-            f'[shards]\naddresses = ["{self.addresses[0]}"]\nusername = "{user}"\n'
-            f'password_file = "{self.password_file(user)}"\ntls_ca = "{self.ca}"\n{more}'
-        )
+        return self.access.section(user, self.addresses[:1], more)
+
+
+def command_in(home: Path) -> list[str]:
+    """What runs the server whose files lie in ``home``."""
+    return [redis_binary.find().path, str(home / "redis.conf")]
 
 
 @contextmanager
-def tls_cluster(directory: Path, masters: int = 3) -> Iterator[Secured]:
+def tls_cluster(directory: Path, masters: int = 3, spare: int = 0) -> Iterator[Secured]:
     """A running cluster with its layout, and one replica of the first master."""
-    now = datetime.now(UTC).replace(microsecond=0)
-    authority = making.authority(making.SHARDS, now, 30)
-    files.write(authority, directory / "authority", files.AUTHORITY)
-    passwords = {user: f"password-of-{user}" for user in grants.USERS}
-    auditor = grants.line(AUDITOR, [grants.Grant("ping acl|log")], f"password-of-{AUDITOR}")
-    (directory / "passwords").mkdir()
-    for user in (*passwords, AUDITOR):
-        (directory / "passwords" / user).touch(0o600)
-        (directory / "passwords" / user).write_text(f"password-of-{user}\n")
-    addresses = [Address(NAME, port) for port in machine.free_ports(masters + 1)]
+    addresses = [Address(NAME, port) for port in machine.free_ports(masters + 1 + spare)]
     with contextlib.ExitStack() as stack:
-        made = Secured(addresses, authority, directory, [])
+        made = Secured(addresses[: masters + 1], addresses[masters + 1 :], access.make(directory), [])
         for number, address in enumerate(addresses):
             home = directory / f"shard-{number}"
-            files.write(making.issue(authority, [NAME], now, 20), home, "shard")
-            shutil.copy(made.ca, home)
             server = rendering.Server(
                 NAME, ("127.0.0.1",), address.port, machine.cores()[0], 64 << 20, 500, str(home), str(home), "root"
             )
-            (home / "redis.conf").write_text(rendering.configuration_of(server, passwords[grants.REPLICATION]))
-            (home / "users.acl").write_text(f"{rendering.users_of(passwords, DEFAULT_PARTITIONS)}{auditor}\n")
+            made.access.place(server)
             log = stack.enter_context((home / "log").open("wb"))
-            command = [redis_binary.find().path, str(home / "redis.conf")]
-            made.children.append(stack.enter_context(started(command, stdout=log, cwd=home)))
+            made.children.append(stack.enter_context(started(command_in(home), stdout=log, cwd=home)))
         operator = made.credentials(grants.OPERATOR)
         for address in addresses:
             eventually(lambda address=address: _answers(address, operator))  # type: ignore[misc]
@@ -90,7 +71,20 @@ def tls_cluster(directory: Path, masters: int = 3) -> Iterator[Secured]:
         form = ["shards", "form", "--addresses", ",".join(map(str, addresses[:masters])), "--config", str(config)]
         assert shardpulse(form) == 0
         join.replicate(addresses[masters], addresses[0], credentials=operator, seconds=60)
+        growth.wait_for_names(addresses[:1], operator)
         yield made
+
+
+def denied(secured: Secured) -> list[str]:
+    """What the servers have refused to users that had logged in: who, and which command or key."""
+    found = []
+    for address in secured.addresses:
+        with contextlib.closing(Connection(address, secured.credentials(MASTER_KEY))) as connection:
+            for entry in connection.call("ACL", "LOG", 1000):
+                told = dict(zip(entry[::2], entry[1::2], strict=True))
+                if told[b"reason"] != b"auth":
+                    found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r}")
+    return found
 
 
 def _answers(address: Address, credentials: Credentials) -> bool:

@@ -1,6 +1,6 @@
 """All kinds of faults, one file for each kind of target; a new kind is entered in ``KINDS``."""
 
-from experiments.chaos.faults import archiving, growing, links, memory, nodes, processes
+from experiments.chaos.faults import archiving, growing, links, memory, nodes, processes, trust
 from experiments.chaos.faults.targets import Skipped
 from experiments.chaos.kinds import Kind
 
@@ -35,6 +35,13 @@ _ALL = (
     archiving.cut_archiver,
     archiving.kill_database,
     archiving.freeze_database,
+    trust.expired_certificate,
+    trust.early_certificate,
+    trust.strange_certificate,
+    trust.other_name,
+    trust.revoke_user,
+    trust.port_without_tls,
+    trust.client_without_tls,
 )
 
 #: The kinds by name. Schedules follow from their order: a new one comes last, or other seeds make other schedules.

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 
-from acquisition.shards import growth
+from acquisition.shards import grants, growth
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.shards.reshard import Move, holders, stripe
@@ -26,7 +26,8 @@ def _partitions(dice: random.Random) -> float:
 def reshard(installation: Installation, fault: Fault) -> Iterator[None]:
     """Partitions move from the master that has most to the one that has least, under load."""
     healthy(installation, fault.target)
-    with Members(installation.cluster.addresses) as members:
+    operator = installation.cluster.access.credentials(grants.OPERATOR)
+    with Members(installation.cluster.addresses, operator) as members:
         mover = Mover(members, _silent)
         nodes = mover.look()
         owner = owners(nodes)
@@ -49,17 +50,18 @@ def grow(installation: Installation, fault: Fault) -> Iterator[None]:
     With ``size`` 1 it dies between: it comes back with nothing in it."""
     healthy(installation, fault.target)
     members = installation.cluster.addresses
+    operator = installation.cluster.access.credentials(grants.OPERATOR)
     shard = installation.new_shard()
     shard.start()
-    growth.take_in(shard.address, members, DEFAULT_PARTITIONS, _silent)
+    growth.take_in(shard.address, members, DEFAULT_PARTITIONS, _silent, operator)
     if fault.size:
         shard.kill()
         time.sleep(_DEAD_SECONDS)
         shard.start()
     yield
     installation.cluster.wait_healthy(HEAL_SECONDS)
-    growth.empty(shard.address, members, DEFAULT_PARTITIONS, _silent)
-    growth.forget(shard.address, members)
+    growth.empty(shard.address, members, DEFAULT_PARTITIONS, _silent, operator)
+    growth.forget(shard.address, members, operator)
     shard.kill()
 
 

@@ -9,6 +9,7 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 from experiments.chaos.faults.targets import master_of, until
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault, kind
+from experiments.processes.access import MASTER_KEY
 from experiments.testbed import Node
 
 _JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: smaller and smaller values, until not even these fit
@@ -19,7 +20,7 @@ _MOST_JUNK = 2000
 def fill_memory(installation: Installation, fault: Fault) -> Iterator[None]:
     """A foreign client writes until the master has no room left; healed, its keys are deleted."""
     master = master_of(installation, fault)
-    cluster = installation.connect()
+    cluster = installation.connect(user=MASTER_KEY)
     try:
         tag = next(tag for tag in keys.tags(DEFAULT_PARTITIONS) if cluster.owner(keys.raw(tag)) == master.address)
         junk = [f"junk:{{{tag}}}:{number}" for number in range(_MOST_JUNK)]

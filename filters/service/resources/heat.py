@@ -22,9 +22,9 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         return encode(heat.roster_document(cache.number, picture(cache)))
 
     def now(cache: TickCache, _: Request) -> bytes:
-        verdicts = cache.decided.heat.verdicts if cache.decided is not None else {}
-        known = loads(cache.snapshot.blocks, cache.tables)
-        return encode(heat.heat_document(cache.number, picture(cache), verdicts, known))
+        decided, known = cache.decided, loads(cache.snapshot.blocks, cache.tables)
+        verdicts, blind = ({}, "") if decided is None else (decided.heat.verdicts, decided.blind)
+        return encode(heat.heat_document(cache.number, picture(cache), verdicts, known, blind))
 
     names = "Names of all hosts, in the order of /v1/heat"
     columns = "All hosts by columns: load in thousandths, state, verdict"

@@ -194,7 +194,7 @@ def test_password_file(tmp_path):
     with pytest.raises(ConfigError, match="chmod 600"):
         endpoints.credentials(settings)
     path.chmod(0o600)
-    assert endpoints.credentials(settings) == ("probe", "secret", ours(), "")
+    assert endpoints.credentials(settings) == ("probe", "secret", ours(), "", str(path))
     named = msgspec.structs.replace(settings, owner="root")
     assert endpoints.credentials(named).owners == (0,)
     with pytest.raises(ConfigError, match=r"shards.owner: there is no user 'nobody-here'"):

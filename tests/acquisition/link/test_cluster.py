@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,9 +13,13 @@ import pytest
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
+from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards
-from acquisition.wire import keys
+from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
+from tests.support import layouts
+from tests.support.fixture_types import StartCluster
+from tests.support.waiting import eventually
 
 
 def test_replies_come_in_the_order_of_the_commands(cluster: Cluster) -> None:
@@ -115,10 +121,36 @@ def test_layout_is_never_changed(cluster: Cluster) -> None:
 )
 def test_layouts_that_cannot_be_used(cluster: Cluster, value: str | None, message: str) -> None:
     if value is None:
-        cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)
+        layouts.forget(cluster)
     else:
-        cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, value)
+        layouts.put(cluster, value)
     with pytest.raises(ConfigError, match=message) as caught:
         read_layout(cluster)
-    cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)  # a layout is never overwritten, by no later test either
+    layouts.forget(cluster)  # a layout is never overwritten, by no later test either
     assert isinstance(caught.value, ShardpulseError)
+
+
+def test_the_newest_of_sound_copies_of_the_layout_counts(cluster: Cluster) -> None:
+    """A shard was dead while the record format was raised, and a copy is damaged."""
+    newest = read_layout(cluster)
+    first, second, *_ = keys.layouts()
+    cluster.call(first, "SET", first, "damaged")
+    cluster.call(second, "SET", second, layout.encode(newest._replace(record_format=newest.record_format - 1)))
+    assert read_layout(cluster) == newest
+    layouts.forget(cluster)
+
+
+def test_the_layout_is_read_while_any_one_shard_is_dead(start_cluster: StartCluster) -> None:
+    shards = start_cluster(3)
+    with contextlib.closing(shards.connect()) as cluster:
+        whole = read_layout(cluster)
+    for shard in shards.shards:
+        os.kill(shard.pid, signal.SIGKILL)
+        eventually(lambda shard=shard: not shard.alive)  # type: ignore[misc]
+        others = [one.address for one in shards.shards if one != shard]
+        with contextlib.closing(Cluster(others)) as cluster:
+            assert read_layout(cluster) == whole
+        sender = Sender(1, others, None, 20.0)
+        with contextlib.closing(sender):
+            eventually(lambda sender=sender: sender.advance(time.monotonic()) or sender.tag)  # type: ignore[misc]
+        shards.revive()

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import re
 import select
+import signal
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, ReplyError, pack
+from acquisition.link.resp import Address, Connection, ReplyError, pack
 from acquisition.outbox.lookup import Lookup
 from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
+from tests.support.fixture_types import StartCluster
 from tests.support.processes import slept
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 HOST = 3
 
@@ -36,12 +41,25 @@ def advance_until(sender: Sender, done: Callable[[], bool], seconds: float = PAT
         poll.poll(2)
 
 
+@contextlib.contextmanager
+def stopped(pids: Iterable[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 @pytest.fixture
 def make() -> Iterator[Callable[..., Sender]]:
     made: list[Sender] = []
 
-    def build(seeds: list[Address], host: int = HOST, credentials: Credentials | None = None) -> Sender:
-        made.append(Sender(host, seeds, credentials, 0.3))
+    def build(
+        seeds: list[Address], host: int = HOST, credentials: Credentials | None = None, timeout: float = 0.3
+    ) -> Sender:
+        made.append(Sender(host, seeds, credentials, timeout))
         return made[-1]
 
     yield build
@@ -262,6 +280,106 @@ def test_shards_that_send_each_other_hosts_in_a_circle(make: Make, impostor: Cal
             sender.refuse(ReplyError(f"MOVED 1 {one.address}"), time.monotonic())
         assert sender.due > time.monotonic() + 0.5
     assert one.connections + two.connections < 30
+
+
+def received(shards: Shards) -> dict[Address, int]:
+    """How many connections each shard that answers has been asked for."""
+    found = {}
+    for shard in shards.alive:
+        with contextlib.closing(Connection(shard.address)) as connection:
+            (line,) = re.findall(rb"total_connections_received:(\d+)", connection.call("INFO", "stats"))
+            found[shard.address] = int(line) - 1  # without ours
+    return found
+
+
+def run_all(senders: list[Sender], done: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    """Serve all of them until ``done`` or for so long; whether it is done."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        now = time.monotonic()
+        if now >= deadline:
+            return False
+        poll = select.poll()
+        for sender in senders:
+            if not sender.ready:
+                sender.advance(now)
+                if sender.fileno() >= 0:
+                    poll.register(sender.fileno(), sender.events())
+        poll.poll(5)
+    return True
+
+
+def test_a_cold_start_takes_one_connection_to_each_shard_that_has_to_be_asked(
+    make: Make, cluster: Cluster, shards: Shards
+) -> None:
+    """Any of them, and the owner, unless that is the same: a copy of the layout lies on each."""
+    before = received(shards)
+    senders = [make(shards.addresses, host, timeout=PATIENCE) for host in range(60)]
+    assert run_all(senders, lambda: all(sender.ready for sender in senders))
+    made = {address: count - before[address] - 1 for address, count in received(shards).items()}
+    assert all(not sender.errors for sender in senders)
+    first = [shards.addresses[host % len(shards.addresses)] for host in range(len(senders))]
+    asked = sum(1 + (sender.address != seed) for sender, seed in zip(senders, first, strict=True))
+    assert sum(made.values()) == asked
+
+
+def test_while_the_owner_is_dead_a_host_asks_one_shard_that_lives_on_one_connection(
+    make: Make, start_cluster: StartCluster
+) -> None:
+    shards = start_cluster(2)
+    senders = [make(shards.addresses, host, timeout=PATIENCE) for host in range(40)]
+    assert run_all(senders, lambda: all(sender.ready for sender in senders))
+    dead, living = shards.addresses
+    orphans = [sender for sender in senders if sender.address == dead]
+    assert orphans
+    os.kill(shards.pids[0], signal.SIGKILL)
+    eventually(lambda: len(shards.alive) == 1)
+    before = received(shards)[living]
+    began = time.monotonic()
+    for sender in orphans:
+        sender.fail("closed", "the shard is dead", began)
+    assert run_all(orphans, lambda: all(sender.errors.get("refused", 0) >= 6 for sender in orphans))
+    guides = 1 + int((time.monotonic() - began) / 6.0)  # one for each of their lives
+    made = received(shards)[living] - before - 1
+    assert made <= guides * len(orphans), (made, len(orphans))
+
+
+def test_a_guide_tells_of_another_owner_while_the_first_one_says_nothing(
+    make: Make, impostor: Callable[..., Impostor]
+) -> None:
+    with socket.socket() as deaf, socket.socket() as other:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        other.setblocking(False)
+        other.connect_ex(deaf.getsockname())  # the queue is full: whoever comes now waits
+        guide = impostor()
+        guide._answers += [slots(b"127.0.0.1", deaf.getsockname()[1]) + LAYOUT, slots(b"127.0.0.1", guide.address.port)]
+        sender = make([guide.address], timeout=60.0)
+        advance_until(sender, lambda: guide.turn() or sender.ready)
+    assert (sender.address, guide.connections, sender.errors) == (guide.address, 1, {})
+
+
+def test_who_has_just_failed_is_not_asked_first(make: Make, start_cluster: StartCluster) -> None:
+    """A shard that hangs would be waited for, while the others know who takes over."""
+    shards = start_cluster(2)
+    senders = [make(shards.addresses, host, timeout=PATIENCE) for host in range(6)]
+    assert run_all(senders, lambda: all(sender.ready for sender in senders))
+    with stopped(shards.pids):  # nobody answers: who is asked first stays the one that is asked
+        for sender in senders:
+            failed = sender.address
+            sender.fail("timeout", "it hangs", time.monotonic())
+            sender.advance(sender.due)
+            assert sender.address != failed
+
+
+def test_a_guide_that_goes_away_is_replaced(make: Make, impostor: Callable[..., Impostor]) -> None:
+    first, second = impostor(slots(b"127.0.0.1", 1) + LAYOUT), impostor()
+    second._answers.append(slots(b"127.0.0.1", second.address.port))
+    sender = make([first.address, second.address], host=0)
+    advance_until(sender, lambda: first.turn() or sender.errors.get("refused", 0) >= 1)
+    first.close()
+    advance_until(sender, lambda: second.turn() or sender.ready)
+    assert sender.address == second.address
 
 
 def test_lookups_that_fail_leave_nothing_behind() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from acquisition.outbox import shedding
@@ -20,12 +20,17 @@ _RATE = 10  # frames per second, of one sample each
 class Simulation:
     """One host, a shard and a filter that applies ``service(t)`` frames of this host per second; fluid but for frames.
 
-    Readings come every two seconds, every second while frames are held or shed.
+    Readings come every ``interval`` seconds, more often while frames are held or shed.
     """
 
     def __init__(
-        self, service: Callable[[float], float], fair_share: bool = True, doubts: Callable[[float], bool] | None = None
+        self,
+        service: Callable[[float], float],
+        fair_share: bool = True,
+        doubts: Callable[[float], bool] | None = None,
+        interval: float = 2.0,
     ):
+        self.interval = interval
         self.service, self.has_fair_share, self.doubts = service, fair_share, doubts or (lambda now: False)
         self.now = 0.0
         self.number = self.shed = self.applied = 0
@@ -83,7 +88,7 @@ class Simulation:
         self.read_applied = self.applied
         self.state = advance(self.state, Congestion(self.now, self.now - oldest, lag, moved, _RATE, fair_share))
         self.newest_allowed = oldest + self.state.window if oldest < self.now else float("inf")
-        self.due = self.now + (1.0 if self.state.is_restrained else 2.0)
+        self.due = self.now + self.state.reading(self.interval)
 
 
 @given(
@@ -133,6 +138,19 @@ def test_everything_is_sent_again_soon_after_the_load_has_fallen(ratio):
     shed = simulation.shed
     simulation.run(60.0)
     assert simulation.shed == shed
+
+
+@given(interval=st.floats(0.5, 30.0), ratio=st.floats(0.1, 0.8), start=st.floats(1.0, 30.0))
+@example(interval=10.0, ratio=0.2, start=6.0)
+@settings(deadline=None, max_examples=30)
+def test_who_reads_rarely_is_fresh_again_soon_after_a_few_slow_seconds(interval, ratio, start):
+    """A window of frames goes with each reading: were these rarer than that, it would fall behind for ever."""
+    simulation = Simulation(
+        lambda now: (ratio if start < now < start + 4.0 else 3.0) * _RATE, fair_share=False, interval=interval
+    )
+    simulation.run(start + 4.0 + interval + 15.0)
+    assert simulation.shed == 0
+    assert simulation.now - simulation.newest < 1.0
 
 
 def test_a_new_connection_is_a_fault_and_not_overload():

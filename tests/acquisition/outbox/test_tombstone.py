@@ -180,7 +180,7 @@ def test_filter_that_does_not_know_it_yet(make_pipeline: MakePipeline, reason: s
     while stalls(pipeline) < 4:
         assert time.monotonic() < deadline
         for entry, _ in cluster.call(key, "XRANGE", key, "-", "+"):
-            said = rejected.encode(Rejected(entry, reason, "not of ours", b""))
+            said = rejected.encode(Rejected(entry, reason, "not of ours"))
             cluster.call(keys.rejected(tag), "XADD", keys.rejected(tag), "*", *said)
             cluster.call(keys.commit(tag), "SET", keys.commit(tag), commit.encode(Commit(b"abc", entry, 1)))
         pipeline.turn_for(0.02)

@@ -8,22 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection, packed
 from acquisition.shards import grants
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from filters.worker import oom_commit
+from tests.support import granted as support
 from tests.support.forbidden import FORBIDDEN, refused
 
-PASSWORD = "a password"
 TAG, OTHER, *_ = keys.tags(keys.DEFAULT_PARTITIONS)
-STRANGE = "0123456789abcdef"
+STRANGE = support.HOST
 #: Of the commands that give away, change or end a server, those that a user's work needs.
 _NEEDED = {
     grants.OPERATOR: (
-        "CONFIG SET", "CLUSTER", "CLIENT LIST", "MIGRATE", "RESTORE",
+        "CONFIG SET", "CLUSTER", "CLIENT LIST", "MIGRATE", "RESTORE", "ACL LIST",
     ),
+    grants.KEEPER: ("CONFIG SET", "ACL SETUSER", "ACL GETUSER", "CLIENT KILL"),
     grants.REPLICATION: ("PSYNC", "REPLCONF"),
 }  # fmt: skip
 #: Which data a user may not touch, ``{}`` for a partition.
@@ -33,9 +33,12 @@ _WRITES = [
     "EVAL return(redis.call('del',KEYS[1])) 1 {}", "EVALSHA x 1 {}", "UNLINK {}", "GETDEL {}", "APPEND {} x",
 ]  # fmt: skip
 _READS = ["GET {}", "HGETALL {}", "XRANGE {} - +", "XREAD STREAMS {} 0", "GETRANGE {} 0 1", "ZRANGE {} 0 -1", "DUMP {}"]
-_PARTITION = [f"{name}:{{{{tag}}}}" for name in ("raw", "commit", "applied", "rejected", "lease", "readers", "told")]
+_PARTITION = [
+    f"{name}:{{{{tag}}}}"
+    for name in ("raw", "commit", "applied", "rejected", "refused", "lease", "readers", "told", "layout")
+]
 _RECORDS = [f"{name}:{{{{tag}}}}:{STRANGE}:00000001:0" for name in ("smoothed", "recent", "names")]
-_EVERYWHERE = [*_PARTITION, *_RECORDS, keys.LAYOUT, keys.MIGRATIONS, "something"]
+_EVERYWHERE = [*_PARTITION, *_RECORDS, keys.MIGRATIONS, "something"]
 
 
 def beyond(user: str) -> list[str]:
@@ -53,9 +56,9 @@ def allowed(user: str, command: str, key: str) -> bool:
     """By hand, and not by the table that is tested: what the work of a user is."""
     name = key.partition(":{")[0]
     if user == grants.PROBE:
-        reads = {"get", "xrange"} if name in ("commit", "applied", "rejected", keys.LAYOUT) else set()
+        reads = {"get", "xrange"} if name in ("commit", "applied", "rejected", "layout") else set()
         return command in reads | ({"xadd"} if name == "raw" else set())
-    if user == grants.REPLICATION:
+    if user in (grants.REPLICATION, grants.KEEPER):
         return False
     reading = {"get", "hgetall", "xrange", "getrange", "zrange"}
     if user in (grants.READER, grants.OBSERVER):
@@ -68,41 +71,25 @@ def allowed(user: str, command: str, key: str) -> bool:
         return command in reading | {"xread"} | tells
     if user == grants.OPERATOR:
         return command in {"get", "set", "hgetall", "xtrim"}
-    if name in ("raw", "commit", "applied", "rejected", "lease", "smoothed", "recent", "names", "readers"):
+    if name in ("raw", "commit", "applied", "rejected", "refused", "lease", "smoothed", "recent", "names", "readers"):
         return command in reading - {"xrange"} | {
             "xread", "set", "xtrim", "del", "xadd", "hset", "hdel", "expire", "zadd", "eval", "evalsha",
         }  # fmt: skip
-    return key == keys.LAYOUT and command in {"get", "set"}
+    return name == "layout" and command in {"get", "set"}
 
 
 @pytest.fixture(scope="module")
 def granted(shards: Shards) -> Iterator[Shards]:
     """The session's shards with all users, as long as this module runs."""
-    if shards.redis.release < (7, 0):
-        pytest.skip("users of parts take Redis 7")
-    lines = [grants.line(user, rules, PASSWORD) for user, rules in grants.USERS.items()]
-    lines.append(grants.line("probe@host", grants.USERS[grants.PROBE], PASSWORD, TAG, STRANGE))
-    with contextlib.ExitStack() as stack:
-        connections = [stack.enter_context(contextlib.closing(Connection(one))) for one in shards.addresses]
-        for connection in connections:
-            for line in lines:
-                connection.call("ACL", "SETUSER", *words(line))
+    with support.granted(shards):
         yield shards
-        for connection in connections:
-            connection.call("ACL", "DELUSER", *grants.USERS, "probe@host")
-
-
-def words(line: str) -> list[str]:
-    """The rules of a line of a file of users; a selector is one of them."""
-    first, *rest = line.removeprefix("user ").replace(" (", "\n(").replace(") ", ")\n").split("\n")
-    return [*first.split(), *rest]
 
 
 @pytest.mark.parametrize("user", grants.USERS)
 def test_no_user_may_do_more_than_its_work(granted: Shards, user: str) -> None:
     commands = beyond(user)
     assert len(commands) >= 30
-    with contextlib.closing(Connection(granted.addresses[0], Credentials(user, PASSWORD))) as connection:
+    with contextlib.closing(Connection(granted.addresses[0], support.user(user))) as connection:
         replies = connection.pipeline([tuple(command.split()) for command in commands])
     done = [f"{command}: {reply!r}" for command, reply in zip(commands, replies, strict=True) if not refused(reply)]
     assert not done
@@ -110,7 +97,7 @@ def test_no_user_may_do_more_than_its_work(granted: Shards, user: str) -> None:
 
 def test_a_filter_can_commit_on_a_shard_that_is_full(granted: Shards) -> None:
     commands = oom_commit.script(TAG, b"another", b"0-0", packed(("SET", keys.commit(TAG), "x")))
-    with contextlib.closing(Connection(granted.addresses[0], Credentials(grants.FILTER, PASSWORD))) as connection:
+    with contextlib.closing(Connection(granted.addresses[0], support.user(grants.FILTER))) as connection:
         connection.send(commands)
         assert connection.receive_many(2) == [b"OK", None]
 
@@ -121,7 +108,7 @@ def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(gran
     host = int(STRANGE, 16)
     elsewhere += [f"SET {keys.status(OTHER, host)} x EX 5", f"SET {keys.status(TAG, host + 1)} x EX 5"]
     own = [("GET", keys.commit(TAG)), ("XADD", keys.raw(TAG), "1-1", "f", "x"), ("SET", keys.status(TAG, host), "x")]
-    with contextlib.closing(Connection(granted.addresses[0], Credentials("probe@host", PASSWORD))) as connection:
+    with contextlib.closing(Connection(granted.addresses[0], support.user(support.OF_HOST))) as connection:
         replies = connection.pipeline([tuple(command.split()) for command in elsewhere])
         assert [reply for reply in replies if not refused(reply)] == []
         assert not any(refused(reply) for reply in connection.pipeline(own))

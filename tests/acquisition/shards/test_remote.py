@@ -62,3 +62,9 @@ def test_a_master_and_its_replica(servers: list[Address], capsys: pytest.Capture
     strange = ["--addresses", f"{servers[0]},127.0.0.1:{machine.free_ports(1)[0]}"]
     assert f"shard {servers[0]} is a member of a cluster already" in shards(capsys, 2, "form", *strange).err
     assert "balanced: 0 partitions" in shards(capsys, 0, "balance", *named).out
+    assert "name the server to add" in shards(capsys, 2, "add", *named).err
+    assert "with --addresses only" in shards(capsys, 2, "add", str(servers[0])).err
+    assert "'nobody' is no HOST:PORT" in shards(capsys, 2, "drain", "nobody", *named).err
+    assert "the last shard cannot be removed" in shards(capsys, 2, "drain", str(servers[0]), *named).err
+    assert f"removed shard {servers[1]}: 0 partitions" in shards(capsys, 0, "remove", str(servers[1]), *named).out
+    assert f"added shard {servers[1]}: 32 partitions" in shards(capsys, 0, "add", str(servers[1]), *named).out

@@ -26,8 +26,9 @@ from acquisition.shards import process as shard_process
 from acquisition.shards import status as shard_status
 from acquisition.shards.join import stripes
 from acquisition.shards.launch import running, start_shards
-from acquisition.wire import keys, layout, record_format
+from acquisition.wire import layout, record_format
 from acquisition.wire.record_format import NEWEST
+from tests.support import layouts
 from tests.support.ports import base_port
 from tests.support.processes import started
 from tests.support.waiting import PATIENCE
@@ -275,7 +276,7 @@ def test_the_record_format_is_raised_and_remembered(start_cluster, capsys, monke
     state.write_text(json.dumps(document))
     cluster = shards.connect()
     older = layout.encode(read_layout(cluster)._replace(record_format=NEWEST - 1))
-    cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, older)
+    layouts.put(cluster, older)
     told = []
     command = ["--dir", str(shards.directory)]
     assert shards_command.main(["status", *command]) == 0

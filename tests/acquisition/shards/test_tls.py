@@ -6,8 +6,10 @@ import contextlib
 import json
 import select
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,8 +21,8 @@ import pytest
 
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
-from acquisition.errors import ConfigError, ShardpulseError
-from acquisition.link.cluster import Cluster
+from acquisition.errors import ConfigError, ShardError, ShardpulseError
+from acquisition.link.cluster import Batch, Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.outbox.sender import Sender
@@ -28,8 +30,9 @@ from acquisition.shards import grants, join, machine, redis_binary, rendering, r
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
+from experiments.processes.access import MASTER_KEY
 from tests.support.processes import started
-from tests.support.tls_cluster import AUDITOR, NAME, Secured, tls_cluster
+from tests.support.tls_cluster import NAME, Secured, denied, tls_cluster
 from tests.support.waiting import eventually
 
 if redis_binary.find().release < rendering.RELEASE:
@@ -38,7 +41,7 @@ if redis_binary.find().release < rendering.RELEASE:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with tls_cluster(tmp_path_factory.mktemp("tls")) as made:
+    with tls_cluster(tmp_path_factory.mktemp("tls"), spare=2) as made:
         yield made
 
 
@@ -48,7 +51,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 def test_clients_are_told_names_and_tls_ports(secured: Secured) -> None:
     with contextlib.closing(Cluster(secured.addresses[:1], secured.credentials(grants.READER))) as cluster:
         assert sorted(cluster.masters()) == sorted(secured.addresses[:3])
-        assert cluster.call(keys.LAYOUT, "GET", keys.LAYOUT)
+        assert read_layout(cluster).partitions == keys.DEFAULT_PARTITIONS
     with Members(secured.addresses[:1], secured.credentials(grants.OBSERVER)) as members:
         everybody = set(secured.addresses)  # names are gossip: a shard is known by its address first
         eventually(lambda: {node.address for node in members.look()} == everybody and not members.silent)
@@ -67,6 +70,10 @@ def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> 
         with contextlib.closing(connection):
             connection.call("SET", key, value)
             assert connection.pipeline([("GET", key)] * 3) == [value] * 3
+            for _ in range(2):
+                raw = cluster.ask_raw(Batch([(key, ("GET", key))]))
+                assert raw is not None
+                assert bytes(raw[0]) == b"$%d\r\n%s\r\n" % (len(value), value)
             parts = [b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$3\r\n" % (len(key), key.encode()), b"xyz", b"\r\n"]
             connection.send_pieces(parts)
             assert connection.receive() == b"OK"
@@ -127,18 +134,6 @@ def answers(url: str) -> bool:
         return False
 
 
-def denied(secured: Secured) -> list[str]:
-    """What the servers have refused to users that had logged in: who, and which command or key."""
-    found = []
-    for address in secured.addresses:
-        with contextlib.closing(Connection(address, secured.credentials(AUDITOR))) as connection:
-            for entry in connection.call("ACL", "LOG", 1000):
-                told = dict(zip(entry[::2], entry[1::2], strict=True))
-                if told[b"reason"] != b"auth":
-                    found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r}")
-    return found
-
-
 def test_shards_of_others_are_shown_and_balanced_by_their_addresses(
     secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +166,52 @@ def test_shards_of_others_are_shown_and_balanced_by_their_addresses(
     assert sum(row["slots"] for row in shown() if row["role"] == "master") == keys.SLOTS
 
 
+def test_shards_of_others_are_added_emptied_and_removed(
+    secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "operator.toml"
+    config.write_text(secured.configure(grants.OPERATOR, "timeout_seconds = 20.0\n"))
+    newcomer, replica = map(str, secured.spare)
+    values = {f"commit:{{{tag}}}:test": tag.encode() for tag in keys.tags(keys.DEFAULT_PARTITIONS)}
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        told = ["--addresses", str(secured.addresses[0]), "--config", str(config), "--json"]
+        assert shardpulse(["shards", *arguments, *told]) == code
+        said = capsys.readouterr()
+        return said.err if code else json.loads(said.out)
+
+    def shown() -> dict[str, dict[str, Any]]:
+        return {row["address"]: row for row in run("status")["shards"]}
+
+    with contextlib.closing(Cluster(secured.addresses, secured.credentials(grants.OPERATOR), 20)) as cluster:
+        for name, value in values.items():
+            cluster.call(name, "SET", name, value)
+        before = {address: row["slots"] for address, row in shown().items()}
+        assert set(before) == set(map(str, secured.addresses))
+        added = run("add", newcomer, replica)
+        assert (added["action"], added["shard"], added["partitions"]) == ("add", newcomer, 16)
+        assert added["keys"] >= 16
+        assert run("add", newcomer, replica)["partitions"] == 0  # it is there
+        rows = shown()
+        assert rows[newcomer]["slots"] == keys.SLOTS // 4
+        assert (rows[replica]["replica_of"], rows[replica]["in_sync"]) == (newcomer, True)
+        assert run("drain", newcomer)["partitions"] == 16
+        rows = shown()
+        assert (rows[newcomer]["slots"], rows[newcomer]["role"], rows[replica]["replica_of"]) == (0, "master", newcomer)
+        assert run("balance")["partitions"] == 16
+        assert shown()[newcomer]["slots"] == keys.SLOTS // 4
+        assert run("remove", newcomer)["partitions"] == 16
+        assert sorted(shown()) == sorted(before)
+        assert f"there is no shard {newcomer}; there are " in run("remove", newcomer, code=2)
+        assert {name: cluster.call(name, "GET", name) for name in values} == values
+        for one in secured.spare:  # they know nobody, so that they can be taken again
+            with contextlib.closing(Connection(one, secured.credentials(grants.OPERATOR))) as connection:
+                assert connection.call("CLUSTER", "NODES").count(b"\n") == 1
+        for name in values:
+            cluster.call(name, "SET", name, "", "PX", 1)
+
+
 # ------------------------------------------------------------------ what fails
 
 
@@ -178,7 +219,7 @@ def test_shards_of_others_are_shown_and_balanced_by_their_addresses(
 def doubtful(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Address]]:
     """A server whose certificate can be exchanged, with a port without TLS: where it has the one that is named."""
     place = tmp_path_factory.mktemp("doubtful")
-    now, authority = datetime.now(UTC).replace(microsecond=0), secured.authority
+    now, authority = datetime.now(UTC).replace(microsecond=0), secured.access.authority
     files.write(making.issue(authority, [NAME], now - timedelta(days=9), 8), place, "expired")
     files.write(making.issue(authority, [NAME], now + timedelta(days=2), 8), place, "early")
     files.write(making.issue(authority, ["elsewhere.example.org"], now, 8), place, "other")
@@ -254,6 +295,15 @@ def test_a_name_that_the_certificate_lacks(secured: Secured) -> None:
     by_address = Address("127.0.0.1", secured.addresses[0].port)
     with pytest.raises(ShardpulseError, match=r"certificate for other names than 127\.0\.0\.1"):
         Connection(by_address, secured.credentials(grants.READER))
+
+
+def test_a_connection_that_was_ended_is_said_to_be(secured: Secured) -> None:
+    address, everything = secured.addresses[0], secured.credentials(MASTER_KEY)
+    first, second = Connection(address, everything), Connection(address, everything)
+    with contextlib.closing(first) as one, contextlib.closing(second) as other:
+        other.call("CLIENT", "KILL", "ID", one.call("CLIENT", "ID"))
+        with pytest.raises(ShardError, match=f"{address}: .*Connection reset by peer"):
+            eventually(lambda: one.send(b"PING\r\n"))  # the kernel takes what is sent until it has heard of the end
 
 
 def test_a_wrong_password_and_a_revoked_user(secured: Secured) -> None:
@@ -350,3 +400,30 @@ def problem_of(sender: Sender) -> str:
             poll.poll(100)
     sender.close()
     return sender.problem
+
+
+def test_a_handshake_that_waits_for_those_of_others_is_waited_for(secured: Secured, tmp_path: Path) -> None:
+    """A shard makes one at a time: to give up and begin anew would only make it more."""
+    timeout = 2.0
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secured.access.certify(tmp_path, [NAME], "late")
+    context.load_cert_chain(tmp_path / "late.pem", tmp_path / "late.key")
+    heard: list[bytes] = []
+
+    def answer_late() -> None:
+        time.sleep(1.2 * timeout)
+        plain, _ = server.accept()
+        with plain, context.wrap_socket(plain, server_side=True) as peer:
+            heard.append(peer.recv(65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer_late, daemon=True)
+        thread.start()
+        address = Address(NAME, server.getsockname()[1])
+        sender = Sender(3, [address], secured.credentials(grants.PROBE), timeout)
+        while thread.is_alive():
+            sender.advance(time.monotonic())
+            assert not sender.errors or heard, sender.problem
+            thread.join(0.05)
+        sender.close()
+    assert heard[0].startswith(b"*")

@@ -74,7 +74,7 @@ def test_no_user_may_do_more_than_its_work(secured: Shards, user: str, commands:
 
 
 def test_strangers_may_do_nothing(secured: Shards) -> None:
-    everything = [*FORBIDDEN, *BEYOND_FOLLOWING, "CLUSTER NODES", "ASKING", "GET shardpulse:layout", "PING"]
+    everything = [*FORBIDDEN, *BEYOND_FOLLOWING, "CLUSTER NODES", "ASKING", "GET layout:{0.61}", "PING"]
     assert not tried(secured, everything, None)
     for credentials in (Credentials("default", "x"), Credentials(PIPELINE, "x"), Credentials(ADMINISTRATOR, "x")):
         with pytest.raises(PermissionRefused, match="WRONGPASS"):

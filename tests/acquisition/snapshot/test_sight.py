@@ -43,6 +43,14 @@ def test_one_that_is_silent_among_others_is_late_and_then_down() -> None:
     assert look([11.0, 0.5, 0.5, 0.5])[0].since == NOW - 11.0
 
 
+def test_silence_that_nobody_has_asked_about_is_not_long_enough() -> None:
+    """Ten seconds were over while a reader asked: whether probes were heard before, it has not asked."""
+    found = look([10.1, 0.5, 0.5, 0.5], asked=NOW - 0.2)
+    assert told(found) == [(LATE, ""), *[(CURRENT, "")] * 3]
+    assert found[0].age_seconds == pytest.approx(10.1)
+    assert told(look([10.3, 0.5, 0.5, 0.5], asked=NOW - 0.2))[0] == (DOWN, states.SILENT)
+
+
 @pytest.mark.parametrize(
     "silent",
     [[11.0], [11.0, 11.0], [11.0, 10.5, 9.5, 9.0], [11.0] * 3 + [0.5] * 3],

@@ -65,6 +65,17 @@ def test_one_that_is_heard_while_the_lease_is_read_is_not(scene: Scene) -> None:
     assert look(scene.cluster, begun(scene.cluster)) == []
 
 
+def test_one_whose_patience_ends_while_the_reader_asks_is_late(scene: Scene) -> None:
+    """Whether probes were heard before was not asked then: a reader that has just begun knows nothing of an outage."""
+    blocks = begun(scene.cluster)
+    silent = next(block.filtered for _, block in blocks if block.state != CURRENT)
+    due = Due(silent + DOWN_AFTER - 0.1, 0.5, 3)
+    known = SightReader(read_layout(scene.cluster)).read(scene.cluster, blocks, blocks, due, DOWN_AFTER, ())
+    assert known.trusted is None
+    sight.look([block for _, block in blocks], known, due.now + 0.2, DOWN_AFTER)
+    assert {block.state for _, block in blocks} == {CURRENT, LATE}
+
+
 def test_one_that_is_gone_meanwhile_is_not_down(scene: Scene) -> None:
     before = begun(scene.cluster)
     for tag in scene.tags:

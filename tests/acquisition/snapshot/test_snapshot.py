@@ -23,6 +23,7 @@ from acquisition.snapshot.quality import Quality
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import SHEDS, Position
+from tests.support import layouts
 from tests.support.scene import METRICS, Scene, entities, record
 
 NOW = 1_000_000.75  # tick 999_999 is complete, with a grace of half a second
@@ -461,13 +462,13 @@ def test_without_layout_and_without_data(shards: Shards, cluster: Cluster) -> No
     with SnapshotReader(shards.connect()) as reader:
         assert reader.coherent().blocks == ()
         assert reader.coherent().matrix("host", "cpu").mean.size == 0
-    cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)
+    layouts.forget(cluster)
     with SnapshotReader(shards.connect()) as reader, pytest.raises(ConfigError, match="shards up"):
         reader.coherent()
 
 
 def test_the_number_of_kept_ticks_comes_from_the_shards(shards: Shards, cluster: Cluster, clock: Clock) -> None:
-    cluster.call(keys.LAYOUT, "DEL", keys.LAYOUT)
+    layouts.forget(cluster)
     write_layout(cluster, keys.DEFAULT_PARTITIONS, keep_ticks=7)
     Scene(cluster, keep_ticks=7).host("web1", list(range(TICK - 4, TICK + 2)))
     with SnapshotReader(shards.connect(), clock=clock) as reader:

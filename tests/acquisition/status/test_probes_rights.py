@@ -6,7 +6,7 @@ import pytest
 
 from acquisition.status.health import NOTE, _of_probes
 from acquisition.wire.status import Status
-from probes.account import reads_others
+from probes.rights import reads_others
 
 
 def report(said: object) -> Status:
@@ -17,7 +17,7 @@ def test_the_figures_that_are_missing_are_named_once_for_all_probes() -> None:
     reports = [report({"reads_others": False}), report({"reads_others": True}), report({}), report(None)]
     (finding,) = _of_probes(reports)
     assert (finding.kind, finding.about) == (NOTE, "rights of probes")
-    assert finding.text.startswith("1 of 4 run without root")
+    assert finding.text.startswith("1 of 4 run without CAP_SYS_PTRACE")
     assert "disk_read_bytes_per_second" in finding.text
     assert _of_probes(reports[1:]) == []
 
@@ -26,11 +26,14 @@ def test_the_figures_that_are_missing_are_named_once_for_all_probes() -> None:
 def test_only_what_is_refused_is_unreadable(
     monkeypatch: pytest.MonkeyPatch, error: type[OSError], readable: bool
 ) -> None:
-    def refuse(_path: str) -> bytes:
+    capabilities = b"0"
+
+    def read(path: str) -> bytes:
+        if path == "/proc/self/status":
+            return b"Name:\tx\nCapEff:\t%s\nCapBnd:\t0\n" % capabilities
         raise error
 
-    monkeypatch.setattr("probes.account.read_once", refuse)
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("probes.rights.read_once", read)
     assert reads_others() == readable
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    capabilities = b"0000000000080004"
     assert reads_others()

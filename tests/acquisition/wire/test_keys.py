@@ -11,7 +11,7 @@ from acquisition.wire import keys
 
 
 @pytest.mark.parametrize(
-    "key", ["", "foo", "{}x", "{a}x", "x{a}y{b}", "a{b", "{{a}}", "shardpulse:layout", "raw:{0.12}", "a}b{c}", "ü{ü}"]
+    "key", ["", "foo", "{}x", "{a}x", "x{a}y{b}", "a{b", "{{a}}", "shardpulse:settled", "raw:{0.12}", "a}b{c}", "ü{ü}"]
 )
 def test_slots_are_those_of_redis(cluster: Cluster, key: str) -> None:
     connection = cluster.connect(cluster.masters()[0])

@@ -14,7 +14,6 @@ from acquisition.wire import position
 from acquisition.wire.position import MOST_GAPS, WANT_TABLE, Position
 from tests.support import FIXTURES
 
-OLDER = FIXTURES / "frames" / "position-1.bin"
 GOLDEN = FIXTURES / "frames" / "position.bin"
 POSITION = Position(2**60, 12, -3, 1_700_000_000.5, 0.5, WANT_TABLE, 1, 2, 3, 4, 5, 6, 7, 8, 7, -4, 3)
 
@@ -24,9 +23,11 @@ def test_golden_bytes() -> None:
     assert position.decode(GOLDEN.read_bytes()) == POSITION
 
 
-def test_records_of_the_version_before_are_read() -> None:
-    """Their filter knew the probe's count only as the sum of its own."""
-    assert position.decode(OLDER.read_bytes()) == POSITION._replace(made=1 + 2 + 4, lost_tick=0, gaps=0)
+@pytest.mark.parametrize("more", [b"", bytes(8)])
+def test_a_position_of_the_next_version_is_told_from_damage(more: bytes) -> None:
+    with pytest.raises(FrameError, match="position of version 3, this software knows 2") as caught:
+        position.decode(bytes((position.VERSION + 1,)) + GOLDEN.read_bytes()[1:] + more)
+    assert caught.value.reason == "newer"
 
 
 u64 = st.integers(0, 2**64 - 1)

@@ -11,7 +11,7 @@ from acquisition.wire.rejected import Rejected
 from tests.support import FIXTURES
 
 GOLDEN = FIXTURES / "frames" / "rejected.resp"
-REJECTED = Rejected(b"1700000000123-4", "crc", "the checksum does not match: törn", b"f \x00\xff")
+REJECTED = Rejected(b"1700000000123-4", "crc", "the checksum does not match: törn")
 
 
 def test_golden_bytes() -> None:
@@ -21,8 +21,10 @@ def test_golden_bytes() -> None:
 def test_reads_back_and_is_cut() -> None:
     fields = [field if isinstance(field, bytes) else field.encode() for field in rejected.encode(REJECTED)]
     assert rejected.decode(fields) == REJECTED
-    assert rejected.decode(fields[:4]) == Rejected(REJECTED.entry, "crc", "", b"")
-    assert len(rejected.encode(REJECTED._replace(data=bytes(10_000)))[-1]) == 4096
+    assert rejected.decode(fields[:4]) == Rejected(REJECTED.entry, "crc", "")
+    assert rejected.encode_bytes(b"1-1", [b"f", b"\x00\xff", 7]) == ("entry", b"1-1", "data", b"f \x00\xff 7")
+    assert len(rejected.encode_bytes(b"1-1", [bytes(10_000)])[-1]) == 4096
+    assert rejected.encode_bytes(b"1-1", None)[-1] == b""
 
 
 @pytest.mark.parametrize("fields", [(), (b"entry", b"1-1"), (b"reason", b"crc"), (b"entry",), None, 7, (1, 2, 3, 4)])

@@ -68,6 +68,7 @@ def follow(stream: Sequence[Entry], rows: Rows, chunk: int = 7, crashes: frozens
         if not found:
             break
         partition.take(found)
+        assert not any(one.difference for one in partition.books)
         now = parse(found[-1][0])[0]
         batch = partition.close(now) if partition.due(now) else None
         crash = reads in crashes
@@ -91,7 +92,11 @@ def streams(draw: st.DrawFn) -> tuple[list[Frame], list[Frame]]:
     for _ in range(count):
         tick += draw(st.sampled_from([1] * 12 + [0, 3, 20, -2, -70]))
         ticks.append(tick)
-    whole = [frame(n, at) for n, at in enumerate(ticks, 1)]
+    given_up = draw(st.dictionaries(st.integers(2, count + 1), st.integers(1, 9), max_size=4))  # before they were sent
+    whole = [
+        one._replace(made=one.made + sum(samples for number, samples in given_up.items() if number <= one.sequence))
+        for one in (frame(n, at) for n, at in enumerate(ticks, 1))
+    ]
     lost = draw(st.sets(st.integers(2, count + 1), max_size=4))
     stream = [one for one in whole if one.sequence not in lost]
     for _ in range(draw(st.integers(0, 3))):  # a probe goes back
@@ -118,6 +123,11 @@ def test_rows_equal_a_reference_whenever_the_archiver_dies(
     counts = partition.counts
     assert counts.archived == sum(one.samples for one in wanted)
     assert counts.open == 0
+    (books,) = partition.books
+    last = max(stream, key=lambda one: one.sequence)
+    assert (books.host, books.resource_set, books.archived, books.difference) == (HOST, 3, counts.archived, 0)
+    assert books.made == last.made + last.samples - wanted[0].made
+    assert books.gap == counts.gap
 
 
 def test_a_second_archiver_that_is_overtaken_writes_nothing() -> None:

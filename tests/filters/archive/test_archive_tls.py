@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from acquisition.cli import main as shardpulse
 from filters.archive.errors import ArchiveError
 from filters.archive.store import open_store
 from tests.filters.archive.conftest import bring_up
@@ -19,18 +19,14 @@ from tests.support.archive_rows import batch, rows
 from tests.support.ports import base_port
 from tests.support.postgresql import PostgreSQL
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("openssl")]
+pytestmark = pytest.mark.slow
 _NAME = "db.test"
 
 
 def _certificate(directory: Path, name: str) -> None:
-    """A certificate that stands for itself, for ``name`` and no other."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-keyout", str(directory / "key.pem"),
-         "-out", str(directory / "certificate.pem")],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    """An authority for services, and its certificate for ``name`` and no other."""
+    assert shardpulse(["certificates", "ca", "services", "--dir", str(directory / "ca")]) == 0
+    assert shardpulse(["certificates", "issue", name, "--ca", str(directory / "ca"), "--out", str(directory)]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +38,11 @@ def encrypted() -> Iterator[PostgreSQL]:
         servers.stop(plain)
         _certificate(plain.directory, _NAME)
         user = plain.directory.stat()
-        for name in ("key.pem", "certificate.pem"):
-            os.chown(plain.directory / name, user.st_uid, user.st_gid)
-        (plain.directory / "key.pem").chmod(0o600)
+        for end in ("key", "pem"):
+            os.chown(plain.directory / f"{_NAME}.{end}", user.st_uid, user.st_gid)
         settings = {
-            "ssl": "on", "ssl_cert_file": f"{plain.directory}/certificate.pem",
-            "ssl_key_file": f"{plain.directory}/key.pem",
+            "ssl": "on", "ssl_cert_file": f"{plain.directory}/{_NAME}.pem",
+            "ssl_key_file": f"{plain.directory}/{_NAME}.key",
             "listen_addresses": "127.0.0.1", "port": base_port(1),
         }  # fmt: skip
         running = servers.start(plain.directory, plain.binaries, settings)
@@ -68,7 +63,7 @@ def test_tls_as_the_url_asks_for_it(encrypted: PostgreSQL, tmp_path: Path, monke
     passwords.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(passwords))
     trusted = tmp_path / "trusted.pem"
-    shutil.copyfile(encrypted.directory / "certificate.pem", trusted)
+    shutil.copyfile(encrypted.directory / "ca" / "ca.pem", trusted)
     place = f"postgresql://tester@/{name}?hostaddr=127.0.0.1&port={encrypted.port}"
 
     with open_store(f"{place}&host={_NAME}&sslmode=verify-full&sslrootcert={trusted}") as store:
@@ -77,7 +72,7 @@ def test_tls_as_the_url_asks_for_it(encrypted: PostgreSQL, tmp_path: Path, monke
         assert rows(encrypted.url(name), used) == [(True,)]
     for host, root, mode, said in (
         ("other.test", trusted, "verify-full", "does not match host name"),
-        (_NAME, tmp_path / "certificate.pem", "verify-full", "certificate verify failed"),
+        (_NAME, tmp_path / "ca" / "ca.pem", "verify-full", "certificate verify failed"),
         (_NAME, tmp_path / "none.pem", "verify-full", "does not exist"),
         (_NAME, trusted, "disable", "no encryption"),
     ):

@@ -93,40 +93,34 @@ def test_failover_to_a_standby_that_had_not_everything(cluster: Cluster) -> None
         streams.assert_archived(standby.url(name))
 
 
-def _is_full(follower: Follower, cluster: Cluster, streams: Streams) -> None:
-    """While the disk is full the archiver waits, says so in the shards, and reads no more."""
-    streams.push(150, 300)
-    turn_until(follower, lambda: "full" in told(cluster).trouble or "No space left" in told(cluster).trouble)
-    before = follower.counters["samples"]
-    streams.push(300)
-    for _ in range(20):
-        follower.turn()
-    assert follower.counters["samples"] == before
-    assert sum(follower.counts) <= 300 * PER_SECOND
-
-
-def _until_it_is_over(follower: Follower, cluster: Cluster, streams: Streams, url: str) -> None:
-    archived(follower, streams.samples)
-    turn_until(follower, lambda: not told(cluster).trouble)
+def _through_a_full_disk(cluster: Cluster, url: str, disk: Path) -> None:
+    """While the disk is full the archiver waits, says so in the shards, and reads no more; then it goes on."""
+    streams = Streams(cluster)
+    with open_store(url) as store:
+        follower = archiver(cluster, store, grace=GRACE)
+        streams.push(0, 150)
+        archived(follower, 150 * PER_SECOND)
+        with full(disk):
+            streams.push(150, 300)
+            turn_until(follower, lambda: "full" in told(cluster).trouble or "No space left" in told(cluster).trouble)
+            before = follower.counters["samples"]
+            streams.push(300)
+            for _ in range(20):
+                follower.turn()
+            assert follower.counters["samples"] == before
+            assert sum(follower.counts) <= 300 * PER_SECOND
+        archived(follower, streams.samples)
+        turn_until(follower, lambda: not told(cluster).trouble)
     streams.assert_archived(url)
 
 
 def test_a_full_disk_of_sqlite(cluster: Cluster, tmp_path: Path) -> None:
-    streams = Streams(cluster)
     with small_disk(tmp_path / "disk", 8) as disk:
-        url = bring_up(f"sqlite:///{disk}/archive.db")
-        with open_store(url) as store:
-            follower = archiver(cluster, store, grace=GRACE)
-            streams.push(0, 150)
-            archived(follower, 150 * PER_SECOND)
-            with full(disk):
-                _is_full(follower, cluster, streams)
-            _until_it_is_over(follower, cluster, streams, url)
+        _through_a_full_disk(cluster, bring_up(f"sqlite:///{disk}/archive.db"), disk)
 
 
 @pytest.mark.slow
 def test_a_full_disk_of_postgresql(cluster: Cluster, postgresql: PostgreSQL, template: str) -> None:
-    streams = Streams(cluster)
     user = postgresql.directory.stat()
     with ExitStack() as stack:
         place = stack.enter_context(servers.short_directory())
@@ -139,13 +133,7 @@ def test_a_full_disk_of_postgresql(cluster: Cluster, postgresql: PostgreSQL, tem
         stack.callback(postgresql.execute, "DROP TABLESPACE small")
         postgresql.execute(f"CREATE DATABASE small TEMPLATE {template} TABLESPACE small")
         stack.callback(postgresql.execute, "DROP DATABASE small WITH (FORCE)")
-        url = postgresql.url("small")
-        follower = archiver(cluster, stack.enter_context(open_store(url)), grace=GRACE)
-        streams.push(0, 150)
-        archived(follower, 150 * PER_SECOND)
-        with full(disk):
-            _is_full(follower, cluster, streams)
-        _until_it_is_over(follower, cluster, streams, url)
+        _through_a_full_disk(cluster, postgresql.url("small"), disk)
 
 
 @pytest.mark.slow

@@ -23,9 +23,9 @@ MINUTE = 1_700_000_040
 def filled(entities: int = 2) -> ResourceSet:
     """A set with something of everything."""
     one = ResourceSet((1 << 64) - 3, 7)
-    one.numbers[5] = Numbers(9, 36, 1, [Span(3, 4, 8, 16, 1_700_000_000_000)])
+    one.numbers[5] = Numbers(9, 36, 1, [Span(3, 4, 8, 16, 1_700_000_000_000)], 4)
     one.heard[5] = 1_700_000_000_123
-    one.archived, one.gap = 32, 1
+    one.archived, one.gap, one.made = 32, 1, 2
     at = MINUTE + 1.0
     one.episodes.tell([Invalid(at, at, 1, "cpu \ud800", RANGE, 1, (Copy(at, float("nan")),))], MINUTE + 30.0)
     ids = np.random.default_rng(1).integers(0, 1 << 64, entities, np.uint64) if entities > 2 else np.array([2, 1])
@@ -35,20 +35,22 @@ def filled(entities: int = 2) -> ResourceSet:
 
 
 def test_golden_bytes() -> None:
-    data = states.encode(State(MINUTE, (4, 5), (filled().document(),)))
-    assert data[0] == states.VERSION == 1
+    data = states.encode(State(MINUTE, (4, 5), (filled().document(),), b"17-3"))
+    assert data[0] == states.VERSION == 2
     assert zlib.decompress(data[1:]).hex() == (
-        "93ce6553f1289204059197cffffffffffffffffd07810592cf0000018bcfe5687b94092401919503040810cf0000018bcfe5"
-        "68002001919701a9637075201a6438303003cb41d954fc4a400000cb41d954fc4a400000019192cb41d954fc4a400000cb7f"
-        "f800000000000092c43001000000000000001655b0011655b001010000000000000002000000000000001655b0011655b001"
-        "010000000000000091a5737465616c"
+        "94ce6553f1289204059198cffffffffffffffffd07810592cf0000018bcfe5687b95092401919503040810cf0000018bcfe5"
+        "680004200102919701a9637075201a6438303003cb41d954fc4a400000cb41d954fc4a400000019192cb41d954fc4a400000"
+        "cb7ff800000000000092c43001000000000000001655b0011655b001010000000000000002000000000000001655b0011655"
+        "b001010000000000000091a5737465616cc40431372d33"
     )
 
 
 def test_round_trip() -> None:
     one = filled()
-    closed, past, (document,) = states.decode(states.encode(State(MINUTE, (4, 5), (one.document(),))))
-    assert (closed, past) == (MINUTE, (4, 5))
+    closed, past, (document,), returned = states.decode(
+        states.encode(State(MINUTE, (4, 5), (one.document(),), b"17-3"))
+    )
+    assert (closed, past, returned) == (MINUTE, (4, 5), b"17-3")
     other = ResourceSet(*document[:2])
     other.restore(document)
     assert repr(other.document()) == repr(one.document())
@@ -60,7 +62,7 @@ def test_of_none_it_is_empty() -> None:
     assert states.decode(b"") == State()
 
 
-@pytest.mark.parametrize("data", [b"\x02", b"\x01", b"\x01garbage", b"\x01" + zlib.compress(b"\xc1"), b"{}"])
+@pytest.mark.parametrize("data", [b"\x01", b"\x02", b"\x02garbage", b"\x02" + zlib.compress(b"\xc1"), b"{}"])
 def test_bytes_that_are_none(data: bytes) -> None:
     with pytest.raises(ArchiveDamaged, match="the state of a partition is"):
         states.decode(data)

@@ -38,6 +38,11 @@ class Asked(Cluster):
         self.records += sum(SET in str(word) for words in commands for word in words[1:])
         return super().ask(batch)
 
+    def ask_raw(self, batch: Batch) -> list[memoryview] | None:
+        commands = [words for _, words in batch.commands if isinstance(words, bytes)]
+        self.records += sum(words.count(SET.encode()) for words in commands)
+        return super().ask_raw(batch)
+
 
 class Clock:
     now = 0.0

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -14,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from acquisition.cli import main as shardpulse
 from acquisition.config.serve import Serve
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
 from acquisition.shards.launch import Shards
 from filters.service.access import access, check, is_loopback
 from filters.service.problem import Problem
 from tests.support.serving import Serving
-from tests.support.untested import require
 from tests.support.waiting import PATIENCE
 
 TOKEN = "correct-horse-battery-staple"
@@ -28,21 +29,22 @@ TOKEN = "correct-horse-battery-staple"
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    require("openssl")
+    """Of the service, with a certificate of the authority for services."""
     place = tmp_path_factory.mktemp("tls")
-    certificate, key, token = place / "cert.pem", place / "key.pem", place / "token"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    more = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command, *more], check=True, capture_output=True)
-    key.chmod(0o600)
+    for purpose in ("services", "shards"):
+        assert shardpulse(["certificates", "ca", purpose, "--dir", str(place / purpose)]) == 0
+    issue = ["certificates", "issue", "localhost", "127.0.0.1", "--ca", str(place / "services"), "--out", str(place)]
+    assert shardpulse(issue) == 0
+    token = place / "token"
     token.touch(0o600)
     token.write_text(f"{TOKEN}\n")
-    return {"tls_certificate": str(certificate), "tls_key": str(key), "token_file": str(token)}
+    pair = {"tls_certificate": str(place / "localhost.pem"), "tls_key": str(place / "localhost.key")}
+    return {**pair, "token_file": str(token)}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "[::]", "monitor.example"])
 def test_elsewhere_demands_a_token_and_tls_and_says_how(files: dict[str, str], host: str) -> None:
-    with pytest.raises(ConfigError, match=r"token.*urandom.*TLS.*openssl.*127\.0\.0\.1"):
+    with pytest.raises(ConfigError, match=r"token.*urandom.*TLS.*shardpulse certificates issue NAME.*127\.0\.0\.1"):
         access(Serve(bind=f"{host}:7680"))
     with pytest.raises(ConfigError, match="needs TLS"):
         access(Serve(bind=f"{host}:7680", token_file=files["token_file"]))
@@ -113,16 +115,25 @@ def test_names_of_this_machine() -> None:
 def test_token_and_tls_work(shards: Shards, tmp_path: Path, files: dict[str, str]) -> None:
     lines = "".join(f"{name} = '{value}'\n" for name, value in files.items())
     with Serving(tmp_path, shards.addresses, lines, "https") as service:
-        trusting = ssl.create_default_context(cafile=files["tls_certificate"])
+        place = Path(files["token_file"]).parent
+        trusting = ssl.create_default_context(cafile=place / "services" / "ca.pem")
+        of_shards = ssl.create_default_context(cafile=place / "shards" / "ca.pem")
 
-        def ask(path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-            connection = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=5, context=trusting)
+        def ask(path: str, headers: dict[str, str], believing: ssl.SSLContext = trusting) -> tuple[int, bytes]:
+            connection = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=5, context=believing)
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             found = answer.status, answer.read()
             connection.close()
             return found
 
+        with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
+            ask("/v1/hosts", {}, believing=of_shards)
+        with (
+            socket.create_connection(("127.0.0.1", service.port)) as plain,
+            pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"),
+        ):
+            trusting.wrap_socket(plain, server_hostname="other.example.org")
         for path in ("/v1/hosts", "/metrics", "/openapi.json", "/v1/stream", "/v1/nothing"):
             status, body = ask(path, {"Host": "anything.example"})
             assert (status, json.loads(body)["type"]) == (401, "/problems/unauthorized")
@@ -157,7 +168,7 @@ def test_the_command_refuses_to_start_unsafely(tmp_path: Path) -> None:
     done = serve(config=config)
     assert done.returncode == EXIT_CONFIG
     assert "token" in done.stderr
-    assert "openssl" in done.stderr
+    assert "shardpulse certificates ca services" in done.stderr
     config.write_text("[serve]\ntls_certificate = '/nonexistent'\ntls_key = '/nonexistent'\n")
     assert serve(config=config).returncode == EXIT_NO_INPUT
     config.write_text("[serve]\nbind = 'nonsense'\n")

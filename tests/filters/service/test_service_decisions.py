@@ -203,6 +203,10 @@ def test_a_metric_that_went_missing_has_no_old_average(cluster: Cluster, shards:
 
         service.until("/metrics", is_absent)
         service.until("/v1/hot?host=torn", lambda reply: "MISSING" in reply.body.decode())
+        machines[0].codes = machines[1].codes
+        blind = "the rule abstains on all hosts (2)"
+        for path in ("/v1/hot", "/v1/heat"):  # hosts are seen, and nobody is judged
+            service.until(path, lambda reply: blind in reply.json.get("blind", ""))
 
 
 def test_copies_of_a_migrating_vm_are_marked(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:

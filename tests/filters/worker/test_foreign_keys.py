@@ -10,10 +10,13 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.metric import GAUGE, Metric
+from acquisition.trouble_log import TroubleLog
 from acquisition.wire import commit, keys, position, rejected, table
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
+from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.assembly import leasing_worker
+from filters.worker.guard import Guard
 from filters.worker.leases.leases import new_holder
 from filters.worker.partition import Accepted, Partition
 from filters.worker.settings import FilterSettings
@@ -30,17 +33,24 @@ class Bench:
         self.cluster = cluster
         layout = read_layout(cluster)
         self.said: list[str] = []
-        self.worker, self.leases, _ = leasing_worker(
+        self.worker, self.leases, *_ = leasing_worker(
             cluster, layout, FilterSettings(), new_holder(0.4), self.said.append
         )
+        self.jobs = BackgroundJobs()
+        self.guard = Guard(cluster, layout, self.worker, self.jobs, TroubleLog(self.said.append), every=0.05)
 
     def until(self, done: Callable[[], bool], seconds: float = PATIENCE) -> None:
         eventually(
             done,
             seconds,
-            meanwhile=lambda: self.worker.turn(min(0.05, self.leases.turn())),
+            meanwhile=self.turn,
             says=lambda: self.said,
         )
+
+    def turn(self) -> None:
+        self.worker.turn(min(0.05, self.leases.turn()))
+        self.guard.turn()
+        self.jobs.deliver()
 
     def applied(self, *expected: tuple[Feeder, int]) -> Callable[[], bool]:
         return lambda: all(applied_sequence(self.cluster, feeder) == last for feeder, last in expected)
@@ -52,6 +62,7 @@ def bench(cluster: Cluster) -> Iterator[Bench]:
     yield bench
     bench.worker.close()
     bench.leases.close()
+    bench.jobs.close()
 
 
 @pytest.mark.parametrize("kind", ["raw", "commit", "rejected", "lease", "workers", "smoothed", "names"])

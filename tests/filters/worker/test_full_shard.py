@@ -78,7 +78,7 @@ def test_commits_and_leases_work_where_nothing_at_all_can_be_allocated(start_clu
     feeder = Feeder(cluster)
     feed(feeder, 1, 5)
     cluster.call(keys.raw(feeder.tag), "CONFIG", "SET", "maxmemory", 1)
-    worker, leases, _ = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
+    worker, leases, *_ = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
     turn_until(worker, lambda: len(worker.partitions) == layout.partitions, leases.turn)
     turn_until(worker, lambda: applied_sequence(cluster, feeder) == 5, leases.turn)
     assert_equals_model(cluster, feeder, 5)

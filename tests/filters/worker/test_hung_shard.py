@@ -25,7 +25,7 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
     cluster = running.connect()
     layout = read_layout(cluster)
     frozen, living = Feeder(cluster, host=0), Feeder(cluster, host=layout.partitions - 1)
-    worker, leases, _ = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
+    worker, leases, *_ = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
 
     def until(done: Callable[[], bool], seconds: float) -> None:
         eventually(done, seconds, meanwhile=lambda: worker.turn(min(0.05, leases.turn())))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +20,11 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot.workers import read_workers
 from acquisition.wire import keys, layout, position, recent, record_format, smoothed
 from acquisition.wire.layout import Layout
+from acquisition.wire.position import Position
 from acquisition.wire.record_format import NEWEST, Versions
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from tests.support import ROOT
+from tests.support import ROOT, layouts
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, names
 from tests.support.waiting import eventually
@@ -94,7 +95,7 @@ class Site:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
         assert json.loads(done.stdout) == {"record_format": NEWEST + 1, "before": NEWEST}
 
-    def feed(self, hosts: Sequence[int], first: int, last: int) -> None:
+    def feed(self, hosts: Sequence[int], first: int, last: int, meanwhile: Callable[[], object] = lambda: None) -> None:
         """The same samples to every host, and wait until they are applied."""
         for host in hosts:
             if host not in self.feeders:
@@ -103,7 +104,9 @@ class Site:
             for tick in range(first, last + 1):
                 values = np.random.default_rng(tick).random((3, len(METRICS)))
                 self.feeders[host].push(self.feeders[host].make(values, float(tick), schema=SCHEMA))
-        eventually(lambda: all(self.applied(host) == self.feeders[host].sequence for host in hosts))
+        eventually(
+            lambda: all(self.applied(host) == self.feeders[host].sequence for host in hosts), meanwhile=meanwhile
+        )
 
     def applied(self, host: int) -> int:
         key = keys.applied(self.feeders[host].tag)
@@ -218,9 +221,27 @@ def test_an_old_filter_leaves_records_alone_that_a_newer_one_wrote(site: Site) -
     assert site.versions(1, 5) == NEXT
 
 
+@pytest.mark.parametrize("name_key", [keys.applied, keys.dormant])
+def test_a_position_that_a_newer_filter_wrote_is_left_alone(site: Site, name_key: Callable[[str], str]) -> None:
+    """Taken for damage it would be written over, and what it had counted would be gone from the books."""
+    feeder = Feeder(site.cluster, HOSTS[0], VMS)
+    key, member = name_key(feeder.tag), keys.member(HOSTS[0], VMS)
+    written = bytes((position.VERSION + 1,)) + position.encode(Position(9, 8, 7, 6.0, 1.0))[1:] + b"more"
+    site.cluster.call(key, "HSET", key, member, written)
+    feeder.push(feeder.table(names()))
+    feeder.push(feeder.make(np.ones((3, len(METRICS))), 4.0, schema=SCHEMA))
+    said: list[str] = []
+    older = lone_worker(site.cluster, read_layout(site.cluster), FilterSettings(), report=said.append)
+    eventually(lambda: said, meanwhile=lambda: older.turn(0.05))
+    site.feed(HOSTS[1:3], 1, 2, meanwhile=lambda: older.turn(0.05))  # those of other partitions
+    older.close()
+    assert any(key in text and f"version {position.VERSION + 1}" in text for text in said)
+    assert site.cluster.call(key, "HGET", key, member) == written
+
+
 def test_a_layout_says_what_is_written(site: Site) -> None:
     for written, program in ((NEWEST, NEW), (NEWEST + 1, NEW)):
-        site.cluster.call(keys.LAYOUT, "SET", keys.LAYOUT, layout.encode(Layout(record_format=written)))
+        layouts.put(site.cluster, layout.encode(Layout(record_format=written)))
         worker = site.filter(program)
         site.feed([written], 1, 8)
         assert site.versions(written, 8) == (NOW if written == NEWEST else NEXT)

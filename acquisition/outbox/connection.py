@@ -1,0 +1,233 @@
+"""One connection to a shard, made and used without waiting.
+
+::
+
+    LOOKING_UP (a name, in a thread) ──▶ CONNECTING ──▶ SECURING (with TLS) ──▶ OPEN
+
+Any error is a ConnectionFailed and ends it.
+"""
+
+from __future__ import annotations
+
+import _socket
+import select
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import hiredis
+
+from acquisition.errors import ShardError, ShardpulseError
+from acquisition.link import admission
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address
+from acquisition.outbox.lookup import Lookup, Target, numeric
+from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
+
+if TYPE_CHECKING:
+    from acquisition.link.tls import Secured
+
+LOOKING_UP, CONNECTING, SECURING, OPEN, CLOSED = range(5)
+_LOOKUP_POLL = 0.02
+_MOST_BYTES = 1 << 14  #: of one read
+
+
+class ConnectionFailed(ShardError):
+    """Why a connection ended: ``kind`` is a word to count it by; ``needs_a_person`` is whether it does not pass by
+    itself."""
+
+    def __init__(self, kind: str, problem: str, needs_a_person: bool = False) -> None:
+        super().__init__(problem)
+        self.kind, self.needs_a_person = kind, needs_a_person
+
+
+class ShardConnection:
+    """``timeout`` bounds the way to an open connection, ``patience`` a handshake, for which many may be waiting.
+
+    ``due`` is when ``advance`` wants to be called if nothing happens before; ``lookups`` are those under way, of
+    connections before as well. Raises ConnectionFailed, as ``advance``, ``send``, ``flush`` and ``receive`` do.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        credentials: Credentials | None,
+        lookups: dict[Address, Lookup],
+        timeout: float,
+        patience: float,
+        now: float,
+    ) -> None:
+        self.address = address
+        self.due = self._deadline = now + timeout
+        self.answered = False  #: whether the shard has said anything
+        self._credentials = credentials
+        self._lookups = lookups
+        self._patience = patience
+        self._state = LOOKING_UP
+        self._socket: _socket.socket | Secured | None = None
+        self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
+        self._reader = hiredis.Reader()
+        self._unsent: bytes | memoryview = b""
+        target = numeric(address)
+        if target is not None:
+            self._open(target)
+        elif address not in lookups:  # one that takes long is waited for again, not started again
+            lookups[address] = Lookup(address)
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether it speaks TLS."""
+        return self._credentials is not None and bool(self._credentials.authority)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the socket has not yet taken all that was sent."""
+        return bool(self._unsent)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, -1 when there is none."""
+        return self._socket.fileno() if self._socket is not None else -1
+
+    def events(self) -> int:
+        """What to poll the descriptor for."""
+        if self._socket is None:
+            return 0
+        if self._state != OPEN:
+            return self._wanted
+        return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
+
+    def advance(self, now: float) -> bool:
+        """Go on as far as that is possible without waiting; returns whether it is open."""
+        if self._state == LOOKING_UP:
+            self._finish_lookup(now)
+        if self._state == CONNECTING:
+            self._finish_connect(now)
+        if self._state == SECURING:
+            self._finish_handshake()
+        if self._state != OPEN and now >= self._deadline:
+            told = admission.NO_TLS if self._state == SECURING else "does not answer in time"
+            self.fail("timeout", f"shard {self.address} {told}")
+        return self._state == OPEN
+
+    def send(self, data: bytes) -> None:
+        """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
+        self._unsent = data
+        self.flush()
+
+    def flush(self) -> bool:
+        """Send what was kept; returns whether the socket has taken all of it."""
+        if self._socket is None:
+            return False
+        data = self._unsent
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._fail_os(error)
+        self._unsent = b"" if sent == len(data) else memoryview(data)[sent:]
+        return sent == len(data)
+
+    def receive(self) -> list[Any]:
+        """The replies that have arrived, errors as values; without waiting."""
+        if self._socket is None:
+            return []
+        try:
+            data = self._socket.recv(_MOST_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            self._fail_os(error)
+        if not data:
+            self.fail("closed", f"shard {self.address} closed the connection{self._perhaps()}")
+        self.answered = True
+        reader = self._reader
+        try:
+            reader.feed(data)
+            replies = []
+            reply = reader.gets()
+            while reply is not False:
+                replies.append(reply)
+                reply = reader.gets()
+        except hiredis.ProtocolError as error:
+            self.fail("protocol", f"{self.address} is no Redis: {error}", needs_a_person=True)
+        return replies
+
+    def close(self) -> None:
+        """Close it; calling it again is harmless."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._state = CLOSED
+        self._unsent = b""
+
+    def fail(self, kind: str, problem: str, needs_a_person: bool = False) -> NoReturn:
+        """Close it, and raise ConnectionFailed."""
+        self.close()
+        raise ConnectionFailed(kind, problem, needs_a_person)
+
+    def _finish_lookup(self, now: float) -> None:
+        found = self._lookups[self.address].found
+        if found is None:
+            self.due = min(now + _LOOKUP_POLL, self._deadline)
+            return
+        del self._lookups[self.address]
+        if isinstance(found, OSError):
+            self.fail("lookup", f"shard {self.address} cannot be reached: {found.strerror or found}")
+        self._open(found)
+
+    def _open(self, target: Target) -> None:
+        self.due = self._deadline
+        try:
+            self._socket = begin_connect(target)
+        except OSError as error:
+            self._fail_os(error)
+        self._state = CONNECTING
+
+    def _finish_connect(self, now: float) -> None:
+        plain, known = self._socket, self._credentials
+        assert isinstance(plain, _socket.socket)
+        try:
+            if not is_connected(plain):
+                return
+            admission.check(plain, known, self.address)
+        except OSError as error:
+            self._fail_os(error)
+        except ShardpulseError as error:
+            self.fail("stranger", str(error), needs_a_person=True)
+        if known is not None and known.authority:
+            self._secure(plain, known.authority, now)
+        else:
+            self._state = OPEN
+
+    def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
+        """Begin the handshake: of TLS, with the name by which the shard was called."""
+        from acquisition.link import tls  # loads OpenSSL
+
+        self.due = self._deadline = now + self._patience
+        try:
+            self._socket = tls.Secured(plain, authority, self.address.host)
+        except ShardpulseError as error:
+            self.fail("tls", str(error), needs_a_person=True)
+        self._state = SECURING
+
+    def _finish_handshake(self) -> None:
+        from acquisition.link import tls
+
+        made = self._socket
+        assert isinstance(made, tls.Secured)
+        assert self._credentials is not None
+        try:
+            self._wanted = made.handshake()
+        except OSError as error:
+            why = tls.told(error, self.address.host, self._credentials.authority)
+            self.fail("tls", f"shard {self.address} {why}", tls.needs_a_person(error))
+        if not self._wanted:
+            self._state = OPEN
+
+    def _perhaps(self) -> str:
+        """What may be the reason for an end before the first answer."""
+        return admission.PERHAPS_TLS if self._state == OPEN and not self.answered and not self.is_secured else ""
+
+    def _fail_os(self, error: OSError) -> NoReturn:
+        kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
+        why = f"{error.strerror or error}{self._perhaps()}"
+        self.fail(kind, f"shard {self.address} cannot be reached: {why}")

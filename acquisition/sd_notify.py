@@ -1,0 +1,95 @@
+"""Telling systemd how this process is: the protocol of sd_notify(3), datagrams to the socket that $NOTIFY_SOCKET names.
+
+Only the loop that does the work calls ``turn``, so a watchdog is fed by nothing else: when the loop is stuck, systemd
+hears nothing and ends it. Where nobody listens all of it costs next to nothing.
+
+The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import time
+from collections.abc import Callable
+from math import inf
+
+_STATUS_SECONDS = 1.0  #: between two texts: a trouble may change its words at every attempt
+_MOST_TEXT = 1000  #: characters
+
+
+class Notifier:
+    """``due`` is when ``turn`` wants to be called at the latest, by CLOCK_MONOTONIC; infinite when nobody listens."""
+
+    def __init__(self) -> None:
+        """Takes $NOTIFY_SOCKET and $WATCHDOG_USEC, and removes them: they are not meant for children."""
+        address = os.environ.pop("NOTIFY_SOCKET", "")
+        microseconds = os.environ.pop("WATCHDOG_USEC", "")
+        meant = os.environ.pop("WATCHDOG_PID", "") in ("", str(os.getpid()))
+        self.due = inf
+        self._socket: _socket.socket | None = None
+        self._owes_ready = self._reloads = False
+        if address[:1] not in ("/", "@"):
+            return
+        self._address = f"\0{address[1:]}" if address[0] == "@" else address
+        kind = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+        self._socket = _socket.socket(_socket.AF_UNIX, kind)
+        # half of the time, as sd_watchdog_enabled(3) advises
+        half = int(microseconds) / 2e6 if meant and microseconds.isdecimal() else 0.0
+        self._interval = half or inf
+        self._text = ""
+        self._text_due = 0.0
+        self._watchdog_due = 0.0 if half else inf
+
+    def ready(self) -> None:
+        """What it was started for is under way: the next ``turn`` says so."""
+        self._owes_ready = True
+
+    def turn(self, tell: Callable[[], str]) -> None:
+        """Call it at every turn of the loop: says how it goes, with what ``tell`` returns for those who ask `systemctl
+        status`, and that the loop turns. What cannot be delivered now is said at the next turn."""
+        if self._socket is None:
+            return
+        now = time.monotonic()
+        text = " ".join(tell().split())[:_MOST_TEXT]
+        changed, feeds = text != self._text, now >= self._watchdog_due
+        lines = []
+        owed_ready, self._owes_ready = self._owes_ready, False  # a signal may owe the next one meanwhile
+        if owed_ready:
+            lines.append("READY=1")
+        if changed and now >= self._text_due:
+            lines.append(f"STATUS={text}")
+            changed = False
+        if feeds:
+            lines.append("WATCHDOG=1")
+        if lines and self._send(lines):
+            if not changed:
+                self._text, self._text_due = text, now + _STATUS_SECONDS
+            if feeds:
+                self._watchdog_due = now + self._interval
+        elif lines:
+            self._owes_ready |= owed_ready
+        self.due = min(self._watchdog_due, self._text_due if changed else inf)
+
+    def reloading(self) -> None:
+        """The configuration is read again."""
+        self._reloads = True
+        self._send(["RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"])
+
+    def reloaded(self) -> None:
+        """That is over, if it was so, however it ended."""
+        self._owes_ready |= self._reloads
+        self._reloads = False
+
+    def stopping(self, text: str = "stopping") -> None:
+        """It has begun to end; nothing else will come."""
+        self._send(["STOPPING=1", f"STATUS={text}"])
+
+    def _send(self, lines: list[str]) -> bool:
+        if self._socket is None:
+            return False
+        try:
+            self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
+        except OSError:  # its queue is full, or whoever listened is gone
+            return False
+        return True

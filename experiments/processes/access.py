@@ -1,0 +1,124 @@
+"""Shards that speak TLS 1.3 only, with the users of each part: who vouches for them, and with which passwords.
+
+The files of a shard are those that ``shardpulse shards render`` prints, its certificate is of an authority that
+``shardpulse certificates`` makes, and every part logs in as its own user.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link.credentials import Credentials, ours
+from acquisition.link.resp import Address
+from acquisition.shards import configuration, grants, process, redis_binary, rendering
+from acquisition.shards.users import write_secret
+from acquisition.wire.keys import DEFAULT_PARTITIONS
+
+if TYPE_CHECKING:
+    from acquisition.certificates.making import Pair
+
+MASTER_KEY = "everything"  #: a user who may do everything: who makes faults, and looks at what no part may see
+_DAYS, _DAYS_OF_SHARDS = 30, 20
+_AUTHORITY, _PASSWORDS = "authority", "passwords"
+_NONE: Mapping[str, str] = {}
+CERTIFICATE = "shard"  #: the name of a shard's certificate and key, as rendered files call them
+
+
+@functools.cache
+def missing() -> str:
+    """Why servers with TLS are not possible here and what to do about it; "" when they are."""
+    if find_spec("cryptography") is None:
+        return "certificates need a package: pip install 'shardpulse[certificates]'"
+    try:
+        found = redis_binary.find()
+        if found.release >= rendering.RELEASE and redis_binary.has_tls(found.path):
+            return ""
+    except (ShardpulseError, OSError) as error:
+        return str(error)
+    return f"{found.path} is {found.version}: shards with TLS take a redis-server 7 that was built with it"
+
+
+class Access(NamedTuple):
+    """An authority and the passwords of all users, in ``directory``; built by ``make``."""
+
+    directory: Path
+    authority: Pair
+    passwords: dict[str, str]
+
+    @property
+    def ca(self) -> Path:
+        """The file that clients believe."""
+        return self.directory / _AUTHORITY / "ca.pem"
+
+    def password_file(self, user: str) -> Path:
+        """The password of a user, as its part wants it."""
+        return self.directory / _PASSWORDS / user
+
+    def credentials(self, user: str) -> Credentials:
+        """As a part has them."""
+        return Credentials(user, self.passwords[user], ours(), str(self.ca))
+
+    def section(self, user: str, addresses: Sequence[Address], more: str = "") -> str:
+        """The table [shards] of a part's configuration, with ``more`` lines in it."""
+        listed = ", ".join(f'"{address}"' for address in addresses)
+        return (
+            f'[shards]\naddresses = [{listed}]\nusername = "{user}"\n'
+            f'password_file = "{self.password_file(user)}"\ntls_ca = "{self.ca}"\n{more}'
+        )
+
+    def place(self, server: rendering.Server, extra: Mapping[str, str] = _NONE) -> None:
+        """Make the directory of a shard with all of its files; ``extra`` adds to or replaces directives.
+
+        Raises CannotCreateError.
+        """
+        home = Path(server.etc)
+        text = rendering.configuration_of(server, self.passwords[grants.REPLICATION])
+        process.place(Address(server.announce, server.port), home, text + configuration.text(extra))
+        self.certify(home, [server.announce])
+        everything = grants.line(MASTER_KEY, [grants.Grant("@all", ("*",), ("*",))], self.passwords[MASTER_KEY])
+        named = {user: self.passwords[user] for user in grants.USERS}
+        write_secret(home / "users.acl", f"{rendering.users_of(named, DEFAULT_PARTITIONS)}{everything}\n")
+        (home / "ca.pem").write_bytes(self.ca.read_bytes())
+
+    def certify(
+        self, home: Path, names: list[str], name: str = CERTIFICATE, later: float = 0.0, strange: bool = False
+    ) -> None:
+        """Issue a certificate for ``names``, as ``name.pem`` and ``name.key`` in ``home``, that is valid for some weeks
+        from ``later`` seconds after now on; ``strange``: by an authority that nobody believes.
+
+        Raises CannotCreateError.
+        """
+        from acquisition.certificates import files, making
+
+        by = _authority() if strange else self.authority
+        files.write(making.issue(by, names, _now() + timedelta(seconds=later), _DAYS_OF_SHARDS), home, name)
+
+
+def make(directory: Path) -> Access:
+    """A new authority, with new passwords. Raises CannotCreateError."""
+    from acquisition.certificates import files
+
+    authority = _authority()
+    files.write(authority, directory / _AUTHORITY, files.AUTHORITY)
+    made = Access(directory, authority, {user: f"password-of-{user}" for user in (*grants.USERS, MASTER_KEY)})
+    (directory / _PASSWORDS).mkdir(mode=0o700)
+    for user, password in made.passwords.items():
+        write_secret(made.password_file(user), f"{password}\n")
+    return made
+
+
+def _authority() -> Pair:
+    """One that was there before, so that it may have issued what is over."""
+    from acquisition.certificates import making
+
+    return making.authority(making.SHARDS, _now() - timedelta(days=_DAYS), 2 * _DAYS)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

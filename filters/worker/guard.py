@@ -1,0 +1,186 @@
+"""Mends what the password of a probe allows beyond frames: ids ahead of the shard's clock, and values of any size.
+
+A stream takes no id that is not after its last one, not even when it has been emptied. So one entry of the greatest id
+ends it: nobody can add to it any more. One of the next year is followed by ids of the next year, by which nothing gets
+old. Such a stream is removed once its filter has read it to the end, and begins anew; what was refused meanwhile waits
+in the rings of its probes. A status takes 2 kB and may be set to 512 MB: one that is too large, or of no host, is
+removed, as are raw streams of partitions that there are not, which nobody would trim. All of it is told as events.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeGuard
+
+from acquisition.errors import FrameError
+from acquisition.link import happenings
+from acquisition.link.cluster import Cluster, Command
+from acquisition.trouble_log import TroubleLog
+from acquisition.wire import commit, keys, readers
+from acquisition.wire.layout import Layout
+from acquisition.wire.stream_id import parse
+from filters.runtime.background_jobs import BackgroundJobs, Outcome
+from filters.worker.worker import Worker
+
+_EVERY = 10.0  #: seconds between two looks at streams
+_LOOKS = 6  #: of which one looks at sizes as well
+_AHEAD = 60_000  #: milliseconds that an id may be ahead: clocks of masters differ
+_MOST_STATUS = 1 << 16  #: bytes, thirty times what a probe writes
+_STEP_PAUSE = 0.01  #: seconds between two steps of a SCAN: the worker's loop and the shard have others to serve
+_LANE = "guard"
+_NO_ID = b"0-0"
+_WRITTEN = "[rs][at][wa]*"  #: SCAN finds what probes write, raw and status, and hardly anything else
+_NAME = re.compile(rb"(?:raw:\{([^{}]+)\}|status:\{([^{}]+)\}:[0-9a-f]{16})")
+#: KEYS: stream; ARGV: the filter's cursor. Removes a stream that has been read to its end.
+_REMOVE = """
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if newest and newest[1] ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+return 1
+"""
+
+
+class _Found(NamedTuple):
+    """Partitions whose stream has begun anew, and what was mended, in words."""
+
+    renewed: list[int]
+    told: list[str]
+
+
+class _Name(NamedTuple):
+    """A key that a probe may have written; ``tag`` is "" where it is neither a raw stream nor a status."""
+
+    whole: bytes
+    tag: str
+
+
+class Guard:
+    """Looks in the background at the partitions that a worker has; ``every`` in seconds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        layout: Layout,
+        worker: Worker,
+        background: BackgroundJobs,
+        log: TroubleLog,
+        every: float = _EVERY,
+    ) -> None:
+        self._cluster = cluster.another()
+        self._tags = layout.tags
+        self._worker = worker
+        self._background = background
+        self._log = log
+        self._every = every
+        self._due = time.monotonic() + every
+        self._looks = 0
+
+    def turn(self) -> None:
+        """Look if it is time; to be called between the turns of the worker."""
+        if time.monotonic() >= self._due:
+            self._due = float("inf")
+            numbers = sorted(self._worker.partitions)
+            self._looks += 1
+            self._background.submit(_LANE, lambda: self._look(numbers, self._looks % _LOOKS == 0), self._done)
+
+    def _done(self, outcome: Outcome) -> None:
+        """A shard that does not answer changes nothing: the worker speaks of it."""
+        self._due = time.monotonic() + self._every
+        if isinstance(outcome, _Found):
+            for number in outcome.renewed:
+                self._worker.renew(number)
+            for text in outcome.told:
+                self._log.tell(text)
+
+    def _look(self, numbers: Sequence[int], sizes: bool) -> _Found:
+        found = _Found([], [])
+        try:
+            self._look_at_ids(numbers, found)
+            if sizes:
+                self._look_at_sizes(numbers, found)
+        finally:
+            self._cluster.close()
+        return found
+
+    # ---------------------------------------------------------------- ids
+
+    def _look_at_ids(self, numbers: Sequence[int], found: _Found) -> None:
+        commands: list[Command] = []
+        for number in numbers:
+            raw, value = keys.raw(self._tags[number]), keys.commit(self._tags[number])
+            commands += [(raw, ("TIME",)), (value, ("GET", value)), (raw, ("XINFO", "STREAM", raw))]
+        replies = self._cluster.gather(commands)
+        for place, number in enumerate(numbers):
+            clock, value, stream = replies[3 * place : 3 * place + 3]
+            if isinstance(clock, list):
+                latest = readers.milliseconds(clock) + _AHEAD
+                self._check(number, latest, _cursor(value), _last_id(stream), found)
+
+    def _check(self, number: int, latest: int, cursor: bytes, last: bytes, found: _Found) -> None:
+        if parse(last)[0] > latest:
+            raw = keys.raw(self._tags[number])
+            if self._cluster.call(raw, "EVAL", _REMOVE, 1, raw, cursor) == 1:
+                found.renewed.append(number)
+                text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: it begins anew"
+                self._tell(self._tags[number], "ids_ahead", text, found)
+        elif parse(cursor)[0] > latest:  # whoever removed it has not come to the next commit
+            found.renewed.append(number)
+
+    # ---------------------------------------------------------------- sizes
+
+    def _look_at_sizes(self, numbers: Sequence[int], found: _Found) -> None:
+        own = [self._tags[number] for number in numbers]
+        shards = {self._cluster.owner(keys.raw(tag)): tag for tag in own}
+        for tag in shards.values():
+            cursor = b"0"
+            while True:
+                cursor, names = self._cluster.call(
+                    keys.raw(tag), "SCAN", cursor, "MATCH", _WRITTEN, "COUNT", 1000
+                )  # a shard takes 0.2 ms for it
+                self._check_sizes([name for name in map(_named, names) if self._is_for_us(name, own)], tag, found)
+                if cursor == b"0":
+                    break
+                time.sleep(_STEP_PAUSE)
+
+    def _is_for_us(self, name: _Name | None, own: Sequence[str]) -> TypeGuard[_Name]:
+        """Whether it is of one of our partitions, or of none that there is."""
+        return name is not None and (name.tag in own or name.tag not in self._tags)
+
+    def _check_sizes(self, names: Sequence[_Name], tag: str, found: _Found) -> None:
+        here = keys.raw(tag)  # what lies on the same shard
+        sizes = self._cluster.gather([(here, ("STRLEN", name.whole)) for name in names])
+        for name, size in zip(names, sizes, strict=True):
+            stranger = name.tag not in self._tags
+            large = isinstance(size, int) and size > _MOST_STATUS  # of a stream it is an error
+            if (stranger or large) and self._cluster.call(here, "DEL", name.whole):
+                why = "of no host of a partition that there is" if stranger else f"{size} bytes, too large"
+                told = f"{name.whole[:80]!r} was removed: it is {why}"
+                self._tell(tag if stranger else name.tag, "oversized", told, found)
+
+    def _tell(self, tag: str, kind: str, text: str, found: _Found) -> None:
+        found.told.append(text)
+        self._cluster.gather(happenings.appended(tag, kind, {"reason": text}))
+
+
+def _cursor(value: Any) -> bytes:
+    try:
+        return commit.decode(value).cursor if isinstance(value, bytes) else _NO_ID
+    except FrameError:
+        return _NO_ID
+
+
+def _last_id(reply: Any) -> bytes:
+    """What XINFO STREAM says; an error where there is none."""
+    if not isinstance(reply, list) or b"last-generated-id" not in reply:
+        return _NO_ID
+    return bytes(reply[reply.index(b"last-generated-id") + 1])
+
+
+def _named(whole: bytes) -> _Name | None:
+    if not whole.startswith((b"raw:", b"status:")):
+        return None
+    found = _NAME.fullmatch(whole)
+    tag = b"" if found is None else found[1] or found[2]
+    return _Name(whole, tag.decode(errors="replace"))
