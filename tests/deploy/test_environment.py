@@ -63,7 +63,7 @@ def test_help_of_the_tests_needs_no_environment():
 def test_without_venv_it_names_the_package(no_root, monkeypatch, capsys):
     monkeypatch.setattr(no_root.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as caught:
-        no_root._require_venv()
+        no_root.require_venv()
     assert caught.value.code == 69
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert f"apt install python{version}-venv" in capsys.readouterr().err
@@ -72,7 +72,7 @@ def test_without_venv_it_names_the_package(no_root, monkeypatch, capsys):
 def test_as_root_on_debian_venv_is_installed_after_saying_so(environment, monkeypatch, tmp_path, capsys):
     log = fake_apt(tmp_path, monkeypatch, environment)
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
-    environment._require_venv()
+    environment.require_venv()
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     assert f"installing {package} through apt" in capsys.readouterr().err
     assert log.read_text().splitlines() == [f"install --yes --quiet --no-install-recommends {package}"]
@@ -130,7 +130,7 @@ def checkout(environment, monkeypatch, tmp_path):
     """One with nothing in it, where an installation only makes a python; answers the extras of every installation."""
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
     monkeypatch.setattr(environment, "_require_redis", lambda venv: None)
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", f"{environment._NATIVE}.c"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt", f"{environment.NATIVE[0]}.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     installed = []
@@ -146,7 +146,8 @@ def checkout(environment, monkeypatch, tmp_path):
 
 
 def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, checkout, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(environment, "_install", lambda venv, extras: environment._run(["/bin/false"], "it failed"))
+    run = environment.run_quietly
+    monkeypatch.setattr(environment, "_install", lambda venv, extras: run(["/bin/false"], "it failed"))
     with pytest.raises(SystemExit) as caught:
         environment.prepare([])
     assert caught.value.code == 69
@@ -187,7 +188,7 @@ def test_a_compiler_that_comes_later_is_used_by_the_next_start(environment, chec
 
 
 def test_the_native_step_is_told_where_there_is_one(environment):
-    built = environment._runs(Path(sys.executable), f"import {', '.join(environment._NATIVE).replace('/', '.')}")
+    built = environment._runs(Path(sys.executable), f"import {', '.join(environment.NATIVE).replace('/', '.')}")
     said = environment._native_step(Path(sys.prefix))
     assert said.startswith("the steps of filter and probe are native" if built else "the filter's step is numpy's")
 
@@ -195,7 +196,7 @@ def test_the_native_step_is_told_where_there_is_one(environment):
 def test_a_checkout_that_cannot_be_written_uses_the_cache(environment, monkeypatch, tmp_path):
     monkeypatch.setattr(environment.os, "access", lambda path, mode: False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    home = environment._home()
+    home = environment.home_directory()
     assert home.parent == tmp_path / "shardpulse"
     copy = environment._copy(home / "source")
     assert (copy / "acquisition" / "cli.py").exists()

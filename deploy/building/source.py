@@ -1,0 +1,77 @@
+"""The source that is built: the files of one commit, or those of the checkout as they lie, and its time."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from environment import CHECKOUT, say
+
+from acquisition.errors import EXIT_NO_INPUT
+
+#: What of the source the packages are made of.
+_PARTS = ("acquisition", "probes", "filters", "deploy", "setup.cfg", "setup.py", "pyproject.toml", "README.md")
+
+
+class Source(NamedTuple):
+    """An exported source: where it lies, which commit it is ("" for files as they lie), seconds since 1970."""
+
+    directory: Path
+    commit: str
+    epoch: int
+
+
+def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
+    """The source in ``target``, with modes that depend on nobody's umask. Exits with 66 where there is no commit."""
+    target.mkdir(parents=True)
+    commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
+    if as_it_lies:
+        _copy(target)
+    elif commit:
+        # as a tree of its own: a whole commit may hold what is large, and attributes could change what is exported
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "--", *_PARTS))) as archive:
+            archive.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(target)
+    else:
+        _fail(f"there is no commit {revision} in {CHECKOUT}: commit first, or build the files --as-they-lie")
+    for path in [target, *target.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+    return Source(target, "" if as_it_lies else commit, _epoch(commit))
+
+
+def _epoch(commit: str) -> int:
+    """The commit's time; where there is no commit, that of the environment."""
+    if commit:
+        return int(_git("log", "-1", "--format=%ct", commit))
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not given.isdecimal():
+        _fail("no commit tells the time of these files: set SOURCE_DATE_EPOCH to seconds since 1970")
+    return int(given)
+
+
+def _copy(target: Path) -> None:
+    """What git knows of and would take, as it lies here."""
+    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *_PARTS)
+    for name in filter(None, listed.decode().split("\0")):
+        if (CHECKOUT / name).is_file():  # or it was removed and not committed
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(CHECKOUT / name, target / name)
+
+
+def _git(*arguments: str) -> bytes:
+    """What git prints; nothing when it fails."""
+    command = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        _fail("git is not installed: apt install git")
+    return done.stdout if done.returncode == 0 else b""
+
+
+def _fail(text: str) -> NoReturn:
+    say(f"error: {text}")
+    raise SystemExit(EXIT_NO_INPUT)

