@@ -48,7 +48,7 @@ class Pipeline:
         outbox: Outbox | None = None,
         credentials: Credentials | None = None,
         position_interval: float = 0.1,
-        timeout: float = 0.5,
+        timeout: float = PATIENCE,
         host: int = HOST,
     ) -> None:
         self.cluster = cluster

@@ -187,6 +187,7 @@ def wait_applied(load: Load, host: int, after: float, seconds: float) -> None:
     load.wait(done, seconds)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", STATES)
 def test_state(world: World, name: str) -> None:
     state, load = STATES[name], world.load

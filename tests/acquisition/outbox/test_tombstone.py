@@ -22,7 +22,7 @@ from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Samples
 from acquisition.wire.rejected import Rejected
 from tests.support.fixture_types import MakePipeline
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import METRICS, SET, Pipeline
 
 
@@ -121,7 +121,7 @@ def test_frame_that_was_damaged_in_the_ring_is_not_sent_with_a_right_checksum(
     ring = tmp_path / "ring"
     pipeline = make_pipeline(outbox=Outbox(str(ring)), position_interval=0.05)
     pipeline.offer(10)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     entry = next(e for i in range(5, 11) if (e := pipeline.outbox.entry(i)).samples)
     with ring.open("r+b") as file:  # a bit of a value, under the probe's feet
         file.seek(AREA + entry.offset + RECORD_SIZE + frame.HEADER_SIZE + 9)
@@ -157,7 +157,7 @@ def test_stream_that_is_trimmed_again_and_again(make_pipeline: MakePipeline) -> 
     pipeline.offer()
     for attempt in range(5):
         pipeline.offer()
-        assert pipeline.writer.drain(2.0)
+        assert pipeline.writer.drain(PATIENCE)
         newest = pipeline.cluster.call(key, "XREVRANGE", key, "+", "-", "COUNT", 1)
         pipeline.cluster.call(key, "XTRIM", key, "MINID", newest[0][0])
         worker = pipeline.start_filter()
@@ -174,9 +174,9 @@ def test_filter_that_does_not_know_it_yet(make_pipeline: MakePipeline, reason: s
     pipeline = make_pipeline(position_interval=0.02)
     key = keys.raw(pipeline.tag)
     pipeline.offer(3)
-    assert pipeline.writer.drain(2.0)
+    assert pipeline.writer.drain(PATIENCE)
     cluster, tag = pipeline.cluster, pipeline.tag
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while stalls(pipeline) < 4:
         assert time.monotonic() < deadline
         for entry, _ in cluster.call(key, "XRANGE", key, "-", "+"):

@@ -26,7 +26,7 @@ from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
 from tests.support import slow_loading
 from tests.support.fixture_types import MakePipeline
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
 
 OwnCluster = Callable[..., Pipeline]
@@ -82,7 +82,7 @@ def test_offers_before_any_shard_is_there_wait() -> None:
 def test_drain_waits_for_acknowledgement_and_status(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline()
     pipeline.offer(50)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     assert raw_length(pipeline) == 51
     key = keys.status(pipeline.tag, HOST)
     record = status.decode(pipeline.cluster.call(key, "GET", key))
@@ -96,7 +96,7 @@ def test_extra_status_is_merged_and_never_hides_the_account(make_pipeline: MakeP
     pipeline = make_pipeline()
     pipeline.writer.set_extra_status({"ticks": 7, "host": "liar", "sets": {}})
     pipeline.offer()
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     key = keys.status(pipeline.tag, HOST)
     record = status.decode(pipeline.cluster.call(key, "GET", key))
     assert record.rest["ticks"] == 7
@@ -109,6 +109,7 @@ def test_frames_that_were_made_before_the_filter_started_are_applied_without_sen
 ) -> None:
     pipeline = make_pipeline()
     pipeline.offer(30)
+    pipeline.turn_until(lambda: raw_length(pipeline) == 31)
     pipeline.turn_for(0.5)  # several positions are read, all absent: no reason to send again
     assert pipeline.writer.account()["resent_frames"] == 0
     assert raw_length(pipeline) == 31
@@ -145,7 +146,7 @@ def test_deleted_entry_is_missing_in_the_books_until_it_is_sent_again(make_pipel
     pipeline = make_pipeline(position_interval=0.4)
     key = keys.raw(pipeline.tag)
     pipeline.offer(10)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     entries = pipeline.cluster.call(key, "XRANGE", key, "-", "+")
     assert pipeline.cluster.call(key, "XDEL", key, entries[5][0]) == 1
     pipeline.start_filter()
@@ -167,7 +168,7 @@ def test_deleted_last_entry_is_noticed_too(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline()
     key = keys.raw(pipeline.tag)
     pipeline.offer(3)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     entries = pipeline.cluster.call(key, "XREVRANGE", key, "+", "-", "COUNT", 1)
     pipeline.cluster.call(key, "XDEL", key, entries[0][0])
     pipeline.start_filter()
@@ -281,8 +282,7 @@ def test_shard_killed_and_restarted_empty(own_cluster: OwnCluster) -> None:
     for _ in range(20):
         pipeline.offer()
         pipeline.turn()
-    pipeline.turn_for(0.3)
-    assert pipeline.writer.problem
+    pipeline.turn_until(lambda: pipeline.writer.problem)
     assert pipeline.slowest < 0.25
     with restarted(shards_of(pipeline)):
         pipeline.turn_until(lambda: is_up(pipeline))
@@ -306,7 +306,7 @@ def test_shard_that_hangs_delays_no_tick(own_cluster: OwnCluster) -> None:
         for _ in range(10):
             pipeline.offer()
             pipeline.turn_for(0.1)
-        assert "does not answer in time" in pipeline.writer.problem
+        pipeline.turn_until(lambda: "does not answer in time" in pipeline.writer.problem)
         assert pipeline.slowest < 0.25
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -351,7 +351,7 @@ def test_slot_moved_to_another_shard_under_way(own_cluster: OwnCluster) -> None:
 def test_full_shard_pushes_back_until_there_is_room(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     pipeline.offer(5)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     call(pipeline, "CONFIG", "SET", "maxmemory", "1mb")  # less than it uses
     for _ in range(20):
         pipeline.offer()
@@ -376,19 +376,18 @@ def test_full_shard_pushes_back_until_there_is_room(own_cluster: OwnCluster) -> 
 def test_credentials_that_are_refused_are_told_and_retried_slowly(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     pipeline.offer(3)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     call(pipeline, "CONFIG", "SET", "requirepass", "secret")
     seeds = shards_of(pipeline).addresses
     try:
         for credentials, kind in ((None, "noauth"), (Credentials("default", "wrong"), "wrongpass")):
             writer = Writer(HOST, "alpha", seeds, credentials, Outbox(None))
-            assert not writer.drain(0.5)
-            assert kind.upper() in writer.problem
+            eventually(lambda: kind.upper() in writer.problem, meanwhile=lambda: writer.drain(0.1))  # noqa: B023
             assert "password_file" in writer.problem
             assert writer.account()["errors"] == {kind: 1}
             writer.close()
         writer = Writer(HOST, "alpha", seeds, Credentials("default", "secret"), Outbox(None))
-        assert writer.drain(5.0)
+        assert writer.drain(PATIENCE)
         writer.close()
     finally:
         connection = Connection(seeds[0], Credentials("default", "secret"))
@@ -412,7 +411,7 @@ def test_loading_shard_is_waited_for(own_cluster: OwnCluster) -> None:
     with restarted(shards):
         pipeline.turn_until(lambda: pipeline.writer.account()["errors"].get("loading", 0) >= 1)
         pipeline.offer(3)
-        pipeline.turn_until(lambda: is_up(pipeline) and pipeline.writer.problem == "", 20.0)
+        pipeline.turn_until(lambda: is_up(pipeline) and pipeline.writer.problem == "", 3 * PATIENCE)
         pipeline.start_filter()
         pipeline.turn_until(pipeline.is_applied)
         pipeline.assert_everything_applied_once()
@@ -421,10 +420,9 @@ def test_loading_shard_is_waited_for(own_cluster: OwnCluster) -> None:
 def test_shards_without_layout_are_told_apart(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     call(pipeline, "FLUSHALL")
-    assert not pipeline.writer.drain(0.2)
-    assert "shardpulse shards up" in pipeline.writer.problem
+    pipeline.turn_until(lambda: "shardpulse shards up" in pipeline.writer.problem)
     write_layout(pipeline.cluster, keys.DEFAULT_PARTITIONS)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
 
 
 def test_something_that_is_no_redis_is_told_apart() -> None:
@@ -523,7 +521,7 @@ def test_deleted_ring_file_is_written_again(make_pipeline: MakePipeline, tmp_pat
     ring.unlink()
     pipeline.turn_until(ring.exists)
     pipeline.offer(5)
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
     pipeline.writer.close()
     again = Outbox(str(ring))
     assert again.windows[SET].last == 11

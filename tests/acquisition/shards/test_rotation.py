@@ -71,7 +71,7 @@ def logs_in(secured: Secured, user: str, password: str) -> list[bool]:
     found = []
     for address in secured.addresses:
         try:
-            Connection(address, Credentials(user, password, (), str(secured.ca))).close()
+            Connection(address, Credentials(user, password, (), str(secured.ca)), 20.0).close()
             found.append(True)
         except PermissionRefused:
             found.append(False)
@@ -189,4 +189,4 @@ def test_passwords_change_on_all_shards_or_on_none(secured: Secured, capsys: pyt
     assert both in capsys.readouterr().out  # a shard that starts now knows both
     for address in secured.addresses[1:]:
         with pytest.raises(PermissionRefused, match="WRONGPASS"):
-            Connection(address, known)
+            Connection(address, known, 20.0)

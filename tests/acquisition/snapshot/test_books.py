@@ -110,7 +110,7 @@ def test_keys_of_other_types_are_named(cluster: Cluster) -> None:
 
 def test_a_shard_that_is_gone_is_named_and_the_others_are_read(start_cluster: StartCluster) -> None:
     shards = start_cluster(2)
-    cluster = shards.connect(timeout=0.5)
+    cluster = shards.connect()
     layout = read_layout(cluster)
     write_applied(cluster, layout, 0, position.encode(done(5)))
     write_applied(cluster, layout, 63, position.encode(done(5)))

