@@ -20,6 +20,7 @@ from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
+from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
@@ -76,13 +77,15 @@ class Center:
         hold_partitions(cluster)
         hear_probes(cluster)
         self.worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
+        self._epoch = 0
 
     def feed(self, late_by: Mapping[str, float] | None = None, noise: float = 0.02) -> None:
         """Send the last ``TICKS`` seconds of every machine, and wait until the filter has applied them.
 
         Loads alternate around their figure by ``noise`` (relative). The clock of a machine in
-        ``late_by`` stopped so many seconds ago.
+        ``late_by`` stopped so many seconds ago. Each call is another start of every probe.
         """
+        self._epoch += 1
         now = time.time()
         wanted = 0
         for machine in self.machines:
@@ -95,7 +98,7 @@ class Center:
             wanted += 1 + bool(machine.guests)
         deadline = time.monotonic() + 20
         reader = SnapshotReader(self.cluster)
-        while sum(b.position is not None and b.position.sequence > TICKS for b in reader.latest().blocks) < wanted:
+        while sum(self._is_applied(block.position) for block in reader.latest().blocks) < wanted:
             assert time.monotonic() < deadline, "the filter does not come to the end of the frames"
             self.worker.turn(0.05)
 
@@ -114,8 +117,11 @@ class Center:
                 model.map_instance(instance, node)
         return model
 
+    def _is_applied(self, position: Position | None) -> bool:
+        return position is not None and position.epoch == self._epoch and position.sequence > TICKS
+
     def _send(self, host: str, of: ResourceSet, rows: Sequence[Row], end: float, noise: float) -> None:
-        feeder = Feeder(self.cluster, host_id(host), resource_set_id(of.name))
+        feeder = Feeder(self.cluster, host_id(host), resource_set_id(of.name), self._epoch)
         names = Table(host, of.name, 1.0, "test", True, of.metrics, tuple(row.entity for row in rows))
         feeder.push_table(names, end, 0.0)
         for tick in range(TICKS):
