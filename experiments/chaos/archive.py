@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,15 +33,15 @@ class ArchiveParts(NamedTuple):
 
     def finish(self, cluster: Cluster, seconds: float) -> Registered:
         """Wait until everything has been read that is in the streams now, have all minutes closed, and end the
-        archivers; answers their books. Raises TemporaryError, ShardError."""
+        archivers; answers their books. Raises TemporaryError when they do not get there, or had to be killed;
+        ShardError."""
         now, deadline = time.time(), time.monotonic() + seconds
         while (found := _books(cluster)).behind_seconds > time.time() - now:
             if time.monotonic() > deadline:
                 why = found.trouble or "nothing is said to be in its way"
                 raise TemporaryError(f"the archive is {found.behind_seconds:.0f} s behind after {seconds:g} s: {why}")
             time.sleep(0.5)
-        for archiver in self.archivers:
-            archiver.stop(_FINISH_SECONDS)
+        end(self.archivers, _FINISH_SECONDS)
         return _books(cluster)
 
 
@@ -67,6 +67,14 @@ def running(options: Options, directory: Path, bed: Testbed, shards: ReplicatedC
             stack.callback(archivers[-1].stop)
             archivers[-1].start()
         yield ArchiveParts(archivers, database)
+
+
+def end(archivers: Sequence[Service], patience: float) -> None:
+    """Have all of them finish. Raises TemporaryError that names those that had not within ``patience`` seconds each
+    and were killed: what these still had to write is missing in the database."""
+    if killed := [archiver.name for archiver in archivers if not archiver.stop(patience)]:
+        late = f"did not finish within {patience:g} s of SIGTERM and had to be killed"
+        raise TemporaryError(f"{', '.join(killed)} {late}: the archive was not compared")
 
 
 def _books(cluster: Cluster) -> Registered:

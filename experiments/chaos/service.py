@@ -55,8 +55,8 @@ class Service:
         """Its exit code when it has ended although nobody killed it."""
         return None if self.away or self._process is None else self._process.poll()
 
-    def stop(self, patience: float = 3.0) -> None:
-        """End it, in order if it can within so many seconds."""
+    def stop(self, patience: float = 3.0) -> bool:
+        """End it, in order if it can within so many seconds; answers whether it did not have to be killed."""
         self.away = True
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
@@ -64,6 +64,8 @@ class Service:
                 self._process.wait(patience)
             except subprocess.TimeoutExpired:
                 self.kill()
+                return False
+        return True
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

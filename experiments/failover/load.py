@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 
 from acquisition.errors import TemporaryError
 from acquisition.link.credentials import Credentials
@@ -20,12 +21,15 @@ from experiments.testbed import Host
 _HELD = Held(frames=4096, seconds=600.0)
 _NEVER = 3600.0  #: seconds; what hosts shed while a machine is busy counts as lost, and is not what is looked for
 POSITION_SECONDS = 0.25
+_GROUP_SECONDS = 0.05  #: hosts that sample together do so this long after those before them
+_AT_ONCE = 256  #: hosts that are served, or sample, before sockets are looked at again
+_due = attrgetter("due")
 _STATUS_SECONDS = 5.0
 
 
 class Load(Fleet[EmulatedHost]):
-    """One writer per index of ``hosts``; ``places`` are hosts of the testbed that some of them run on, by index
-    (else: where this process is)."""
+    """One writer per index of ``hosts``, which sample in groups that are spread over the interval; ``places`` are hosts
+    of the testbed that some of them run on, by index (else: where this process is)."""
 
     def __init__(
         self,
@@ -56,6 +60,9 @@ class Load(Fleet[EmulatedHost]):
         self.workload = workload
         self.sampling = True
         self._places = dict(places or {})
+        count = max(1, min(len(self.hosts), int(workload.interval / _GROUP_SECONDS)))
+        self._groups = [self.hosts[number::count] for number in range(count)]
+        self._next_group = 0
         self._due = time.monotonic()
 
     def serve(self, host: EmulatedHost, now: float) -> None:
@@ -66,16 +73,31 @@ class Load(Fleet[EmulatedHost]):
     def turn(self, longest: float) -> None:
         """Sample if it is time, serve every writer, wait at most ``longest`` seconds for their sockets."""
         now = time.monotonic()
-        if self.sampling and now >= self._due:
-            self._due = max(self._due + self.workload.interval, now)
-            wall = time.time()
-            for host in self.hosts:
-                self.sample(host, tick_of(wall, self.workload.interval), wall, now, now)
-        self.serve_due()
-        wake = min(now + longest, *(host.due for host in self.hosts))
+        if self.sampling:
+            self._sample_due(now)
+        self._serve_some(now)
+        wake = min(now + longest, *map(_due, self.hosts))
         if self.sampling:
             wake = min(wake, self._due)
         self.attend(max(0.0, wake - time.monotonic()))
+
+    def _sample_due(self, now: float) -> None:
+        """Let the groups sample whose time has come, those that are late as soon as there is time."""
+        interval, sampled = self.workload.interval, 0
+        self._due = max(self._due, now - interval)
+        while self._due <= now and sampled < _AT_ONCE:
+            group = self._groups[self._next_group]
+            wall, monotonic = time.time(), time.monotonic()
+            for host in group:
+                self.sample(host, tick_of(wall, interval), wall, monotonic, monotonic)
+            sampled += len(group)
+            self._next_group = (self._next_group + 1) % len(self._groups)
+            self._due += interval / len(self._groups)
+
+    def _serve_some(self, now: float) -> None:
+        """Serve the writers whose time has come, those first that have waited longest."""
+        for host in sorted((host for host in self.hosts if host.due <= now), key=_due)[:_AT_ONCE]:
+            self.serve(host, time.monotonic())
 
     def run_for(self, seconds: float) -> None:
         """Work for so long."""

@@ -9,6 +9,7 @@ from typing import Self
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import grants
+from acquisition.shards.users import write_secret
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number
@@ -31,6 +32,8 @@ class Pipeline:
         self.workload = workload
         self._config = directory / "filter.toml"
         self._config.write_text(f"[filter]\ntau_seconds = {_TAU}\n{shards.section(grants.FILTER)}")
+        self.password_file = directory / "probe.password"  #: that of hosts, as on each of them
+        write_secret(self.password_file, f"{shards.access.passwords[grants.PROBE]}\n")
         self._stack = contextlib.ExitStack()
         self.cluster: Cluster = shards.connect()
         self._stack.callback(self.cluster.close)
@@ -65,7 +68,8 @@ class Pipeline:
     def _make_load(
         self, hosts: Sequence[int], places: dict[int, Host] | None, position_interval: float = POSITION_SECONDS
     ) -> Load:
-        credentials = self.shards.access.credentials(grants.PROBE)
+        known = self.shards.access.credentials(grants.PROBE)
+        credentials = known._replace(password_file=str(self.password_file))
         self.load = Load(self.workload, self.shards.addresses, hosts, credentials, places, position_interval)
         self._stack.callback(self.load.close)
         return self.load

@@ -1,4 +1,5 @@
-"""Storms of TLS connections: all hosts connect at once; a shard dies, comes back, ends all connections."""
+"""Storms of TLS connections: all hosts connect at once; a shard dies, comes back, ends all connections; all hosts get
+another password."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ import contextlib
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
+from acquisition.shards import grants, password_files, rotation
+from acquisition.shards.nodes import Members
 from acquisition.shards.redis_binary import find
+from acquisition.shards.users import write_secret
 from experiments import testbed
 from experiments.emulation.director import raise_descriptor_limit
 from experiments.emulation.emulated_host import EmulatedHost
@@ -25,17 +30,21 @@ _LIMIT_SECONDS = 30.0  #: until all hosts send again
 _LONGEST = 120.0
 _CALM_SECONDS = 3.0
 _POSITION_SECONDS = 5.0
-_RECEIVED = "total_connections_received:"
+_RECEIVED = "total_connections_received"
+_MAXMEMORY = 512 << 20  #: of each node: what ten thousand hosts send within two minutes fits
+_ASK_SECONDS = 20.0
 
 
 class Storm(NamedTuple):
     """One of them: ``seconds`` until the last of ``hosts`` had a frame accepted that was made since it began, and the
-    ``connections`` that shards which lived were asked for meanwhile, those of the filter among them."""
+    ``connections`` that shards which lived were asked for meanwhile, those of the filter among them; ``errors`` of the
+    hosts' connections meanwhile, by kind."""
 
     name: str
     hosts: int
     seconds: float
     connections: int
+    errors: dict[str, int]
 
     @property
     def per_host(self) -> float:
@@ -50,7 +59,8 @@ def run(argv: list[str], workload: Workload) -> dict[str, Any]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-storms-")))
         bed = stack.enter_context(Testbed(hosts=3))
         clients = {"maxclients": str(4 * workload.hosts + 1000)}
-        shards = stack.enter_context(testbed.start_cluster(bed, directory / "nodes", directives=clients))
+        made = testbed.start_cluster(bed, directory / "nodes", maxmemory_bytes=_MAXMEMORY, directives=clients)
+        shards = stack.enter_context(made)
         storms, problems = _storms(stack.enter_context(Pipeline(shards, directory, workload)))
     return _document(argv, storms, problems)
 
@@ -70,6 +80,12 @@ def _storms(pipeline: Pipeline) -> tuple[list[Storm], list[str]]:
     storms.append(measured("return of the shard", shards.nodes, load, orphans, lambda: _fail_back(shards, load)))
     load.run_for(_CALM_SECONDS)
     storms.append(measured("connections ended", shards.nodes, load, orphans, lambda: hang_up(master)))
+    load.run_for(_CALM_SECONDS)
+    with Members(shards.addresses, shards.access.credentials(grants.KEEPER), _ASK_SECONDS) as members:
+        begin_rotation(pipeline, members)
+        load.run_for(_CALM_SECONDS)
+        rotated = measured("passwords exchanged", shards.nodes, load, None, lambda: finish_rotation(pipeline, members))
+    storms.append(rotated)
     return storms, pipeline.problems()
 
 
@@ -82,7 +98,7 @@ def measured(
 ) -> Storm:
     """Begin it, and work until every host (None: each one) has had a frame accepted that it has made since."""
     chosen = load.hosts if hosts is None else hosts
-    before = _received(counted)
+    before, errors = _received(counted), _errors(load)
     began = time.monotonic()
     begin()
     goals = [(host, host.window.last + 1) for host in chosen]
@@ -93,7 +109,8 @@ def measured(
         return not waiting
 
     load.run_until(is_over, _LONGEST, f"all hosts send after {name}")
-    storm = Storm(name, len(chosen), time.monotonic() - began, _received(counted) - before)
+    seconds = time.monotonic() - began
+    storm = Storm(name, len(chosen), seconds, _received(counted) - before, dict(_errors(load) - errors))
     print(_line(storm), file=sys.stderr, flush=True)
     return storm
 
@@ -104,9 +121,15 @@ def _received(nodes: Sequence[Node]) -> int:
     for node in nodes:
         with contextlib.suppress(ShardpulseError):
             lines = node.call("INFO", "stats").decode().splitlines()
-            found += next(
-                int(line.partition(":")[2]) for line in lines if line.startswith("total_connections_received")
-            )
+            found += next(int(line.partition(":")[2]) for line in lines if line.startswith(_RECEIVED))
+    return found
+
+
+def _errors(load: Load) -> Counter[str]:
+    """What has ended connections of hosts so far, by kind."""
+    found: Counter[str] = Counter()
+    for host in load.hosts:
+        found.update(host.writer.account()["errors"])
     return found
 
 
@@ -123,6 +146,26 @@ def _fail_back(shards: ReplicatedCluster, load: Load) -> None:
 def hang_up(node: Node) -> None:
     """Have a shard end the connections of all clients."""
     node.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def begin_rotation(pipeline: Pipeline, members: Members) -> None:
+    """As ``shards passwords begin``: a second password of the hosts is valid, and they are given it."""
+    coming = password_files.begin(pipeline.shards.access.password_file(grants.PROBE).parent, [grants.PROBE])
+    rotation.begin(members, coming)
+    write_secret(pipeline.password_file, f"{coming[grants.PROBE]}\n")
+
+
+def finish_rotation(pipeline: Pipeline, members: Members) -> int:
+    """As ``shards passwords finish``: the first password is gone, and with it the hosts' sessions; how many."""
+    access = pipeline.shards.access
+    directory = access.password_file(grants.PROBE).parent
+    coming = password_files.coming(directory, [grants.PROBE])
+    sessions = rotation.finish(members, coming)
+    password_files.finish(directory, grants.PROBE)
+    access.passwords.update(coming)
+    for node in pipeline.shards.nodes:
+        node.renew_users()
+    return sessions
 
 
 def _document(argv: list[str], storms: list[Storm], problems: list[str]) -> dict[str, Any]:
@@ -144,4 +187,6 @@ def text(document: dict[str, Any]) -> list[str]:
 
 
 def _line(storm: Storm) -> str:
-    return f"{storm.name}: {storm.hosts} hosts send after {storm.seconds:.1f} s, {storm.per_host:.2f} connections each"
+    told = f"{storm.name}: {storm.hosts} hosts send after {storm.seconds:.1f} s, {storm.per_host:.2f} connections each"
+    errors = ", ".join(f"{count} {kind}" for kind, count in sorted(storm.errors.items()))
+    return f"{told}; errors: {errors or 'none'}"

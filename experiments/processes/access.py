@@ -81,10 +81,14 @@ class Access(NamedTuple):
         text = rendering.configuration_of(server, self.passwords[grants.REPLICATION])
         process.place(Address(server.announce, server.port), home, text + configuration.text(extra))
         self.certify(home, [server.announce])
+        self.list_users(home)
+        (home / "ca.pem").write_bytes(self.ca.read_bytes())
+
+    def list_users(self, home: Path) -> None:
+        """Write who a shard knows when it starts, with the passwords that are valid now. Raises CannotCreateError."""
         everything = grants.line(MASTER_KEY, [grants.Grant("@all", ("*",), ("*",))], self.passwords[MASTER_KEY])
         named = {user: self.passwords[user] for user in grants.USERS}
         write_secret(home / "users.acl", f"{rendering.users_of(named, DEFAULT_PARTITIONS)}{everything}\n")
-        (home / "ca.pem").write_bytes(self.ca.read_bytes())
 
     def certify(
         self, home: Path, names: list[str], name: str = CERTIFICATE, later: float = 0.0, strange: bool = False

@@ -99,6 +99,10 @@ class Node:
         self._access.certify(self._directory, names, name, later, strange)
         return self.certificate(name)
 
+    def renew_users(self) -> None:
+        """Write its file of users with the passwords that are valid now: it reads that when it starts."""
+        self._access.list_users(self._directory)
+
     def view(self) -> ClusterView:
         """The cluster as it sees it. Raises ShardError when it does not answer."""
         return parse(self.call("CLUSTER", "NODES").decode())

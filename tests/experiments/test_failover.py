@@ -14,6 +14,7 @@ import pytest
 
 from acquisition.link.cluster import write_layout
 from acquisition.shards import grants
+from acquisition.shards.nodes import Members
 from acquisition.wire import keys, position
 from experiments import testbed
 from experiments.emulation.emulated_host import EmulatedHost
@@ -21,6 +22,7 @@ from experiments.emulation.workload import Workload
 from experiments.failover import storms
 from experiments.failover.pipeline import Pipeline
 from experiments.testbed import Node, ReplicatedCluster, Testbed
+from tests.support.waiting import PATIENCE
 
 WORKLOAD = Workload(hosts=18, entities=4, metrics=5, interval=0.1, seed=20, churn_per_hour=0.0)
 
@@ -220,4 +222,21 @@ def test_hosts_whose_shard_hangs_up_are_back_and_lose_nothing(
     assert storm.hosts == len(orphans)
     assert storm.connections >= len(orphans)
     assert f"connections ended: {len(orphans)} hosts send after" in capsys.readouterr().err
+    assert pipeline.problems() == []
+
+
+def test_hosts_whose_password_is_exchanged_are_back_with_the_next_one_and_lose_nothing(
+    shards: ReplicatedCluster, pipeline: Pipeline
+) -> None:
+    pipeline.start_filter()
+    load = pipeline.start_load()
+    with Members(shards.addresses, shards.access.credentials(grants.KEEPER), PATIENCE) as members:
+        storms.begin_rotation(pipeline, members)
+        storm = storms.measured(
+            "passwords exchanged", shards.nodes, load, None, lambda: storms.finish_rotation(pipeline, members)
+        )
+    assert storm.hosts == len(load.hosts)
+    assert storm.connections >= len(load.hosts)
+    assert storm.errors["closed"] >= len(load.hosts)
+    assert "wrongpass" not in storm.errors
     assert pipeline.problems() == []
