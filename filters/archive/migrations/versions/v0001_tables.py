@@ -32,7 +32,8 @@ BEGIN
         RAISE EXCEPTION 'archive_make_part: % is no partitioned table', parent;
     END IF;
     PERFORM pg_advisory_xact_lock(7366812, hashtext(part));
-    IF to_regclass(quote_ident(part)) IS NOT NULL THEN RETURN false; END IF;
+    -- to_regclass would answer as before the wait: this session remembers that there was no such name
+    IF EXISTS (SELECT FROM pg_class WHERE relname = part AND pg_table_is_visible(oid)) THEN RETURN false; END IF;
     -- rows of episodes are written again and again: room beside them, so that the index need not be
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH (fillfactor = %s)',
                    part, parent, CASE parent WHEN 'episodes' THEN 70 ELSE 100 END);
