@@ -62,6 +62,7 @@ SYSTEM_TOOLS = {
     "chromium": "chromium",
     "qemu-system-x86_64": "qemu-system-x86",
     "debootstrap": "debootstrap",
+    "ssh": "openssh-client",
     "postgres": "postgresql",
 }
 #: Extras of setup.cfg with a wheel that brings a tool where apt may not.

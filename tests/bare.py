@@ -12,7 +12,7 @@ What the machine says of package sources (environment, pip's configuration, cert
 
 from __future__ import annotations
 
-import hashlib
+# ruff: noqa: E402
 import json
 import os
 import shlex
@@ -27,11 +27,14 @@ from pathlib import Path
 from typing import NoReturn
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+
+from tests.support import debian  # needs the path above; imports the standard library only
+
 USER = 1000  #: inside
 HOME = "/home/tester"
 PACKAGES = ("python3", "python3-venv", "git")
 WITH_WHEEL, WITHOUT_WHEEL = "bookworm", "trixie"  #: Debian 12 has Python 3.11, Debian 13 has 3.13
-_NEEDED = ("debootstrap", "unshare", "setpriv", "chroot")
 _SETTINGS = ("PIP_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY",
              "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
 #: Runs in namespaces of its own, where the mounts vanish with it.
@@ -51,7 +54,7 @@ exec chroot "$tree" setpriv --reuid={USER} --regid={USER} --clear-groups --pdeat
 
 def main(arguments: list[str]) -> int:
     """Both Debians; 0 when everything is as it must be."""
-    reason = missing()
+    reason = debian.missing("setpriv")
     if reason:
         say(f"THE BARE MACHINE IS NOT TESTED HERE: {reason}")
         return 69
@@ -91,46 +94,27 @@ def demo(bare: Path) -> list[str]:
     return [] if found == wanted else [f"deploy/demo: redis, lost, smoothed: {found} instead of {wanted}"]
 
 
-def missing() -> str:
-    """Why it cannot run here and how it could; "" when it can."""
-    if os.geteuid() != 0:
-        return "it needs root"
-    tools = [tool for tool in _NEEDED if shutil.which(tool) is None]
-    if tools:
-        return f"{', '.join(tools)} not found: apt install debootstrap util-linux coreutils"
-    tried = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return f"no mount namespaces: {tried.stderr.strip()}" if tried.returncode else ""
-
-
 def tree(suite: str) -> Path:
     """A minimal Debian, made once."""
-    recipe = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite]
-    name = hashlib.sha256(f"{recipe} {USER} 1".encode()).hexdigest()[:12]
-    target = _cache() / f"bare-{suite}-{name}"
-    if not target.exists():
-        part = target.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.parent.mkdir(parents=True, exist_ok=True)
-        say(f"making a minimal Debian ({suite}) in {target}: takes a few minutes, once")
-        done = subprocess.run([*recipe, str(part), *_mirror()], capture_output=True, text=True, check=False)
-        if done.returncode:
-            fail(f"debootstrap failed: {(done.stdout + done.stderr)[-1000:]}")
+
+    def make(part: Path) -> None:
+        say(f"making a minimal Debian ({suite}) in {part.parent}: takes a few minutes, once")
+        debian.debootstrap(suite, PACKAGES, part)
         with (part / "etc" / "passwd").open("a") as users:
             users.write(f"tester:x:{USER}:{USER}::{HOME}:/bin/bash\n")
-        shutil.rmtree(part / "var" / "cache" / "apt", ignore_errors=True)
-        part.rename(target)
-    return target
+
+    try:
+        return debian.kept(f"bare-{suite}", [suite, PACKAGES, USER, 2], make)
+    except debian.DebianError as error:
+        fail(str(error))
 
 
 @contextmanager
-def copy_of(debian: Path) -> Iterator[Path]:
+def copy_of(minimal: Path) -> Iterator[Path]:
     """A copy that holds the checkout, and what the machine says of names and package sources."""
-    with tempfile.TemporaryDirectory(dir=_cache(), prefix="run-") as directory:
+    with tempfile.TemporaryDirectory(dir=debian.cache(), prefix="run-") as directory:
         bare = Path(directory) / "tree"
-        subprocess.run(["cp", "--archive", "--reflink=auto", str(debian), str(bare)], check=True)
+        subprocess.run(["cp", "--archive", "--reflink=auto", str(minimal), str(bare)], check=True)
         inner = bare / HOME.lstrip("/") / "shardpulse"
         _copy_checkout(inner)
         (inner.parent / ".cache" / "pip").mkdir(parents=True)
@@ -143,7 +127,7 @@ def copy_of(debian: Path) -> Iterator[Path]:
 
 def inside(bare: Path, command: list[str], *, capture: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a command of the checkout as the user of a bare tree; its processes end with it."""
-    packages = _cache() / "pip"
+    packages = debian.cache() / "pip"
     packages.mkdir(exist_ok=True)
     os.chown(packages, USER, USER)
     carried = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
@@ -166,18 +150,6 @@ def fail(text: str) -> NoReturn:
     """Say what is wrong, exit 1."""
     say(text)
     raise SystemExit(1)
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardpulse"
-
-
-def _mirror() -> list[str]:
-    """The mirror of this machine's apt when it is a Debian; none leaves it to debootstrap."""
-    listed = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
-    done = subprocess.run(listed, capture_output=True, text=True, check=False)
-    places = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Debian ")]
-    return [place for place in places if place.rstrip("/").endswith("/debian")][:1]
 
 
 def _carried() -> list[str]:

@@ -104,6 +104,12 @@ class Testbed:
         """Where the hosts reach this process."""
         return f"{self._subnet}.1"
 
+    def add_address(self, last: int) -> str:
+        """One more address of this process, 198.18.S.``last`` (2 to 9); answers it. Raises CannotCreateError."""
+        address = f"{self._subnet}.{last}"
+        run("ip", "address", "add", f"{address}/24", "dev", self._uplink)
+        return address
+
     def add_host(self) -> Host:
         """One more host; answers it."""
         number = len(self.hosts)

@@ -1,0 +1,86 @@
+"""Minimal Debians in the user's cache: made once by debootstrap, named by their recipe, read from then on.
+
+Runs with the Python of the system, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_NEEDED = ("debootstrap", "unshare", "chroot")
+
+
+class DebianError(Exception):
+    """Why a tree could not be made."""
+
+
+def missing(*tools: str) -> str:
+    """Why trees cannot be made and entered here, and how they could; "" when they can. ``tools`` are more programs
+    that are needed."""
+    if os.geteuid() != 0:
+        return "it needs root"
+    absent = [tool for tool in (*_NEEDED, *tools) if shutil.which(tool) is None]
+    if absent:
+        return f"{', '.join(absent)} not found: apt install debootstrap util-linux coreutils"
+    tried = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"no mount namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def cache() -> Path:
+    """Where they lie, beside whatever else is kept for the next run."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardpulse"
+
+
+def mirror() -> list[str]:
+    """The mirror of this machine's apt when it is a Debian; none leaves it to debootstrap."""
+    listed = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(listed, capture_output=True, text=True, check=False)
+    places = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Debian ")]
+    return [place for place in places if place.rstrip("/").endswith("/debian")][:1]
+
+
+def kept(name: str, recipe: object, make: Callable[[Path], None]) -> Path:
+    """A directory of the cache, made by ``make`` unless it is there; whoever comes meanwhile waits.
+
+    ``recipe`` is all that decides what is in it. Raises what ``make`` raises, and keeps nothing then.
+    """
+    target = cache() / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
+    with _locked(target.with_suffix(".lock")):
+        if not target.exists():
+            part = target.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            make(part)
+            part.rename(target)
+    return target
+
+
+def debootstrap(suite: str, packages: Sequence[str], target: Path) -> None:
+    """A minimal Debian with these packages; what was fetched is kept for others. Raises DebianError."""
+    fetched = cache() / "debs"
+    fetched.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", f"--cache-dir={fetched}",
+         suite, str(target), *mirror()],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise DebianError(f"debootstrap failed: {(done.stdout + done.stderr)[-1000:]}")
+    shutil.rmtree(target / "var" / "cache" / "apt", ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,27 @@
+"""Hosts for tests: where the machine cannot have them the test is skipped, loudly, and on CI as root it fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.hosts import Host, data_center, missing
+
+
+@contextmanager
+def hosts_for_a_test(
+    directory: Path, names: Sequence[str], *, packages: Sequence[str] = ()
+) -> Iterator[Mapping[str, Host]]:
+    """As ``data_center``."""
+    reason = missing()
+    if reason:
+        said = f"HOSTS WITH SYSTEMD ARE NOT TESTED HERE: {reason}"
+        if os.environ.get("CI") and os.geteuid() == 0:
+            pytest.fail(said, pytrace=False)
+        pytest.skip(said)
+    with data_center(directory, names, packages=packages) as hosts:
+        yield hosts

@@ -1,0 +1,130 @@
+"""One host of a data center: its power, ssh to it, and what its journal says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from acquisition import lifeline
+from experiments.testbed.network import Host as Place
+from tests.support.waiting import eventually
+
+CGROUPS = Path("/sys/fs/cgroup")
+_HERE = Path(__file__).resolve().parent
+_SECONDS = 60.0  #: an answer over ssh, or a boot, at most
+
+
+_BOOT = "cat /proc/sys/kernel/random/boot_id"
+
+
+class HostError(AssertionError):
+    """A host did not do what was asked; says what it said."""
+
+
+class Host:
+    """``name`` and ``address`` as the others know it; ``link`` is its cable, where faults are made."""
+
+    def __init__(self, place: Place, name: str, directory: Path, lower: Sequence[Path], ssh: Sequence[str]) -> None:
+        self.name, self.address, self.link = name, place.address, place.link
+        self._place, self._directory, self._lower = place, directory, ":".join(map(str, lower))
+        self._ssh = [*ssh, f"root@{self.address}"]
+        self._cgroup = f"shardpulse-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._box: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        return f"Host({self.name}, {self.address})"
+
+    @property
+    def running(self) -> bool:
+        """Whether it has power: a reboot does not take it away, ``systemctl poweroff`` does."""
+        return self._box is not None and self._box.poll() is None
+
+    @property
+    def files(self) -> Path:
+        """What it has written to its disk, from the root on; to be written only while it has no power."""
+        return self._directory / "upper"
+
+    def begin(self) -> None:
+        """Switch it on, without waiting. The calling thread has to live as long as the host does."""
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the kernel ends a host with the thread that started it: begin in the main thread")
+        assert not self.running, f"{self} is on already"
+        words = [str(_HERE / "box.sh"), str(self._directory), self.name, self._lower, self._cgroup]
+        with self._place.inside(), (self._directory / "box").open("ab") as said:
+            self._box = subprocess.Popen(
+                lifeline.tied(["/bin/sh", *words], signal.SIGTERM), stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
+
+    def start(self) -> None:
+        """Switch it on and wait until systemd has started everything."""
+        self.begin()
+        self.wait()
+
+    def wait(self) -> None:
+        """Until systemd has started everything, or has failed to: a test of that asks which units."""
+        eventually(self._is_up, _SECONDS, says=self.said)
+
+    def kill(self) -> None:
+        """A power cut: all of its processes end at once; its disk stays, what lay in memory does not."""
+        if self._box is not None:
+            self._box.terminate()
+            self._box.wait()
+
+    def reboot(self) -> None:
+        """In order, and wait until it is there again."""
+        before = self.ssh(_BOOT)
+        self.try_ssh("systemctl reboot")
+        eventually(lambda: self.try_ssh(_BOOT).stdout not in {"", before}, _SECONDS, says=self.said)
+        self.wait()
+
+    def ssh(self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS) -> str:
+        """What a command of its shell, run by root, prints when it is ``given`` that. Raises HostError."""
+        done = self.try_ssh(command, given=given, seconds=seconds)
+        if done.returncode:
+            raise HostError(f"{self.name}: {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def try_ssh(
+        self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS
+    ) -> subprocess.CompletedProcess[str]:
+        """The same for a command that may fail; 255 is the exit code where the host does not answer."""
+        data = given.encode() if isinstance(given, str) else given
+        try:
+            done = subprocess.run([*self._ssh, command], input=data, capture_output=True, timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            raise HostError(f"{self.name}: {command}: no answer for {seconds} s") from error
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def write(self, path: str, content: str | bytes, mode: str = "644", owner: str = "root:root") -> None:
+        """A file on the host, and the directories that lead to it."""
+        place = shlex.quote(path)
+        self.ssh(
+            f"mkdir -p $(dirname {place}) && install -m {mode} -o {owner.partition(':')[0]} -g "
+            f"{owner.partition(':')[2]} /dev/stdin {place}",
+            given=content,
+        )
+
+    def journal(self, unit: str, *options: str) -> str:
+        """What a unit has said since the host's start."""
+        return self.ssh(f"journalctl --boot --no-pager --output=short-precise --unit={unit} {' '.join(options)}")
+
+    def cgroups(self) -> list[Path]:
+        """Its own, as the machine sees them: none while it has no power."""
+        return [*CGROUPS.glob(self._cgroup), *CGROUPS.glob(f"*/{self._cgroup}")]
+
+    def said(self) -> str:
+        """What it has said on its console: for those who wait for it in vain."""
+        files = self._directory / "box", self._directory / "console"
+        return f"{self.name}:\n" + "".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
+
+    def _is_up(self) -> bool:
+        if not self.running:
+            raise HostError(f"it went off: {self.said()}")
+        done = self.try_ssh("systemctl is-system-running")
+        return done.stdout.strip() in {"running", "degraded"}

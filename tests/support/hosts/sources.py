@@ -1,0 +1,79 @@
+"""Where hosts get packages from: a forwarder per source on the bridge. There is no other way out of a data center.
+
+Each source has an address of its own (198.18.S.2 …), which the hosts' /etc/hosts gives its name, and what comes to it
+is passed on to the source, byte by byte. Run as a program, it lives as long as its standard input:
+
+    python -m tests.support.hosts.sources 198.18.7.2:80=deb.debian.org:80 …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tests.support import ROOT, debian
+
+_PYPI = ("https://pypi.org", "https://files.pythonhosted.org")
+
+
+class Source(NamedTuple):
+    """A host of the internet, and the port that is forwarded."""
+
+    name: str
+    port: int
+
+
+def usual() -> list[Source]:
+    """The mirror of Debian that this machine uses, and PyPI."""
+    urls = [*(debian.mirror() or ["http://deb.debian.org/debian"]), *_PYPI]
+    split = [urlsplit(url) for url in urls]
+    return [Source(url.hostname or "", url.port or {"http": 80, "https": 443}[url.scheme]) for url in split]
+
+
+@contextmanager
+def forwarding(pairs: Sequence[tuple[str, Source]]) -> Iterator[None]:
+    """What comes to these addresses, which are of this machine, goes to these sources."""
+    words = [f"{address}:{source.port}={source.name}:{source.port}" for address, source in pairs]
+    command = [sys.executable, "-m", "tests.support.hosts.sources", *words]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n", f"{' '.join(command)} did not start"
+        yield
+        process.kill()
+
+
+async def _serve(words: Sequence[str]) -> None:
+    for word in words:
+        here, _, there = word.partition("=")
+        (address, port), (name, far) = here.split(":"), there.split(":")
+
+        async def passed_on(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str = name, far: str = far
+        ) -> None:
+            with contextlib.suppress(OSError):
+                other_reader, other_writer = await asyncio.open_connection(name, int(far))
+                await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
+            writer.close()
+
+        await asyncio.start_server(passed_on, address, int(port))
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.read)  # until whoever started it is gone
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""The Debian 12 that hosts start from: made once, kept in the user's cache, never written by a host."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support import debian
+from tests.support.debian import DebianError
+
+SUITE = "bookworm"
+PACKAGES = (
+    "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-venv", "python3-apt", "sudo", "nftables",
+    "iproute2", "procps", "ca-certificates",
+)  # fmt: skip
+ADMIN, ADMIN_ID = "admin", 1000  #: a user who may do everything through sudo
+#: What belongs to machines with consoles, devices and clocks of their own, or comes when nobody asked for it.
+_MASKED = (
+    "console-getty.service", "getty@.service", "systemd-udevd.service", "systemd-udev-trigger.service",
+    "systemd-networkd.service", "systemd-resolved.service", "systemd-timesyncd.service", "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+)  # fmt: skip
+#: Installs packages in a tree that is an overlay in namespaces of its own, where the mounts vanish with it.
+_INSTALL = """
+set -e
+part=$1 lower=$2
+shift 2
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$part,workdir=$part.work" "$part.root"
+mount -t proc proc "$part.root/proc"
+mount --rbind /dev "$part.root/dev"
+cp /etc/resolv.conf /etc/hosts "$part.root/etc/"
+printf '#!/bin/sh\\nexit 101\\n' > "$part.root/usr/sbin/policy-rc.d"
+chmod 755 "$part.root/usr/sbin/policy-rc.d"
+export DEBIAN_FRONTEND=noninteractive
+chroot "$part.root" apt-get --quiet update
+chroot "$part.root" apt-get --quiet --yes --no-install-recommends install "$@"
+chroot "$part.root" apt-get clean
+rm "$part.root/usr/sbin/policy-rc.d" "$part.root/etc/resolv.conf"
+"""
+
+
+def layers(packages: Sequence[str] = ()) -> list[Path]:
+    """What a host's tree consists of, the uppermost first: the Debian, and above it these packages if any.
+
+    Raises DebianError.
+    """
+    base = debian.kept("host", [SUITE, PACKAGES, inspect.getsource(_make)], _make)
+    if not packages:
+        return [base]
+    wanted = sorted(packages)
+
+    def install(part: Path) -> None:
+        _install(part, base, wanted)
+
+    return [debian.kept("host-packages", [base.name, wanted, _INSTALL], install), base]
+
+
+def _make(part: Path) -> None:
+    debian.debootstrap(SUITE, PACKAGES, part)
+    units = part / "etc" / "systemd" / "system"
+    for unit in _MASKED:
+        (units / unit).unlink(missing_ok=True)
+        (units / unit).symlink_to("/dev/null")
+    for key in (part / "etc" / "ssh").glob("ssh_host_*"):
+        key.unlink()  # each host has its own
+    (part / "etc" / "machine-id").unlink(missing_ok=True)
+    commands = (
+        ["useradd", f"--uid={ADMIN_ID}", "--create-home", "--shell", "/bin/bash", ADMIN],
+        ["passwd", "--delete", ADMIN],
+    )
+    for command in commands:
+        subprocess.run(["chroot", str(part), *command], check=True, capture_output=True)
+    sudoers = part / "etc" / "sudoers.d" / ADMIN
+    sudoers.write_text(f"{ADMIN} ALL=(ALL:ALL) NOPASSWD: ALL\n")
+    sudoers.chmod(0o440)
+
+
+def _install(part: Path, base: Path, packages: Sequence[str]) -> None:
+    beside = [Path(f"{part}.{name}") for name in ("work", "root")]
+    for directory in (part, *beside):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _INSTALL, "install", part, base,
+         *packages],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for directory in beside:
+        shutil.rmtree(directory, ignore_errors=True)
+    if done.returncode:
+        raise DebianError(f"apt-get install {' '.join(packages)} failed: {(done.stdout + done.stderr)[-1000:]}")
+    (part / "etc" / "hosts").unlink(missing_ok=True)
