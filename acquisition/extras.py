@@ -5,10 +5,15 @@ The package itself needs nothing, so that a probe's host gets what a probe needs
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from acquisition.errors import UnavailableError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 #: Commands that are named otherwise than their extra.
-_OTHERS = {"replay": "probe", "config": "query", "status": "query", "top": "query", "metrics": "query"}
+_OTHERS = {"replay": "probe", "config": "probe", "status": "query", "top": "query", "metrics": "query"}
 _OURS = ("acquisition", "probes", "filters")
 
 
@@ -19,7 +24,19 @@ def of(command: str) -> str:
 
 def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None:
     """What to tell the user of a module that a command could not import; None for one of our own, which is a fault."""
-    module = (error.name or "").partition(".")[0]
-    if not module or module in _OURS:
+    module = _foreign(error)
+    if not module:
         return None
     return UnavailableError(f"{command} needs the package {module}: pip install 'shardpulse[{of(command)}]'")
+
+
+def is_absent(entry: EntryPoint, error: Exception) -> bool:
+    """Whether an entry point is of a part of this project whose extra is not installed, as ``error`` says."""
+    ours = entry.value.partition(".")[0] in _OURS
+    return ours and isinstance(error, ModuleNotFoundError) and bool(_foreign(error))
+
+
+def _foreign(error: ModuleNotFoundError) -> str:
+    """The package that is missing; "" for a module of our own."""
+    module = (error.name or "").partition(".")[0]
+    return "" if module in _OURS else module

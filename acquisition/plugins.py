@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from acquisition import extras
 from acquisition.errors import ConfigError
 
 #: Mappings from resource set to acquisition.model.metric.ResourceSet.
@@ -30,7 +31,7 @@ RESOURCES = "shardpulse.resources"
 
 def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
     """All that is registered in a group, by name, after what a package has of its ``own``. Raises ConfigError for an
-    entry that cannot be loaded, and for two of one name."""
+    entry that cannot be loaded, and for two of one name. Parts of this project without their extra are left out."""
     found: dict[Any, Any] = dict(own or {})
     for entry in _entry_points():
         if entry.group != group:
@@ -38,6 +39,8 @@ def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, An
         try:
             mapping = dict(entry.load())
         except Exception as error:  # code of another package, which may fail in any way
+            if extras.is_absent(entry, error):
+                continue
             raise ConfigError(
                 f"entry point {entry.name} = {entry.value} of {group} cannot be loaded: {error}"
             ) from error

@@ -15,15 +15,15 @@ import pwd
 import resource
 import socket
 import sys
+from dataclasses import asdict, replace
 from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
 import hiredis
-import msgspec
 
 from acquisition import help_text
-from acquisition.config import endpoints
+from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProcessesModule, Settings
 from acquisition.errors import (
@@ -124,7 +124,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
     chosen, watched = tuple(modules(settings)), selection(probe.processes, name)
     shards = settings.shards
     if options.dir:
-        shards = msgspec.structs.replace(shards, directory=options.dir)
+        shards = replace(shards, directory=options.dir)
     shards = endpoints.with_addresses(shards, options.shards)
     endpoints.check(shards)
     credentials = endpoints.credentials(shards) if not options.dry_run else None
@@ -146,7 +146,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         probe.discovery_interval_seconds,
         chosen,
         watched,
-        msgspec.to_builtins(settings.checks),
+        asdict(settings.checks),
         _compiler(options),
         options.ticks,
         options.seconds,
@@ -173,7 +173,7 @@ def modules(settings: Settings) -> list[ModuleSettings]:
 
 def _check_known(settings: Settings, name: str) -> None:
     """Refuse what other packages register: the agent runs without them. Raises ConfigError."""
-    for check in settings.checks.__struct_fields__:
+    for check in schema.fields(type(settings.checks)):
         if check not in checks.REGISTRY:
             raise ConfigError(f"{name}: key checks.{check}: the probe runs only the checks of its own package")
     for module in modules(settings):

@@ -9,10 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from itertools import chain
 from typing import Any, BinaryIO
-
-import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config import loader as config
@@ -72,7 +71,7 @@ def main(argv: list[str]) -> int:
         options.config or "configuration",
     )
     with _opened(options.file) as file:
-        parser, readings = _replay(options, file, msgspec.to_builtins(settings.checks))
+        parser, readings = _replay(options, file, asdict(settings.checks))
         readings = _not_empty(readings, parser, options.file)
         invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
     say(summary(options.tool, parser, invalid))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
-from acquisition.config.base import Table
+from acquisition.config.schema import Meta, Table
 
 Days = Annotated[float, Meta(ge=0.5, le=36500)]
 
 
-class Archive(Table, frozen=True):
+class Archive(Table):
     """The SQL database of `shardpulse archive`: rollups, episodes of invalid samples, events, inventory."""
 
     url: Annotated[
@@ -39,7 +38,7 @@ class Archive(Table, frozen=True):
     percentiles: Annotated[
         list[Annotated[str, Meta(pattern=r"^[^.]+\..+$")]],
         Meta(description="metrics that get 95th percentiles, SET.METRIC; SET may be *, METRIC may hold * and ?"),
-    ] = []  # noqa: RUF012 - msgspec copies it
+    ] = field(default_factory=list)
     grace_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="a minute is closed so long after its end; what comes later is merged")
     ] = 5.0

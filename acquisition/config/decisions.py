@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
-
-from acquisition.config.base import Table
+from acquisition.config.schema import Meta, Table
 
 Labels = dict[str, str | bool]
 
 
-class Policy(Table, frozen=True):
+class Policy(Table):
     """Limits on proposals that hold whatever rule, selection and placement are chosen."""
 
     headroom: Annotated[
@@ -50,7 +49,7 @@ class Policy(Table, frozen=True):
     ] = 5
 
 
-class Decisions(Table, frozen=True):
+class Decisions(Table):
     """Which hosts are hot, which VM moves, and where to."""
 
     rule: Annotated[

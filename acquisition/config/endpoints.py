@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+from dataclasses import replace
 from pathlib import Path
-
-import msgspec
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, UsageError
@@ -99,4 +98,4 @@ def with_addresses(settings: Shards, text: str | None) -> Shards:
         raise UsageError(f"--shards: {error}") from error
     if not parts:
         raise UsageError("--shards: name at least one HOST:PORT")
-    return msgspec.structs.replace(settings, addresses=parts)
+    return replace(settings, addresses=parts)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
-from msgspec import Meta, field
-
-from acquisition.config.base import Table
+from acquisition.config.schema import Meta, Table
 from acquisition.model.inputs import RECENT_TICKS, Span
 
 _METRICS = (
@@ -22,7 +21,7 @@ Seconds = Annotated[float, Meta(le=86400.0)]
 Samples = Annotated[int, Meta(le=RECENT_TICKS)]
 
 
-class Inputs(Table, frozen=True):
+class Inputs(Table):
     """Figures for decision rules, computed at every tick: k of n above a threshold, time above it, lowest and highest
     of the last few values, CUSUM, the recent values, and where configured median, MAD and quartiles over a window.
     Windows are of seconds, with a least number of samples where ticks are far apart, and of at most 120 samples.

@@ -18,9 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import inspect as schema
-
+from acquisition.config import schema
 from acquisition.config.inputs import Inputs
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
@@ -79,15 +77,13 @@ def parse(text: str, name: str = "configuration") -> Settings:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{name}: {error}") from error
-    for path, known in _unknown_keys(document, schema.type_info(Settings), ()):
+    for path, known in _unknown_keys(document, schema.Kind(Settings), ()):
         raise ConfigError(f"{_place(name, text, path)}: unknown key{_suggestion(path[-1], known)}")
     try:
-        settings = msgspec.convert(document, Settings)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        # msgspec names the place: `$.probe.host.source`, `$.filter.tau[...]`, `key in $.filter.tau`
-        path = tuple(re.sub(r"\[.*?\]", "", where.rstrip("`")).split(".")) if where else ()
-        raise ConfigError(f"{_place(name, text, path)}: {_lower_first(message)}{_choices(path)}") from error
+        settings = schema.convert(document, Settings)
+    except schema.Mismatch as error:
+        words = f"{_lower_first(str(error))}{_choices(error.path)}"
+        raise ConfigError(f"{_place(name, text, error.path)}: {words}") from error
     for path, problem in _problems(settings, document):
         raise ConfigError(f"{_place(name, text, path)}: {problem}")
     return settings
@@ -127,29 +123,22 @@ KeyPath = tuple[str, ...]
 _LIMITS_DEPTH = 3  #: of checks.CHECK.PARAMETER, below which limits by metric lie
 
 
-def _unknown_keys(value: object, kind: schema.Type, path: KeyPath) -> Iterator[tuple[KeyPath, list[str]]]:
-    """Keys of ``value`` that its Struct does not have, each with the ones that it has."""
-    if not isinstance(kind, schema.StructType) or not isinstance(value, dict):
+def _unknown_keys(value: object, kind: schema.Kind, path: KeyPath) -> Iterator[tuple[KeyPath, list[str]]]:
+    """Keys of ``value`` that its Table does not have, each with the ones that it has."""
+    if not schema.is_table(kind) or not isinstance(value, dict):
         return
-    fields = {field.name: field.type for field in kind.fields}
+    fields = schema.fields(kind.base)
     for key, inner in value.items():
         if key not in fields:
             yield (*path, key), list(fields)
         else:
-            yield from _unknown_keys(inner, _plain(fields[key]), (*path, key))
+            yield from _unknown_keys(inner, fields[key], (*path, key))
 
 
 def _choices(path: KeyPath) -> str:
     """The words that a key may be, where it may only be some."""
-    kind: schema.Type = schema.type_info(Settings)
-    for key in path:
-        members = {field.name: field.type for field in kind.fields} if isinstance(kind, schema.StructType) else {}
-        kind = _plain(members.get(key, kind))
-    return f"; known are {', '.join(map(str, kind.values))}" if isinstance(kind, schema.LiteralType) else ""
-
-
-def _plain(kind: schema.Type) -> schema.Type:
-    return kind.type if isinstance(kind, schema.Metadata) else kind
+    kind = schema.of(path, Settings)
+    return f"; known are {', '.join(map(str, kind.choices))}" if kind and kind.choices else ""
 
 
 def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -182,9 +171,9 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
 
 def _limits(settings: Settings) -> Iterator[tuple[KeyPath, dict[str, tuple[float, float]]]]:
     """The parameters of checks that are limits by metric."""
-    for check in settings.checks.__struct_fields__:
+    for check in schema.fields(type(settings.checks)):
         table = getattr(settings.checks, check)
-        for key in table.__struct_fields__:
+        for key in schema.fields(type(table)):
             if isinstance(getattr(table, key), dict):
                 yield ("checks", check, key), getattr(table, key)
 

@@ -8,10 +8,11 @@ Unlike ``acquisition.config.loader`` this imports all packages that define them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
+from typing import Any
 
-from acquisition import plugins
+from acquisition import extras, plugins
 from acquisition.config import loader as config
 from acquisition.model.metric import resource_set_id
 
@@ -33,7 +34,7 @@ def set_names() -> Mapping[int, str]:
 
 def choices() -> dict[str, tuple[str, ...]]:
     """Key -> the names that it may be, of every installed package."""
-    return {key: names for entry in entry_points(group=VALIDATORS) for key, names in entry.load().choices().items()}
+    return {key: names for check in _validators() for key, names in check.choices().items()}
 
 
 def load_checked(path: str | None = None) -> config.Settings:
@@ -42,6 +43,16 @@ def load_checked(path: str | None = None) -> config.Settings:
     name = config.find(path) or "configuration"
     config.check_metrics(settings, registered(), name)
     config.check_kernels(settings, plugins.registered(plugins.KERNELS), name)
-    for entry in entry_points(group=VALIDATORS):
-        entry.load()(settings, name)
+    for check in _validators():
+        check(settings, name)
     return settings
+
+
+def _validators() -> Iterator[Any]:
+    """Those whose packages are installed."""
+    for entry in entry_points(group=VALIDATORS):
+        try:
+            yield entry.load()
+        except ModuleNotFoundError as error:
+            if not extras.is_absent(entry, error):
+                raise

@@ -6,12 +6,11 @@ probe there are no checks, and ``auto`` is the only source.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, defstruct, field
-
 from acquisition import plugins
-from acquisition.config.base import Table
+from acquisition.config.schema import Meta, Table
 from acquisition.model.check_kind import CheckKind, Parameter
 
 AUTO = "auto"
@@ -28,16 +27,21 @@ def _field(parameter: Parameter) -> tuple[str, Any, Any]:
 
 def _table(name: str, kind: CheckKind) -> type[Table]:
     fields = [("enabled", Enabled, True), *map(_field, kind.parameters)]
-    made = defstruct(f"{name.title()}Check", fields, bases=(Table,), frozen=True, namespace={"__doc__": kind.help})
-    assert issubclass(made, Table)
-    return made
+    return _made(f"{name.title()}Check", kind.help, fields)
 
 
 def _check_tables() -> type[Table]:
     tables = {name: _table(name, kind) for name, kind in plugins.registered(plugins.CHECKS).items()}
     fields = [(name, table, field(default_factory=table)) for name, table in tables.items()]
     meaning = "The checks, in the order in which they run; the first that fails gives the code."
-    made = defstruct("Checks", fields, bases=(Table,), frozen=True, namespace={"__doc__": meaning})
+    return _made("Checks", meaning, fields)
+
+
+def _made(name: str, meaning: str, fields: list[tuple[str, Any, Any]]) -> type[Table]:
+    annotations = {key: hint for key, hint, _ in fields}
+    defaults = {key: default for key, _, default in fields}
+    space = {"__doc__": meaning, "__module__": __name__, "__annotations__": annotations, **defaults}
+    made = type(name, (Table,), space)
     assert issubclass(made, Table)
     return made
 

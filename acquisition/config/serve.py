@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
-from msgspec import Meta, field
-
-from acquisition.config.base import Table
+from acquisition.config.schema import Meta, Table
 
 
-class ServeLimits(Table, frozen=True):
+class ServeLimits(Table):
     """What one client, and all of them together, may take of the query service."""
 
     connections: Annotated[
@@ -30,7 +29,7 @@ class ServeLimits(Table, frozen=True):
     ] = 30.0
 
 
-class Serve(Table, frozen=True):
+class Serve(Table):
     """The query service `shardpulse serve`."""
 
     bind: Annotated[

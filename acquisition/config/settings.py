@@ -7,26 +7,25 @@ come from one place. No secret has a default; everything binds to loopback.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
-from msgspec import Meta, field
-
 from acquisition.config.archive import Archive
-from acquisition.config.base import Table
 from acquisition.config.decisions import Decisions
 from acquisition.config.inputs import Inputs
 from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, ProcessesSource, VmsSource
+from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
 
 
-class Host(Table, frozen=True):
+class Host(Table):
     """This machine."""
 
     name: Annotated[str, Meta(max_length=253, description="name of this host in every table; empty: its hostname")] = ""
 
 
-class Shards(Table, frozen=True):
+class Shards(Table):
     """The acquisition databases: where they are, or how `shardpulse shards up` starts them here."""
 
     addresses: Annotated[
@@ -96,7 +95,7 @@ Metrics = Annotated[list[str], Meta(description="metrics to send; empty: all")]
 _SOURCE = "auto: procfs, which is the cheapest and has all metrics"
 
 
-class HostModule(Table, frozen=True):
+class HostModule(Table):
     """The monitor module of the machine itself."""
 
     enabled: Enabled = True
@@ -105,7 +104,7 @@ class HostModule(Table, frozen=True):
     metrics: Metrics = field(default_factory=list)
 
 
-class ProcessesModule(Table, frozen=True):
+class ProcessesModule(Table):
     """The monitor module of processes, and which of them it watches: all, or those that any selector names."""
 
     enabled: Enabled = True
@@ -126,7 +125,7 @@ class ProcessesModule(Table, frozen=True):
     ] = 1000
 
 
-class VmsModule(Table, frozen=True):
+class VmsModule(Table):
     """The monitor module of virtual machines (qemu processes)."""
 
     enabled: Enabled = True
@@ -135,7 +134,7 @@ class VmsModule(Table, frozen=True):
     metrics: Metrics = field(default_factory=list)
 
 
-class Probe(Table, frozen=True):
+class Probe(Table):
     """The one process per host that runs all monitor modules."""
 
     interval_seconds: Annotated[float, Meta(ge=0.01, le=86400, description="seconds between two ticks")] = 1.0
@@ -170,7 +169,7 @@ class Probe(Table, frozen=True):
     vms: VmsModule = field(default_factory=VmsModule)
 
 
-class Filter(Table, frozen=True):
+class Filter(Table):
     """The service that smooths."""
 
     tau_seconds: Annotated[
@@ -203,7 +202,7 @@ class Filter(Table, frozen=True):
     inputs: Inputs = field(default_factory=Inputs)
 
 
-class Snapshot(Table, frozen=True):
+class Snapshot(Table):
     """How readers put hosts together."""
 
     grace_seconds: Annotated[
@@ -214,7 +213,7 @@ class Snapshot(Table, frozen=True):
     ] = 10.0
 
 
-class Settings(Table, frozen=True):
+class Settings(Table):
     """All of shardpulse.toml."""
 
     host: Host = field(default_factory=Host)

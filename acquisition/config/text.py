@@ -9,12 +9,11 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-from msgspec import inspect as schema
-
+from acquisition.config import schema
 from acquisition.config.settings import Settings
 
 _WIDTH = 100
@@ -33,52 +32,39 @@ def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingPro
 
 def document(settings: Settings) -> dict[str, Any]:
     """The settings as plain dicts, lists and values, for JSON."""
-    built: dict[str, Any] = msgspec.to_builtins(settings)
-    return built
+    return asdict(settings)
 
 
-def _table(name: str, value: msgspec.Struct, choices: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    kind = schema.type_info(type(value))
-    assert isinstance(kind, schema.StructType)
+def _table(name: str, value: schema.Table, choices: Mapping[str, Sequence[str]]) -> Iterator[str]:
     inner = []
     if name:
         yield ""
         yield from _comment(_first_paragraph(type(value).__doc__ or ""))
         yield f"[{name}]"
-    for field in kind.fields:
-        member = getattr(value, field.name)
-        key = f"{name}.{field.name}" if name else field.name
-        if isinstance(member, msgspec.Struct):
+    for field, kind in schema.fields(type(value)).items():
+        member = getattr(value, field)
+        key = f"{name}.{field}" if name else field
+        if isinstance(member, schema.Table):
             inner.append((key, member))
             continue
-        yield from _comment(_description(field.type, choices.get(key, ())))
-        yield f"{field.name} = {_toml(member)}"
+        yield from _comment(_description(kind, choices.get(key, ())))
+        yield f"{field} = {_toml(member)}"
     for path, member in inner:
         yield from _table(path, member, choices)
 
 
-def _description(kind: schema.Type, choices: Sequence[str]) -> str:
-    text = ""
-    if isinstance(kind, schema.Metadata):
-        text = (kind.extra_json_schema or {}).get("description", "")
-        kind = kind.type
+def _description(kind: schema.Kind, choices: Sequence[str]) -> str:
+    text = kind.limits.description
     limits = " | ".join(map(json.dumps, choices)) or _limits(kind)
     return f"{text} ({limits})" if limits else text
 
 
-def _limits(kind: schema.Type) -> str:
+def _limits(kind: schema.Kind) -> str:
     """What a value may be, in words: ``"a" | "b"``, ``> 0``, ``0 to 1``."""
-    if isinstance(kind, schema.LiteralType):
-        return " | ".join(json.dumps(value) for value in kind.values)
-    if not isinstance(kind, schema.IntType | schema.FloatType):
-        return ""
-    words = []
-    if kind.gt is not None:
-        words.append(f"> {_number(kind.gt)}")
-    if kind.ge is not None:
-        words.append(f">= {_number(kind.ge)}")
-    if kind.le is not None:
-        words.append(f"<= {_number(kind.le)}")
+    if kind.choices:
+        return " | ".join(map(json.dumps, kind.choices))
+    bounds = {">": kind.limits.gt, ">=": kind.limits.ge, "<=": kind.limits.le}
+    words = [f"{sign} {_number(bound)}" for sign, bound in bounds.items() if bound is not None]
     return ", ".join(words)
 
 

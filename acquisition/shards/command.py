@@ -6,10 +6,9 @@ import argparse
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-import msgspec
 
 from acquisition import help_text
 from acquisition.config import endpoints
@@ -86,7 +85,7 @@ def main(argv: list[str]) -> int:
     everything = config.load(options.config)
     settings = everything.shards
     if options.dir:
-        settings = msgspec.structs.replace(settings, directory=options.dir)
+        settings = replace(settings, directory=options.dir)
     options.keep_ticks = everything.filter.keep_ticks
     action: Callable[[argparse.Namespace, config.Shards], int] = options.action
     return action(options, settings)
@@ -104,7 +103,7 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
         else:
             count = options.count or settings.count
             if options.replicas is not None:
-                settings = msgspec.structs.replace(settings, replicas=options.replicas)
+                settings = replace(settings, replicas=options.replicas)
             replicas, base = settings.replicas, options.base_port or settings.base_port
             machine.check_count(count * (1 + replicas), len(options.cores or machine.cores()))
             shards = start_shards(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import closing
-
-import msgspec
+from dataclasses import replace
 
 from acquisition.config import endpoints
 from acquisition.config.settings import Shards as Settings
@@ -24,7 +23,7 @@ def upgrade(options: argparse.Namespace, settings: Settings) -> int:
     follow within seconds, and no average starts anew."""
     settings = endpoints.with_addresses(settings, options.shards)
     if options.dir:
-        settings = msgspec.structs.replace(settings, addresses=[])
+        settings = replace(settings, addresses=[])
     with closing(endpoints.connect(settings)) as cluster:
         before = raise_record_format(cluster)
     if not settings.addresses:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 from sqlalchemy import URL
 
 from acquisition.config.archive import Archive
@@ -20,7 +20,7 @@ PASSWORD_FILE = "password file"  #: of a user of the database, in errors
 
 def with_url(settings: Archive, url: str | None) -> Archive:
     """The settings with the URL of an ``--archive`` option, if there is one."""
-    return settings if url is None else msgspec.structs.replace(settings, url=url)
+    return settings if url is None else replace(settings, url=url)
 
 
 def url_of(settings: Archive) -> URL:

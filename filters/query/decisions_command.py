@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import Any, TextIO
-
-import msgspec
 
 from acquisition import help_text
 from acquisition.config import loader as config
@@ -155,7 +154,7 @@ def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
     for name in ("selection", "placement"):
         if getattr(options, name, ""):
             changes[name] = getattr(options, name)
-    return msgspec.structs.replace(settings, **changes)
+    return replace(settings, **changes)
 
 
 def _value(text: str) -> str | bool | int | float | list[str]:

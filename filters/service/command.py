@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from threading import Event, Timer
-
-import msgspec
 
 from acquisition import errors, help_text
 from acquisition.config.endpoints import check, with_addresses
@@ -104,8 +103,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         host, _, port = options.bind.rpartition(":")
         if not host or not port.isdigit() or int(port) > 65535:
             raise UsageError(f"--bind: {options.bind!r} is no HOST:PORT")
-        serve = msgspec.structs.replace(serve, bind=options.bind)
-    return msgspec.structs.replace(settings, shards=shards, serve=serve)
+        serve = replace(serve, bind=options.bind)
+    return replace(settings, shards=shards, serve=serve)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ import signal
 import time
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType
 
 import msgspec
@@ -284,7 +285,7 @@ def _figures(settings: Settings) -> bytes:
 
 
 def _with_shards(settings: Settings, addresses: list[str]) -> Settings:
-    return msgspec.structs.replace(settings, shards=msgspec.structs.replace(settings.shards, addresses=addresses))
+    return replace(settings, shards=replace(settings.shards, addresses=addresses))
 
 
 def _listed(addresses: Sequence[Address]) -> str:

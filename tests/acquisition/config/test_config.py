@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.config import endpoints, metric_registry
+from acquisition.config import endpoints, metric_registry, schema
 from acquisition.config import loader as config
 from acquisition.config import text as config_text
 from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
@@ -128,9 +128,9 @@ def test_the_printed_form_names_every_key_and_reads_back():
     )
     text = config_text.render(settings)
     assert config.parse(text) == settings
-    for table in msgspec.structs.fields(Settings):
-        for field in msgspec.structs.fields(table.type):
-            assert field.name in text
+    for table in schema.fields(Settings).values():
+        for field in schema.fields(table.base):
+            assert field in text
 
 
 @given(st.text(max_size=200))
@@ -195,10 +195,10 @@ def test_password_file(tmp_path):
         endpoints.credentials(settings)
     path.chmod(0o600)
     assert endpoints.credentials(settings) == ("probe", "secret", ours(), "", str(path))
-    named = msgspec.structs.replace(settings, owner="root")
+    named = replace(settings, owner="root")
     assert endpoints.credentials(named).owners == (0,)
     with pytest.raises(ConfigError, match=r"shards.owner: there is no user 'nobody-here'"):
-        endpoints.credentials(msgspec.structs.replace(settings, owner="nobody-here"))
+        endpoints.credentials(replace(settings, owner="nobody-here"))
     path.write_text("\n")
     with pytest.raises(NoInputError, match="holds no password"):
         endpoints.credentials(settings)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquisition.config import schema
 from acquisition.config.loader import Settings
 from acquisition.model import codes
 from acquisition.model.metric import ResourceSet
@@ -36,7 +37,7 @@ def test_fixture(name: str) -> None:
 
 
 def test_the_configuration_knows_every_check_in_their_order() -> None:
-    assert list(Settings().checks.__struct_fields__) == list(REGISTRY)
+    assert list(schema.fields(type(Settings().checks))) == list(REGISTRY)
 
 
 def test_reading_of_a_source_that_did_not_answer() -> None:
