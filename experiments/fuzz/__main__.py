@@ -24,9 +24,9 @@ _DESCRIPTION = """\
 Mutate captured lines of vmstat and pidstat (bits, cuts, joins, numbers, scripts, NUL, huge fields, other
 locales, swapped columns) and send them through the real parsers and checks; mutate frames, with broken
 and with repaired checksums, and send them through the decoder and the paths of filter and archive in memory; mutate
-tables, positions, commits, accounts and records (numbers that are none, ids of other lengths, text that is
-no UTF-8) and send them through their decoders and those who go on with what these let pass; write arbitrary
-entries and fields as a foreign client into the streams and keys of real shards, and trim streams, with a real
+tables, positions, commits, accounts, books of the archive and records (numbers that are none, ids of other lengths,
+text that is no UTF-8) and send them through their decoders and those who go on with what these let pass; write
+arbitrary entries and fields as a foreign client into the streams and keys of real shards, and trim streams, with a real
 filter process and real readers beside emulated hosts that must not notice.
 
 The verdict: no exception but the documented ones, no input that takes longer than it may, no VALID value

@@ -8,10 +8,9 @@ VALID, be finite, and be the value that was sent.
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import hiredis
 import numpy as np
@@ -23,6 +22,7 @@ from acquisition.wire import smoothed, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.smoothed import SmoothedRecord
 from acquisition.wire.table import Entity, Table
+from experiments.fuzz.frame_mutations import Entry, mutate
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
@@ -38,32 +38,6 @@ _FRAMES = 48  #: per session
 _CPU_SECONDS = 5.0
 _CLOCK = 1_700_000_000_000  #: milliseconds, of the first entry
 _KERNELS = kernels.select(tuple(kernels.REGISTRY))
-_CRC_END = 8
-
-_INTEGERS = (
-    0,
-    1,
-    2,
-    3,
-    255,
-    256,
-    *((1 << bits) + step for bits in (15, 16, 31, 32, 62, 63) for step in (-1, 0)),
-    2**64 - 1,
-)
-_FLOATS = (0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e-300, 1e308, -1e308, 5e-324, 1e30)
-_VALUES = (float("nan"), float("inf"), float("-inf"), 3.4e38, -3.4e38, 1e-45, 0.0, -1.0, 1e18)
-_OFFSETS = {
-    name: (struct.calcsize("<" + "".join(code for _, code in wire.HEADER_FIELDS[:at])), "<" + code)
-    for at, (name, code) in enumerate(wire.HEADER_FIELDS)
-}
-_FIELDS = tuple(name for name in _OFFSETS if name not in ("magic", "crc"))
-
-
-class Entry(NamedTuple):
-    """One entry of the stream: its fields, and whether a right decoder has to refuse it."""
-
-    fields: Any
-    broken: bool
 
 
 class Session(NamedTuple):
@@ -92,7 +66,7 @@ def session(seed: int, number: int) -> Session:
         data = random.choice(senders).next_frame()
         if random.random() < 0.8:
             mutated += 1
-            entries.append(_mutate(data, random))
+            entries.append(mutate(data, random))
         else:
             entries.append(Entry([b"f", data], False))
         if entries and random.getrandbits(4) == 0:
@@ -253,76 +227,3 @@ class _Sender:
     def _table(self) -> bytes:
         entities = tuple(Entity(row, "process", f"h:{row}", "1", f"p{row}") for row in self._rows)
         return table.encode(Table("h", "processes", 1.0, "procfs", True, self._metrics, entities))
-
-
-def _mutate(data: bytes, random: Random) -> Entry:
-    kind = random.getrandbits(4)
-    if kind == 0:
-        return Entry(_strange_fields(data, random), False)
-    made = _mutation(bytearray(data), kind, random)
-    repaired = random.random() < 0.7 and len(made) >= _CRC_END
-    if repaired:
-        struct.pack_into("<I", made, 4, zlib.crc32(memoryview(made)[_CRC_END:]))
-    mutated = bytes(made)
-    whole = len(made) >= _CRC_END and struct.unpack_from("<I", mutated, 4)[0] == zlib.crc32(mutated[_CRC_END:])
-    return Entry([b"f", mutated], not whole)
-
-
-def _mutation(data: bytearray, kind: int, random: Random) -> bytearray:
-    if kind < 4:
-        for _ in range(1 + random.getrandbits(2)):
-            data[int(random.random() * len(data))] ^= 1 << random.getrandbits(3) % 8
-    elif kind == 4:
-        del data[int(random.random() * len(data)) :]
-    elif kind == 5:
-        data += random.randbytes(random.getrandbits(6))
-    elif kind == 6 and len(data) > wire.HEADER_SIZE:
-        at = wire.HEADER_SIZE + int(random.random() * (len(data) - wire.HEADER_SIZE))
-        data[at : at + 4] = struct.pack("<f", random.choice(_VALUES))
-    elif kind == 7:
-        at = int(random.random() * len(data))
-        data[at:at] = random.choice((b"\0", b"[" * 5000, b"9" * 5000, "é".encode(), b"1e999,", b"null", b'"'))
-    elif kind == 8 and len(data) > wire.HEADER_SIZE:
-        data[wire.HEADER_SIZE :] = _other_payload(random, bytes(data[wire.HEADER_SIZE :]))
-    else:
-        _overwrite(data, random.choice(_FIELDS), random)
-    return data
-
-
-def _overwrite(data: bytearray, field: str, random: Random) -> None:
-    """Another number in one field of the header: an extreme one, or one near to what was there."""
-    offset, code = _OFFSETS[field]
-    if code[-1] in "fd":
-        choice = random.choice(_FLOATS)
-        struct.pack_into(code, data, offset, choice if code[-1] == "d" or abs(choice) < 3e38 else float("inf"))
-        return
-    size = struct.calcsize(code)
-    near = int.from_bytes(data[offset : offset + size], "little") + random.randrange(-3, 4)
-    value = random.choice((near, random.choice(_INTEGERS), random.getrandbits(8 * size)))
-    data[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
-
-
-def _other_payload(random: Random, payload: bytes) -> bytes:
-    """JSON of another shape where a table's payload was."""
-    if payload[:1] != b"{":
-        return random.randbytes(len(payload))
-    old, new = random.choice(_JSON)
-    return payload.replace(old, new, 1 if random.getrandbits(1) else -1)
-
-
-_JSON: Sequence[tuple[bytes, bytes]] = (
-    (b"true", b"17"), (b'"h"', b"null"), (b'"processes"', b"[]"), (b"1.0", b"NaN"), (b"1.0", b"-1e999"),
-    (b"[", b"{"), (b"]", b""), (b'"', b""), (b":", b"::"), (b'"entities"', b'"entitys"'), (b'"cores"', b'"\\ud800"'),
-    (b"null", b"1e308"), (b'"process"', b'{"a":[]}'), (b"{}", b'{"pid":4}'), (b"0000", b"zzzz"), (b'"1"', b"1" * 5000),
-)  # fmt: skip
-
-
-def _strange_fields(data: bytes, random: Random) -> Any:
-    """Fields that a foreign client may have written."""
-    return random.choice(
-        (
-            [b"g", data], [b"f"], [], None, [b"f", b""], [b"", data], [b"F", data], [data, b"f"], [b"f", b"\0" * 200],
-            [b"a", b"b", b"f", data], [b"f", data, b"f", b"again"], [b"f", b"SPLS" + data], [b"x" * 1000, b"y" * 1000],
-            [b"k", b"v"] * 100,
-        )
-    )  # fmt: skip

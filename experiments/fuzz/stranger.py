@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot import SnapshotReader, books
+from acquisition.snapshot import SnapshotReader, books, registered
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from experiments.fuzz import fields, tellings
@@ -40,6 +40,7 @@ class Stranger:
             encode([row.mean for row in snapshot.rows()])
             encode([(row.host, row.entity, row.metric) for row in snapshot.rows()])
         encode([account._asdict() for account in books.read(self._cluster, self._layout).accounts])
+        encode([row._asdict() for row in registered.read_archived(self._cluster, self._layout).values()])
 
     def _left(self, tag: str, field: fields.Field) -> tuple[str, tuple[Any, ...]]:
         """The command that leaves a field with some host of the partition."""
@@ -55,6 +56,7 @@ class Stranger:
             "table": keys.names(tag, host, resource_set),
             "commit": keys.commit(tag),
             "status": keys.status(tag, host),
+            "archived": keys.archived(tag),
             "record": keys.smoothed(tag, host, resource_set, self._random.getrandbits(1)),
         }[field.what]
         return key, ("SET", key, field.data)
