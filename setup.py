@@ -16,7 +16,7 @@ def native_step(module: str) -> Extension:
     return Extension(
         module,
         [module.replace(".", "/") + ".c"],
-        depends=sorted(glob(module.replace(".", "/").rpartition("/")[0] + "/*.h")),
+        depends=[*sorted(glob(module.replace(".", "/").rpartition("/")[0] + "/*.h")), "acquisition/wire/crc32.h"],
         extra_compile_args=["-O3", "-ffp-contract=off", "-fopenmp-simd"],
         py_limited_api=True,
         optional=True,
@@ -25,6 +25,7 @@ def native_step(module: str) -> Extension:
 
 setup(
     ext_modules=[
+        native_step("acquisition.outbox._per_frame"),
         native_step("acquisition.snapshot._heads"),
         native_step("filters.archive._fold"),
         native_step("filters.worker.step._step"),

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from acquisition.outbox.catch_up import OLD, CatchUp
+from acquisition.outbox.catch_up import OLD, START, CatchUp
 from acquisition.outbox.overload import Overload
+from acquisition.outbox.per_frame import PER_FRAME
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.tombstone import DAMAGED, give_up
 from acquisition.outbox.window import SendWindow
@@ -60,6 +61,8 @@ class InFlight:
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
+        if PER_FRAME is not None and PER_FRAME.take(self, parts, now, START):
+            return
         outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
         hints = frame.HINT_SHEDS if overload.state.is_active else 0

@@ -12,7 +12,7 @@
 #include "inputs.h"
 #include "given.h"
 #include "commands.h"
-#include "crc32.h"
+#include "../../../acquisition/wire/crc32.h"
 #include "next_frame.h"
 #include "stepper.h"
 

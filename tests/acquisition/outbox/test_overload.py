@@ -14,6 +14,7 @@ from acquisition.wire import frame
 from acquisition.wire.frame import HINT_SHEDS, KIND_SAMPLES, Frame
 from acquisition.wire.position import SHEDS, Position
 from filters.worker.sequence import APPLY, REFUSE, Track
+from tests.support.commands import commands
 
 SAMPLES = 3
 
@@ -44,7 +45,7 @@ class Host:
     def send(self) -> list[Frame]:
         parts: list[bytes] = []
         self.in_flight.take(parts, self.now)
-        sent = [frame.decode(data) for data in parts[2::4]]
+        sent = [frame.decode(command[-1]) for command in commands(parts)]
         assert self.in_flight.confirm(b"%d-0" % frame.sequence for frame in sent) is None
         assert not self.in_flight.expected
         return sent

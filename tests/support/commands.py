@@ -1,0 +1,18 @@
+"""What is sent to a shard, taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import hiredis
+
+
+def commands(parts: Iterable[bytes]) -> list[list[bytes]]:
+    """The words of each command."""
+    reader = hiredis.Reader()
+    reader.feed(b"".join(parts))
+    found: list[list[bytes]] = []
+    while (command := reader.gets()) is not False:
+        assert isinstance(command, list)
+        found.append(command)
+    return found
