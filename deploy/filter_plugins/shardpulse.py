@@ -1,0 +1,269 @@
+"""Ansible filters that decide, from the inventory and what was found on hosts: pure functions.
+
+``shardpulse_plan`` says which shards there are, where, and what is wrong with the inventory; the others what is wrong
+with a host or with what the shards answered, in words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+GROUPS = ("shards", "filters", "servers", "archives", "probes", "observers")
+#: Of /etc/os-release.
+SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13"}
+_LAST_PORT = 55_535  #: the bus has its port + 10000
+_MOST_CORES = 4_096
+_SLOTS = 16_384
+
+
+class Place(NamedTuple):
+    """Where a shard lies."""
+
+    host: str
+    address: str
+    domain: str
+    core: int
+
+
+class FilterModule:
+    """What Ansible looks for."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The filters by name."""
+        return {
+            "shardpulse_plan": plan,
+            "shardpulse_unfit": unfit,
+            "shardpulse_clock": clock,
+            "shardpulse_taken": taken,
+            "shardpulse_unheld": unheld,
+            "shardpulse_strangers": strangers,
+            "shardpulse_unwell": unwell,
+            "shardpulse_unseen": unseen,
+        }
+
+
+def plan(
+    groups: Mapping[str, Sequence[str]], hostvars: Mapping[str, Mapping[str, Any]], replicas: int = 0, port: int = 7600
+) -> dict[str, Any]:
+    """Which shards there are, from the inventory's groups and variables.
+
+    A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
+    hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),
+    ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them), ``instances`` (by host: port, core and
+    role), ``addresses`` (by host) and ``parts`` (the roles of each host).
+    """
+    named = sorted({host for group in GROUPS for host in groups.get(group, ())})
+    addresses = {host: address_of(host, hostvars[host]) for host in named}
+    shards = list(groups.get("shards", ()))
+    found = [*_missing_groups(groups), *_shared_addresses(addresses), *_counts(replicas, port)]
+    cores = {host: _whole(hostvars[host].get("redis_shard_cores", [0])) for host in shards}
+    found += [problem for host, chosen in cores.items() for problem in _wrong_cores(host, chosen)]
+    instances: dict[str, list[dict[str, Any]]] = {host: [] for host in shards}
+    masters, followers = [], []
+    if not found:
+        places = [
+            Place(host, addresses[host], str(hostvars[host].get("redis_shard_failure_domain", host)), core)
+            for host in shards
+            for core in cores[host] or ()
+        ]
+        masters = [_place(instances, one, port, "master") for one in places]
+        chosen, found = _replicas(places, replicas)
+        followers = [_place(instances, one, port, "replica") for one in chosen]
+    return {
+        "problems": found,
+        "masters": masters,
+        "replicas": followers,
+        "instances": instances,
+        "addresses": addresses,
+        "parts": {host: [group for group in GROUPS if host in groups.get(group, ())] for host in named},
+    }
+
+
+def address_of(host: str, variables: Mapping[str, Any]) -> str:
+    """By what other hosts reach this one."""
+    return str(variables.get("shardpulse_address") or variables.get("ansible_host") or host)
+
+
+def bare(facts: str) -> dict[str, str]:
+    """``KEY=VALUE`` lines, as a shell prints them: what was found on a host before Python is known to be there."""
+    pairs = (line.strip().partition("=") for line in facts.splitlines() if "=" in line)
+    return {key: value.strip('"') for key, _, value in pairs}
+
+
+def unfit(facts: str, has_password: bool = False) -> list[str]:
+    """Why the roles can do nothing with a host, from ``KEY=VALUE`` lines that its shell printed: system and version,
+    python, uid, sudo, systemd. ``has_password``: Ansible was given one for sudo, so it need not work without."""
+    found = bare(facts)
+    system = (found.get("os", "?"), found.get("version", "?"))
+    problems = []
+    if system not in SUPPORTED:
+        problems.append(f"it runs {' '.join(system)}; the roles know {' and '.join(SUPPORTED.values())}")
+    if not found.get("python"):
+        problems.append("it has no /usr/bin/python3: apt-get install python3")
+    if found.get("uid") != "0" and not found.get("sudo") and not has_password:
+        problems.append("its user may not use sudo without a password: allow it, or give --ask-become-pass")
+    if not found.get("systemd"):
+        problems.append("it was not started by systemd, which runs all parts")
+    return problems
+
+
+def clock(found: Mapping[str, Any], received: float, allowed: float, synchronised: bool) -> list[str]:
+    """What is wrong with a host's clock: ``found["sent"]`` and ``received`` are the controller's before and after
+    ``found["time"]`` was read, so that how long asking took does not count."""
+    off = min(found["time"] - found["sent"], 0.0) or max(found["time"] - received, 0.0)
+    if abs(off) > allowed:
+        word = "behind" if off < 0 else "ahead of"
+        return [f"its clock is {abs(off):.0f} s {word} this machine's: synchronise it (chrony), then run again"]
+    if synchronised and not found["synchronised"]:
+        return ["its clock is not synchronised: see `chronyc tracking`, or set common_synchronised to false"]
+    return []
+
+
+def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
+    """Which ``ports`` (port -> the unit that shall listen there) somebody else has."""
+    owners = {port: found["ports"].get(str(port)) for port in ports}
+    return [
+        f"port {port} is taken by {owner}: end it, or choose another port"
+        for port, owner in owners.items()
+        if owner is not None and owner != ports[port]
+    ]
+
+
+def unheld(found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], address: str, memory: int) -> list[str]:
+    """Why a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each."""
+    problems = taken(found, {one["port"]: f"shardpulse-shard@{one['port']}.service" for one in instances})
+    missing = sorted({one["core"] for one in instances} - set(found["cores"]))
+    if missing:
+        there = ", ".join(map(str, found["cores"]))
+        problems.append(f"core {missing[0]} does not exist: it has {there}; correct redis_shard_cores")
+    if found["addresses"] and _is_numeric(address) and address not in found["addresses"]:
+        problems.append(f"it has no address {address}, only {', '.join(found['addresses'])}: set shardpulse_address")
+    if memory * len(instances) > found["memory"]:
+        problems.append(
+            f"its shards may take {memory * len(instances) >> 20} MiB and it has {found['memory'] >> 20}: "
+            "lower redis_shard_maxmemory"
+        )
+    return problems
+
+
+def strangers(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]]) -> list[str]:
+    """Which planned shards are no members of the cluster, from the result of ``shards status --json``; all of them
+    where it has no cluster yet."""
+    wanted = [*planned["masters"], *planned["replicas"]]
+    try:
+        rows = json.loads(asked.get("stdout") or "{}").get("shards", [])
+    except ValueError:
+        rows = []
+    known = {row["address"] for row in rows if row["answering"] and row["cluster_state"] == "ok"}
+    owned = sum(row["slots"] for row in rows if row["answering"] and row["role"] != "replica")
+    return wanted if owned != _SLOTS else [address for address in wanted if address not in known]
+
+
+def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping[str, str]) -> list[str]:
+    """What is wrong with units and files of a host that should be well. ``wanted``: unit -> list of CPUs that it has
+    to be on, "" for any; ``secrets``: file -> "MODE OWNER GROUP"."""
+    problems = []
+    for name, cpus in wanted.items():
+        unit = found["units"].get(name, {})
+        state = f"{unit.get('ActiveState', 'absent')} ({unit.get('SubState', '-')}, {unit.get('Result', '-')})"
+        if unit.get("ActiveState") != "active":
+            problems.append(f"{name} is {state}: journalctl -u {name}")
+        elif unit.get("UnitFileState") != "enabled":
+            problems.append(f"{name} is {unit.get('UnitFileState')}, not enabled: it will not start with the host")
+        elif cpus and unit["cpus"] != [cpus]:
+            problems.append(f"{name} runs on CPUs {' and '.join(unit['cpus'])}, not on {cpus}")
+    for path, rights in secrets.items():
+        file = found["files"].get(path)
+        has = f"{file['mode']} {file['owner']} {file['group']}" if file else "absent"
+        if has != rights:
+            problems.append(f"{path} is {has}, not {rights}")
+    return problems
+
+
+def unseen(answer: Mapping[str, Any], hosts: Sequence[str], column: str = "host") -> list[str]:
+    """Which of ``hosts`` have no current row in an answer of ``shardpulse query --json``."""
+    seen = {row[column] for row in answer.get("rows", ()) if row.get("state") == "current"}
+    return [host for host in hosts if host not in seen]
+
+
+def _missing_groups(groups: Mapping[str, Sequence[str]]) -> list[str]:
+    problems = []
+    if not groups.get("shards"):
+        problems.append("there is no shard: put at least one host into the group shards")
+    if groups.get("shards") and not groups.get("filters"):
+        problems.append("there is no filter: put at least one host into the group filters")
+    return problems
+
+
+def _shared_addresses(addresses: Mapping[str, str]) -> list[str]:
+    owners: dict[str, str] = {}
+    problems = []
+    for host, address in addresses.items():
+        if address in owners:
+            problems.append(f"{owners[address]} and {host} have one address, {address}: correct ansible_host")
+        owners.setdefault(address, host)
+    return problems
+
+
+def _counts(replicas: Any, port: Any) -> list[str]:
+    problems = []
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= 8:
+        problems.append(f"redis_shard_replicas is {replicas!r}: a whole number from 0 to 8 is needed")
+    if isinstance(port, bool) or not isinstance(port, int) or not 1024 <= port <= _LAST_PORT - 1000:
+        problems.append(f"redis_shard_port is {port!r}: a whole number from 1024 to {_LAST_PORT - 1000} is needed")
+    return problems
+
+
+def _whole(value: Any) -> list[int] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    if any(isinstance(core, bool) or not isinstance(core, int) for core in value):
+        return None
+    return list(value)
+
+
+def _wrong_cores(host: str, cores: list[int] | None) -> list[str]:
+    if not cores:
+        return [f"{host}: redis_shard_cores must be a list of numbers of cores, as [0, 1]"]
+    if len(set(cores)) != len(cores):
+        return [f"{host}: redis_shard_cores names a core twice: one shard per core"]
+    if min(cores) < 0 or max(cores) >= _MOST_CORES:
+        return [f"{host}: redis_shard_cores has a core below 0 or above {_MOST_CORES - 1}"]
+    return []
+
+
+def _place(instances: dict[str, list[dict[str, Any]]], place: Place, port: int, role: str) -> str:
+    """Enter a shard on its host, at the next free port; its address."""
+    here = instances[place.host]
+    here.append({"port": port + len(here), "core": place.core, "role": role})
+    address = f"[{place.address}]" if ":" in place.address else place.address
+    return f"{address}:{here[-1]['port']}"
+
+
+def _replicas(masters: Sequence[Place], count: int) -> tuple[list[Place], list[str]]:
+    """For each master in turn a place elsewhere, ``count`` times over: the order of ``shards form``."""
+    chosen: list[Place] = []
+    load: dict[tuple[str, int], int] = {}
+    used: dict[int, set[str]] = {number: {master.domain} for number, master in enumerate(masters)}
+    for _ in range(count):
+        for number, master in enumerate(masters):
+            # beginning after the master, so that neighbours' replicas lie on different hosts
+            rotated = [masters[(number + step) % len(masters)] for step in range(1, len(masters))]
+            free = [other for other in rotated if other.domain not in used[number]]
+            if not free:
+                where = f"{master.host} ({master.address}, core {master.core})"
+                return [], [
+                    f"the shard on {where} has no other failure domain left for its replica: "
+                    "add a host to the group shards, or set redis_shard_replicas lower"
+                ]
+            best = min(free, key=lambda other: load.get((other.host, other.core), 0))
+            load[best.host, best.core] = load.get((best.host, best.core), 0) + 1
+            used[number].add(best.domain)
+            chosen.append(best)
+    return chosen, []
+
+
+def _is_numeric(address: str) -> bool:
+    return ":" in address or address.replace(".", "").isdigit()

@@ -1,0 +1,186 @@
+"""An Ansible module: what the roles ask of a host, in one call, and nothing else. It changes nothing.
+
+It imports the standard library and Ansible's own only, since it runs on the host.
+"""
+
+from __future__ import annotations
+
+import glob
+import grp
+import os
+import platform
+import pwd
+import re
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: host_facts
+short_description: Cores, ports, packages, units and files of a host
+options:
+  packages: {description: Which of them are installed is told., type: list, elements: str, default: []}
+  sent: {description: The controller's clock when it asked., type: float, default: 0}
+author: [shardpulse]
+"""
+EXAMPLES = """
+- name: Look at the host
+  host_facts:
+    packages: [redis-server]
+  register: common_facts
+"""
+RETURN = """
+host: {description: What was found., type: dict, returned: always}
+"""
+
+_PROPERTIES = ("Id", "ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText", "Result")
+_PATTERNS = ("shardpulse*", "redis-server.service", "prometheus.service")
+_LISTENS = "0A"  #: state of a socket in /proc/net/tcp
+_ETC = "/etc/shardpulse"
+
+
+def main() -> None:
+    """Run as Ansible's module."""
+    options = {"packages": {"type": "list", "elements": "str", "default": []}, "sent": {"type": "float", "default": 0}}
+    module = AnsibleModule(options, supports_check_mode=True)
+    module.exit_json(changed=False, host=look(module.params["packages"]) | {"sent": module.params["sent"]})
+
+
+def look(packages: list[str]) -> dict[str, Any]:
+    """Everything."""
+    return {
+        "time": time.time(),
+        "uid": os.geteuid(),
+        "python": list(sys.version_info[:2]),
+        "machine": platform.machine(),
+        "cores": cores(_read("/sys/devices/system/cpu/online") or "0"),
+        "memory": _memory(_read("/proc/meminfo")),
+        "addresses": _addresses(),
+        "synchronised": "yes" in _output(["timedatectl", "show", "-p", "NTPSynchronized"]),
+        "ports": _ports(),
+        "users": sorted(user.pw_name for user in pwd.getpwall()),
+        "packages": {name: state for name in packages if (state := _package(name))},
+        "environment": os.path.basename(os.path.realpath("/opt/shardpulse/current")),
+        "units": _units(),
+        "files": _files(),
+    }
+
+
+def cores(text: str) -> list[int]:
+    """The numbers of a list of CPUs such as ``0-3,8`` (cpuset(7))."""
+    found: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def listening(text: str) -> dict[str, int]:
+    """Inode of the socket -> port, of what listens, from the text of /proc/net/tcp or tcp6."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) > 9 and words[3] == _LISTENS:
+            found[words[9]] = int(words[1].rpartition(":")[2], 16)
+    return found
+
+
+def _ports() -> dict[str, str]:
+    """Who listens at which port: the unit of its process, or its name."""
+    sockets = listening(_read("/proc/net/tcp")) | listening(_read("/proc/net/tcp6"))
+    owners = dict.fromkeys(sockets.values(), "?")
+    for link in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        port = sockets.get(target[8:-1]) if target.startswith("socket:[") else None
+        if port is not None:
+            owners[port] = _owner(link.split("/")[2])
+    return {str(port): owner for port, owner in sorted(owners.items())}
+
+
+def _owner(pid: str) -> str:
+    found = re.search(r"/([^/\n]+\.service)(?:/|$)", _read(f"/proc/{pid}/cgroup"), re.MULTILINE)
+    return found[1].replace("\\x2d", "-") if found else _read(f"/proc/{pid}/comm").strip()
+
+
+def _units() -> dict[str, dict[str, Any]]:
+    text = _output(["systemctl", "show", "--no-pager", "-p", ",".join(_PROPERTIES), *_PATTERNS])
+    found = {}
+    for block in text.split("\n\n"):
+        unit: dict[str, Any] = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if unit.get("Id"):
+            found[unit["Id"]] = unit | {"cpus": _cpus(unit.get("MainPID", "0"))}
+    return found
+
+
+def _cpus(pid: str) -> list[str]:
+    """The sets of CPUs on which the threads of a process may run."""
+    lists = set()
+    for path in glob.glob(f"/proc/{pid}/task/*/status") if pid != "0" else []:
+        found = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(path), re.MULTILINE)
+        lists.add(found[1] if found else "?")
+    return sorted(lists)
+
+
+def _files() -> dict[str, dict[str, str]]:
+    found = {}
+    for path in [_ETC, *glob.glob(f"{_ETC}/**/*", recursive=True)]:
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        found[path] = {
+            "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+            "owner": _name(pwd.getpwuid, status.st_uid),
+            "group": _name(grp.getgrgid, status.st_gid),
+        }
+    return found
+
+
+def _name(find: Any, number: int) -> str:
+    try:
+        return str(find(number)[0])
+    except KeyError:
+        return str(number)
+
+
+def _package(name: str) -> str:
+    """Whether it is installed, and may change: installed, hold, or nothing."""
+    words = _output(["dpkg-query", "-W", "-f", "${Status}", name]).split()
+    return {"hold": "hold"}.get(words[0], "installed") if words[1:] == ["ok", "installed"] else ""
+
+
+def _addresses() -> list[str]:
+    """Of all interfaces, where ip(8) is."""
+    return re.findall(r"\binet6? ([0-9a-fA-F.:]+)", _output(["ip", "-o", "address"]))
+
+
+def _memory(text: str) -> int:
+    found = re.search(r"^MemTotal:\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""What the roles decide from an inventory and from what was found on hosts, in words: deploy/filter_plugins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from filter_plugins import shardpulse as roles
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.quick
+
+FOUND = {
+    "cores": [0, 1], "ports": {"22": "ssh.service"}, "addresses": ["10.0.0.1"], "memory": 8 << 30, "sent": 100.0,
+    "time": 100.5, "synchronised": True, "units": {}, "files": {}, "packages": {}, "python": [3, 11],
+}  # fmt: skip
+SHARD = {"port": 7600, "core": 0, "role": "master"}
+
+
+def plan(hosts: dict[str, dict[str, Any]], replicas: Any = 0, filters: bool = True) -> dict[str, Any]:
+    groups = {"shards": list(hosts), "filters": list(hosts)[:1] if filters else []}
+    return roles.plan(groups, {host: {"ansible_host": f"10.0.0.{number}"} | variables
+                               for number, (host, variables) in enumerate(hosts.items(), 1)}, replicas)  # fmt: skip
+
+
+def test_masters_come_before_replicas_which_lie_elsewhere() -> None:
+    found = plan({"a": {}, "b": {}, "c": {}}, replicas=1)
+    assert found["problems"] == []
+    assert found["masters"] == ["10.0.0.1:7600", "10.0.0.2:7600", "10.0.0.3:7600"]
+    assert found["replicas"] == ["10.0.0.2:7601", "10.0.0.3:7601", "10.0.0.1:7601"]
+    assert found["instances"]["a"] == [SHARD, {"port": 7601, "core": 0, "role": "replica"}]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "replicas", "word"),
+    [
+        ({}, 0, "there is no shard"),
+        ({"a": {"ansible_host": "10.9.9.9"}, "b": {"ansible_host": "10.9.9.9"}}, 0, "a and b have one address"),
+        ({"a": {}}, 1, "the shard on a (10.0.0.1, core 0) has no other failure domain left"),
+        ({"a": {"redis_shard_failure_domain": 1}, "b": {"redis_shard_failure_domain": 1}}, 1, "no other failure"),
+        ({"a": {}, "b": {}}, 2, "no other failure domain"),
+        ({"a": {"redis_shard_cores": []}}, 0, "a: redis_shard_cores must be a list"),
+        ({"a": {"redis_shard_cores": "0"}}, 0, "a: redis_shard_cores must be a list"),
+        ({"a": {"redis_shard_cores": [0, 0]}}, 0, "names a core twice"),
+        ({"a": {"redis_shard_cores": [-1]}}, 0, "a core below 0"),
+        ({"a": {}}, -1, "redis_shard_replicas is -1"),
+        ({"a": {}}, "1", "redis_shard_replicas is '1'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_inventory_is_refused_in_words(hosts: dict[str, dict[str, Any]], replicas: Any, word: str) -> None:
+    assert word in "; ".join(plan(hosts, replicas)["problems"])
+
+
+def test_shards_without_a_filter_are_refused() -> None:
+    assert plan({"a": {}}, filters=False)["problems"] == [
+        "there is no filter: put at least one host into the group filters"
+    ]
+
+
+@given(
+    hosts=st.lists(st.tuples(st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), st.integers(0, 3)),
+                   min_size=1, max_size=8),
+    replicas=st.integers(0, 2),
+)  # fmt: skip
+def test_whatever_the_inventory_no_replica_shares_a_domain_with_its_master(
+    hosts: list[tuple[list[int], int]], replicas: int
+) -> None:
+    variables = {
+        f"h{number}": {"redis_shard_cores": cores, "redis_shard_failure_domain": domain}
+        for number, (cores, domain) in enumerate(hosts)
+    }
+    found = plan(variables, replicas)
+    domains = {f"10.0.0.{number + 1}": domain for number, (_, domain) in enumerate(hosts)}
+    if found["problems"]:
+        assert replicas >= len(set(domains.values()))
+        return
+    masters, followers = found["masters"], found["replicas"]
+    assert len(followers) == replicas * len(masters)
+    assert len(set(masters + followers)) == len(masters + followers)
+    for number, master in enumerate(masters):
+        family = [master, *followers[number :: len(masters)]]
+        assert len({domains[address.partition(":")[0]] for address in family}) == 1 + replicas
+
+
+BARE = 'os=debian\nversion="12"\npython=3.11\nuid=1000\nsudo=yes\nsystemd=yes\n'
+
+
+def test_a_usable_host_is_taken() -> None:
+    assert roles.unfit(BARE) == []
+    assert roles.unfit(BARE.replace("sudo=yes\n", ""), has_password=True) == []
+    assert roles.unfit(BARE.replace("sudo=yes\n", "").replace("1000", "0")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "word"),
+    [
+        ("debian", "fedora", "it runs fedora 12; the roles know Debian 12 and Debian 13"),
+        ('"12"', "11", "it runs debian 11"),
+        ("python=3.11", "python=", "it has no /usr/bin/python3"),
+        ("sudo=yes", "", "may not use sudo"),
+        ("systemd=yes", "", "was not started by systemd"),
+    ],
+)
+def test_a_host_that_is_not_usable_is_told_why(line: str, other: str, word: str) -> None:
+    assert word in "; ".join(roles.unfit(BARE.replace(line, other)))
+
+
+@given(st.text())
+def test_whatever_a_shell_prints_is_no_crash(text: str) -> None:
+    assert roles.unfit(text)
+
+
+@pytest.mark.parametrize(
+    ("time", "synchronised", "word"),
+    [(100.5, True, ""), (95.0, True, "5 s behind"), (107.0, True, "6 s ahead of"), (100.5, False, "not synchronised")],
+)
+def test_a_wrong_clock_is_told(time: float, synchronised: bool, word: str) -> None:
+    said = "; ".join(roles.clock(FOUND | {"time": time, "synchronised": synchronised}, 101.0, 1.0, True))
+    assert word in said
+    assert bool(word) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("change", "shard", "word"),
+    [
+        ({}, SHARD, ""),
+        ({}, SHARD | {"core": 7}, "core 7 does not exist: it has 0, 1"),
+        ({"ports": {"7600": "other.service"}}, SHARD, "port 7600 is taken by other.service"),
+        ({"ports": {"7600": "shardpulse-shard@7600.service"}}, SHARD, ""),
+        ({"addresses": ["10.0.0.9"]}, SHARD, "it has no address 10.0.0.1, only 10.0.0.9"),
+        ({"memory": 1 << 20}, SHARD, "its shards may take 1024 MiB and it has 1"),
+    ],
+)
+def test_a_host_that_cannot_hold_its_shards_is_told_why(change: dict[str, Any], shard: Any, word: str) -> None:
+    said = "; ".join(roles.unheld(FOUND | change, [shard], "10.0.0.1", 1 << 30))
+    assert word in said
+    assert bool(word) == bool(said)
+
+
+def test_shards_that_are_no_members_are_told() -> None:
+    planned = {"masters": ["a:1", "b:1"], "replicas": ["a:2"]}
+    rows = [
+        {"address": "a:1", "answering": True, "cluster_state": "ok", "slots": 16384, "role": "master"},
+        {"address": "a:2", "answering": True, "cluster_state": "ok", "slots": 0, "role": "replica"},
+        {"address": "b:1", "answering": True, "cluster_state": "fail", "slots": 0, "role": "master"},
+    ]
+    assert roles.strangers({"stdout": json.dumps({"shards": rows})}, planned) == ["b:1"]
+    assert roles.strangers({"stdout": ""}, planned) == ["a:1", "b:1", "a:2"]
+    assert roles.strangers({"stdout": "no shard answers"}, planned) == ["a:1", "b:1", "a:2"]
+
+
+def test_what_is_not_well_is_told() -> None:
+    unit = {
+        "ActiveState": "active",
+        "SubState": "running",
+        "UnitFileState": "enabled",
+        "Result": "success",
+        "cpus": ["0-1"],
+    }
+    found = FOUND | {
+        "units": {"a.service": unit, "b.service": unit | {"ActiveState": "failed"},
+                  "c.service": unit | {"UnitFileState": "disabled"}},
+        "files": {"/key": {"mode": "0644", "owner": "root", "group": "root"}},
+    }  # fmt: skip
+    assert roles.unwell(found, {"a.service": ""}, {}) == []
+    assert "on CPUs 0-1, not on 0" in roles.unwell(found, {"a.service": "0"}, {})[0]
+    assert "journalctl -u b.service" in roles.unwell(found, {"b.service": ""}, {})[0]
+    assert "not enabled" in roles.unwell(found, {"c.service": ""}, {})[0]
+    assert "d.service is absent" in roles.unwell(found, {"d.service": ""}, {})[0]
+    assert roles.unwell(found, {}, {"/key": "0600 root root"}) == ["/key is 0644 root root, not 0600 root root"]
+
+
+def test_hosts_whose_samples_do_not_arrive_are_told() -> None:
+    rows = [{"host": "a", "state": "current"}, {"host": "b", "state": "late"}]
+    assert roles.unseen({"rows": rows}, ["a", "b", "c"]) == ["b", "c"]
