@@ -126,9 +126,22 @@ def start(directory: Path, binaries: Path, more: Mapping[str, str] = {}) -> Post
 
 
 def stop(running: PostgreSQL, how: int = signal.SIGINT) -> None:
-    """End it: by default in order, without waiting for its clients."""
+    """End it: by default in order, without waiting for its clients. Whoever kills it waits for its children as well:
+    these hold its shared memory for a moment, in which no other server starts in that directory."""
+    number = running.process.pid
+    if running.process.poll() is not None:
+        return
+    children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
     running.process.send_signal(how)
     running.process.wait(60)
+    eventually(lambda: not any(_lives(child) for child in children), 60)
+
+
+def _lives(number: str) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _binaries() -> Path:
