@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
+_Kind = TypeVar("_Kind", np.bool_, np.float64)
 
 
 class Column(NamedTuple):
@@ -27,3 +28,17 @@ class Column(NamedTuple):
     stale_seconds: Doubles
     planes: Mapping[str, Doubles]
     warming: Bools
+
+    def with_rows(self, rows: npt.NDArray[np.intp], others: Column) -> Column:
+        """A copy in which the ``rows`` (k,) are those of ``others``."""
+        planes = {name: _with(plane, rows, others.planes[name]) for name, plane in self.planes.items()}
+        return Column(
+            _with(self.known, rows, others.known), planes["mean"], planes["last"], planes["stale_seconds"], planes,
+            _with(self.warming, rows, others.warming),
+        )  # fmt: skip
+
+
+def _with(values: npt.NDArray[_Kind], rows: npt.NDArray[np.intp], others: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
+    found = values.copy()
+    found[rows] = others
+    return found

@@ -164,6 +164,11 @@ class PositionReader:
         known[list(wrong)] = False
         return self._table(order, data, records, known, wrong), [*failures.values(), *damaged]
 
+    def remember(self, table: PositionTable) -> None:
+        """Take positions that are newer than those of the last reading, of the same members."""
+        if self._even is not None and table.members is self._order.members:
+            self._newest = table.data
+
     def _even_replies(self, cluster: Cluster) -> PositionTable | None:
         """The table, if all partitions answer who answered before, with records of one size."""
         if self._even is None:

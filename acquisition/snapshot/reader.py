@@ -32,6 +32,7 @@ from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begun_of
+from acquisition.snapshot.following import Follower
 from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import BlockTables, InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
@@ -63,6 +64,7 @@ class _Parts(NamedTuple):
     whole: WholeReader
     sets: dict[int, SetReader]
     arrivals: dict[int, ArrivalReader]
+    follower: Follower
 
 
 class SnapshotReader:
@@ -160,10 +162,21 @@ class SnapshotReader:
         due, positions, set_id = self._due(parts.layout), parts.shared.positions, resource_set_id(resource_set)
         if set_id not in parts.sets:
             parts.sets[set_id] = SetReader(parts.layout, set_id, positions.batch)
+        follower = parts.follower if newest and set_id == _OWN else None
+        if follower is not None and (followed := follower.take(self.cluster, due)) is not None:
+            positions.remember(followed.taken.table)
+            errors = parts.shared.refills.read(self.cluster, due.now, ())
+            survey = Survey(followed.taken, errors, followed.before, followed.changed)
+            follower.keep(survey)
+            return survey
+        anchors = follower.anchors(self.cluster, due) if follower is not None else ()
         asked = parts.sets[set_id]
         table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due, newest))
         taken = asked.take(self.cluster, table, due, replies, newest)
-        return Survey(taken, [*errors, *parts.shared.refills.read(self.cluster, due.now, errors)])
+        survey = Survey(taken, [*errors, *parts.shared.refills.read(self.cluster, due.now, errors)])
+        if follower is not None:
+            follower.begin(anchors, survey)
+        return survey
 
     @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
@@ -228,5 +241,7 @@ class SnapshotReader:
             finisher = Finisher(self.cluster, layout, self._naming, self._clock, self._down_after)
             positions, refills = PositionReader(layout), RefillReader(layout)
             shared = Shared(self.cluster, self._clock, self._down_after, self._naming, positions, refills, finisher)
-            self._parts = _Parts(self.cluster.instance, layout, shared, WholeReader(layout, shared), {}, {})
+            self._parts = _Parts(
+                self.cluster.instance, layout, shared, WholeReader(layout, shared), {}, {}, Follower(layout)
+            )
         return self._parts

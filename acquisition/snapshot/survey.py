@@ -23,7 +23,7 @@ from acquisition.model import codes, ticks
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools, Column, Doubles
 from acquisition.snapshot.partition_reading import Slotted
-from acquisition.snapshot.record_arrays import Group, dtype_of, offset_of
+from acquisition.snapshot.record_arrays import Group, Rows, dtype_of, offset_of
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
@@ -52,18 +52,44 @@ class Survey:
     """What ``SnapshotReader.survey`` found. ``hosts`` uint64 (N,) are ids; ``tick`` is the newest that was
     due, ``errors`` what could not be read."""
 
-    def __init__(self, taken: Taken, errors: Sequence[ShardpulseError] = ()) -> None:
+    def __init__(
+        self,
+        taken: Taken,
+        errors: Sequence[ShardpulseError] = (),
+        before: Survey | None = None,
+        changed: Bools | None = None,
+    ) -> None:
+        """With ``changed`` (N,) only these rows are others than in the survey ``before``, of the same hosts."""
         self.taken = taken
         self.errors = tuple(errors)
         self.hosts: npt.NDArray[np.uint64] = taken.table.hosts[taken.rows]
         self.tick = taken.tick
-        self._parts = list(_parts(taken))
-        self._heads = np.zeros(len(self.hosts), _HEAD)
-        self._sound, self._flawless = self._judge()
+        self._columns: dict[str, Column] = {}
+        self._found: list[_Part] | None = None
+        if before is None or changed is None:
+            self._heads = np.zeros(len(self.hosts), _HEAD)
+            self._sound = self._judge()
+        else:
+            self._take_over(before, np.flatnonzero(changed))
+
+    def _take_over(self, before: Survey, places: Rows) -> None:
+        """Judge the rows at ``places`` (k,); all others are as they were."""
+        part = Survey(self.taken.of(places))
+        self._heads, self._sound = before._heads.copy(), before._sound.copy()
+        self._heads[places], self._sound[places] = part._heads, part._sound
+        for metric, column in before._columns.items():
+            self._columns[metric] = column.with_rows(places, part.column(metric))
 
     def column(self, metric: str) -> Column:
         """One metric; nobody is known of whom the filter computes no decision inputs for it."""
+        found = self._columns.get(metric)
+        if found is None:
+            found = self._columns[metric] = self._column(metric)
+        return found
+
+    def _column(self, metric: str) -> Column:
         count = len(self.hosts)
+        flawless = self._sound & (self._heads["exceptions"] == 0)
         known = np.zeros(count, np.bool_)
         warming = np.zeros(count, np.bool_)
         figures = {
@@ -80,7 +106,7 @@ class Survey:
                 figures[name][rows] = part.group.data[:, at.counts + plane * head.columns + column]
             figures["window"][rows], figures["plateau"][rows] = head.window, head.plateau
             warming[rows] = part.group.data[:, at.seen] < head.window
-            known[rows] = _take_averages(part, column, figures, self._flawless[rows])
+            known[rows] = _take_averages(part, column, figures, flawless[rows])
         known &= self._sound
         for each in figures.values():
             each[~known] = np.nan
@@ -116,9 +142,15 @@ class Survey:
             if (row := int(taken.rows[at])) not in current
         }
 
-    def _judge(self) -> tuple[Bools, Bools]:
+    @property
+    def _parts(self) -> Sequence[_Part]:
+        if self._found is None:
+            self._found = list(_parts(self.taken))
+        return self._found
+
+    def _judge(self) -> Bools:
         """Who is as it should be (N,), just as ``judgement.judge_coherent`` and ``inputs.table_of`` see it, with
-        one row; and who of these has no invalid sample."""
+        one row."""
         taken, count = self.taken, len(self.hosts)
         heads, good = self._heads, np.zeros(count, np.bool_)
         for part in self._parts:
@@ -131,7 +163,7 @@ class Survey:
         ):  # fmt: skip
             good &= heads[name] == wanted
         good &= heads["filtered"] >= (taken.ticks - 1) * taken.intervals
-        return good, good & (heads["exceptions"] == 0)
+        return good
 
 
 def _parts(taken: Taken) -> Iterator[_Part]:

@@ -52,6 +52,14 @@ class Taken(NamedTuple):
     answered: Bools
     without: npt.NDArray[np.uint64]  #: hosts of which the shards know other resource sets only
 
+    def of(self, places: Rows) -> Taken:
+        """That of some of the rows (k,) alone."""
+        records = SetRecords([self.records[place] for place in places.tolist()])
+        return self._replace(
+            rows=self.rows[places], ticks=self.ticks[places], intervals=self.intervals[places], records=records,
+            answered=self.answered[places],
+        )  # fmt: skip
+
 
 class _Part(NamedTuple):
     """The members of the partition with a ``tag``, adjacent rows, each with its slot. ``joint`` is the key of what may

@@ -13,7 +13,8 @@ key                                             type    written by; holds
 ``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires
 ``hosts:{tag}:SLOT``                            string  filter; ``acquisition.wire.host_records``, expires
-``sought:{tag}``                                string  readers of ``hosts``: that they ask for it, expires
+``hosts:{tag}:changes``                         stream  filter; ``acquisition.wire.changes``, expires
+``sought:{tag}``                                string  readers of ``hosts``: that they ask, or follow, expires
 ``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; why an entry is no frame (``acquisition.wire.rejected``)
@@ -144,8 +145,13 @@ def hosts(tag: str, slot: int) -> str:
     return f"hosts:{{{tag}}}:{slot}"
 
 
+def changes(tag: str) -> str:
+    """What the newest commits of a partition have changed."""
+    return f"hosts:{{{tag}}}:changes"
+
+
 def sought(tag: str) -> str:
-    """Whether readers ask for ``hosts`` of a partition."""
+    """Whether readers ask for ``hosts`` of a partition, or follow its ``changes``."""
     return f"sought:{{{tag}}}"
 
 

@@ -56,7 +56,7 @@ class _Slot:
         if len(waiting) < host_records.FEWEST:
             return []
         self.told = frozenset(waiting)
-        return [_value(prefix, waiting[prefix]) for prefix in sorted(waiting)]
+        return [value_of(prefix, waiting[prefix]) for prefix in sorted(waiting)]
 
 
 class HostRecords:
@@ -109,7 +109,7 @@ class HostRecords:
         return [pack(("DEL", slot.key))] if ended else []
 
 
-def _value(prefix: bytes, command: bytes) -> bytes:
+def value_of(prefix: bytes, command: bytes) -> bytes:
     """The record in a SET command that begins with ``prefix`` (filters.worker.record.set_prefix)."""
     at = command.index(b"\r\n", len(prefix))
     return command[at + 2 : at + 2 + int(command[len(prefix) : at])]

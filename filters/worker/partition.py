@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Word, pack
-from acquisition.wire import commit, keys, readers, rejected
+from acquisition.wire import changes, commit, keys, readers, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
 from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import Rejected
 from filters.worker import oom_commit
+from filters.worker.change_log import ChangeLog
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.host_records import HostRecords
 from filters.worker.kept import Kept
@@ -35,6 +36,7 @@ from filters.worker.unforeseen import unforeseen
 START = b"0-0"
 _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
+_SOUGHT_FOR = 30.0  #: seconds, for which readers ask
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
 _WHOSE = struct.Struct("<16xQI")  #: of a frame: host and resource set
@@ -83,7 +85,7 @@ class Partition:
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
         self.dormant = DormantPositions(tag)
-        self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",), ("PTTL", keys.sought(tag)))))
+        self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",), ("GET", keys.sought(tag)))))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
@@ -97,6 +99,10 @@ class Partition:
         self._records: dict[bytes, bytes] = {}
         self._extra: list[bytes] = []
         self._hosts = HostRecords(tag, settings.keep_ticks, settings.expire_seconds)
+        self._changes = ChangeLog(tag)
+        self._sought_until = 0.0  #: CLOCK_MONOTONIC
+        self._followed_until = 0.0
+        self._forgot = False  #: whether the next commit takes members away
         self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
@@ -237,8 +243,8 @@ class Partition:
         self._extra += self._hosts.commands(self._records, time.monotonic(), full)
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
+        applied: list[Word] = ["HSET", self.applied_key]
         if self._dirty:
-            applied: list[Word] = ["HSET", self.applied_key]
             for member, state in self._dirty.items():
                 applied += (member, bytes(state.track))
             commands.append(pack(tuple(applied)))
@@ -246,6 +252,10 @@ class Partition:
         share = max(1, int(fair_share)) if fair_share else 0
         value = commit.encode(Commit(self.commit_id, self.cursor, self.rejected, share))
         commands.append(pack(("SET", self.commit_key, value)))
+        if not full and not self._forgot:
+            logged = self._changes.commands(held, self.commit_id, applied[2:], self._records)
+            commands += logged
+            count += len(logged)
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()
         if full:
@@ -258,7 +268,7 @@ class Partition:
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
-        self._renewed = False
+        self._renewed = self._forgot = False
         self._dirty, self._records, self._extra, self._taken = {}, {}, [], []
 
     def read_command(self, block_seconds: float) -> bytes:
@@ -273,7 +283,7 @@ class Partition:
         )
 
     def trim_commands(self, now: float) -> list[bytes]:
-        """XTRIM of what may go, as far as it is known by now, then HGETALL, TIME and PTTL, whose replies are for
+        """XTRIM of what may go, as far as it is known by now, then HGETALL, TIME and GET, whose replies are for
         ``hear_readers``; [] while nothing is due."""
         if now < self._trim_at and not self._kept.overflowing:
             return []
@@ -287,11 +297,19 @@ class Partition:
                 commands.insert(0, pack(("SET", keys.cut(self.tag), readers.encode_cut(Cut(first, 0)))))
         return commands
 
-    def hear_readers(self, fields: list[Any], clock: list[bytes], sought: int) -> None:
-        """Who else reads the stream, as its shard says, and for how many milliseconds more somebody seeks hosts'
-        records side by side."""
+    def hear_readers(self, fields: list[Any], clock: list[bytes], sought: object) -> None:
+        """Who else reads the stream, as its shard says, and whether somebody seeks hosts' records side by side, or
+        follows changes: of both the last one is heard, so each is remembered for as long as it may mean it."""
         self._kept.claim(readers.oldest_claim(fields, clock))
-        self._hosts.hear(sought > 0)
+        now = time.monotonic()
+        if not isinstance(sought, bytes):
+            self._sought_until = self._followed_until = 0.0
+        elif sought == changes.FOLLOWED:
+            self._followed_until = now + _SOUGHT_FOR
+        else:
+            self._sought_until = now + _SOUGHT_FOR
+        self._hosts.hear(now < self._sought_until)
+        self._changes.hear(now < self._followed_until)
 
     def expire(self, now: float) -> bool:
         """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for
@@ -310,6 +328,7 @@ class Partition:
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
             self._extra += self.dormant.keep(state)
             self._extra.append(pack(("DEL", state.names_key)))
+        self._forgot = self._forgot or bool(gone)
         return bool(gone)
 
 

@@ -20,7 +20,7 @@ def test_golden_bytes() -> None:
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_they_read_back(records: list[bytes]) -> None:
     found = host_records.decode(host_records.encode(records))
-    assert found.records() == records
+    assert found.records() == host_records.split(host_records.encode(records)) == records
     assert found.size == (len(records[0]) if len({len(each) for each in records}) == 1 else 0)
 
 
@@ -36,3 +36,5 @@ def test_what_is_none(data: bytes, reason: str) -> None:
     with pytest.raises(FrameError) as caught:
         host_records.decode(data)
     assert caught.value.reason == reason
+    with pytest.raises(FrameError):
+        host_records.split(data)
