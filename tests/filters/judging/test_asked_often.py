@@ -74,7 +74,8 @@ def test_who_asks_often_reads_what_has_come(shards: Shards, cluster: Cluster, wo
                 asked.records = 0
                 listed = told(hot_list(often, Decisions(), method))
                 if clock.now % 1.0 < 0.5 and step > 1:  # everybody is ahead of what is due
-                    assert asked.records == sum(machine.sends_host for machine in some)
+                    # none, once the filter tells what commits change (test_following.py)
+                    assert asked.records in (0, sum(machine.sends_host for machine in some))
                 with SnapshotReader(shards.connect(), clock=clock) as new:
                     assert listed == told(newest(new, method, frozenset()))
 
