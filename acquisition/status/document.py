@@ -14,7 +14,8 @@ from msgspec import Meta, Struct
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account, Totals
-from acquisition.status.health import DOWN, STALE, UNBALANCED, Health, by_set, lost_by_reason
+from acquisition.status.finding import DOWN, STALE, UNBALANCED
+from acquisition.status.health import Health, by_set, lost_by_reason
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 

@@ -11,17 +11,8 @@ from acquisition.snapshot import books, lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker
-from acquisition.status.health import (
-    DOWN,
-    NOTE,
-    STALE,
-    UNBALANCED,
-    Finding,
-    Freshness,
-    Health,
-    by_set,
-    lost_by_reason,
-)
+from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
+from acquisition.status.health import Freshness, Health, by_set, lost_by_reason
 from acquisition.status.shards import REPLICA, ShardHealth
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived

@@ -12,7 +12,8 @@ from typing import Any
 from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
-from acquisition.status.health import DOWN, NOTE, STALE, UNBALANCED, Health
+from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
+from acquisition.status.health import Health
 from acquisition.status.shards import MASTER, REPLICA, ShardHealth
 from filters.exposition import syntax
 from filters.exposition.family import COUNTER, GAUGE, Family, Filled

@@ -7,7 +7,8 @@ import time
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
-from acquisition.status.health import NOTE, STALE, _of_readers
+from acquisition.status.finding import NOTE, STALE
+from acquisition.status.findings_of_parts import of_readers
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 
@@ -33,9 +34,9 @@ def test_a_reader_is_as_far_as_its_last_partition(cluster: Cluster) -> None:
 
 def test_what_status_finds() -> None:
     well = Registered("archive", 64, 4.0, 0, 100, 0, 10)
-    assert _of_readers([well]) == []
-    assert [one.kind for one in _of_readers([well._replace(behind_seconds=31.0)])] == [STALE]
+    assert of_readers([well]) == []
+    assert [one.kind for one in of_readers([well._replace(behind_seconds=31.0)])] == [STALE]
     waiting = well._replace(trouble="disk full")
-    assert [(one.kind, one.text) for one in _of_readers([waiting])] == [(NOTE, "waits: disk full")]
-    assert "31 s behind: disk full" in _of_readers([waiting._replace(behind_seconds=31.0)])[0].text
-    assert [one.kind for one in _of_readers([well._replace(expired=3, gap=7)])] == [STALE, NOTE]
+    assert [(one.kind, one.text) for one in of_readers([waiting])] == [(NOTE, "waits: disk full")]
+    assert "31 s behind: disk full" in of_readers([waiting._replace(behind_seconds=31.0)])[0].text
+    assert [one.kind for one in of_readers([well._replace(expired=3, gap=7)])] == [STALE, NOTE]

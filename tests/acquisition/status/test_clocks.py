@@ -14,6 +14,7 @@ from acquisition.shards.nodes import Members
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.states import CURRENT, DOWN
 from acquisition.status import health
+from acquisition.status.finding import STALE
 from tests.support.scene import Scene
 
 DAY = 86400.0
@@ -50,6 +51,6 @@ def test_a_reader_whose_clock_is_stepped_calls_nobody_down(
 def test_status_says_whose_clock_is_off(shards: Shards, cluster: Cluster, step: float, word: str) -> None:
     with Members(shards.addresses, None, 2.0) as members:
         told = [each for each in health.read(cluster, members, {}, wall=stepped(step)).findings if "clock" in each.text]
-        assert [each.kind for each in told] == [health.STALE] * len(shards.addresses)
+        assert [each.kind for each in told] == [STALE] * len(shards.addresses)
         assert all(f"s {word} it" in each.text for each in told)
         assert not any("clock" in each.text for each in health.read(cluster, members, {}).findings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from acquisition.snapshot.balance import Source, balance
-from acquisition.status.health import STALE, _of_hosts
+from acquisition.status.finding import STALE
+from acquisition.status.findings_of_hosts import of_hosts
 from acquisition.wire.position import CONTESTED, Position
 from acquisition.wire.status import Status
 
@@ -17,7 +18,7 @@ def test_status_says_which_machines_have_one_name(said: object, told: str) -> No
     row = balance(Source(7, "web", 3, "reported", 0.1), None, Position(1, 5, 5, 99.9, 1.0, CONTESTED), b"0-0")
     (finding,) = (
         each
-        for each in _of_hosts([row, row], {7: Status("web", 99.9, {}, {"probe": said})}, 100.0, 10.0)
+        for each in of_hosts([row, row], {7: Status("web", 99.9, {}, {"probe": said})}, 100.0, 10.0)
         if "second sender uses this name" in each.text
     )
     assert (finding.kind, finding.about) == (STALE, "host web")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.status.health import NOTE, _of_probes
+from acquisition.status.finding import NOTE
+from acquisition.status.findings_of_hosts import of_probes
 from acquisition.wire.status import Status
 from probes.rights import reads_others
 
@@ -15,11 +16,11 @@ def report(said: object) -> Status:
 
 def test_the_figures_that_are_missing_are_named_once_for_all_probes() -> None:
     reports = [report({"reads_others": False}), report({"reads_others": True}), report({}), report(None)]
-    (finding,) = _of_probes(reports)
+    (finding,) = of_probes(reports)
     assert (finding.kind, finding.about) == (NOTE, "rights of probes")
     assert finding.text.startswith("1 of 4 run without CAP_SYS_PTRACE")
     assert "disk_read_bytes_per_second" in finding.text
-    assert _of_probes(reports[1:]) == []
+    assert of_probes(reports[1:]) == []
 
 
 @pytest.mark.parametrize(("error", "readable"), [(PermissionError, False), (FileNotFoundError, True)])

@@ -12,6 +12,7 @@ from acquisition.shards.nodes import Members
 from acquisition.snapshot import SnapshotReader, states
 from acquisition.status import health
 from acquisition.status.document import Verdict, verdict_of
+from acquisition.status.finding import STALE
 from filters.exposition.pipeline import FINDINGS, families
 from filters.worker.worker import Worker
 from tests.support.data_center import Guest, Machine, run, smoothing
@@ -51,7 +52,7 @@ def test_status_and_readers_say_that_a_shard_is_full(scene: Scene) -> None:
     scene.limit(1 << 20)
     found = scene.findings()
     (told,) = (each for each in found.findings if "is full" in each.text)
-    assert (told.kind, told.about) == (health.STALE, f"shard {scene.shards.addresses[0]}")
+    assert (told.kind, told.about) == (STALE, f"shard {scene.shards.addresses[0]}")
     assert verdict_of(found) is not Verdict.OK
     stale = dict(dict(families(found, {}, {}))[FINDINGS])['kind="stale"']
     assert stale >= 1

@@ -10,7 +10,8 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
-from acquisition.status.health import DOWN, NOTE, Finding, Health
+from acquisition.status.finding import DOWN, NOTE, Finding
+from acquisition.status.health import Health
 from acquisition.status.shards import ShardHealth
 from acquisition.wire.table import Entity
 from filters.exposition import Options, render

@@ -1,0 +1,141 @@
+"""What one look at shards, clocks, filter workers, readers of the raw streams and the archive's books finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from acquisition import compiled
+from acquisition.errors import FrameError
+from acquisition.snapshot import lag
+from acquisition.snapshot.books import Account
+from acquisition.snapshot.lag import Lag
+from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.workers import Worker, Workers
+from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
+from acquisition.status.shards import REPLICA, ShardHealth
+from acquisition.wire.archived import Archived
+from acquisition.wire.keys import SLOTS
+
+#: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
+BEHIND_SECONDS = 5.0
+#: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
+READER_BEHIND_SECONDS = 30.0
+_FULL = 0.9
+#: Seconds by which clocks may differ: ages that are wrong by more mislead.
+_SKEW = 2.0
+_OTHER_FIGURES = (
+    "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
+    "who holds a partition"
+)
+_REFUSING = (
+    "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
+    "it needs more memory, or shards beside it (`shardpulse shards add`)"
+)
+_SLOW_STEP = (
+    "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
+    "install"
+)
+
+
+def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
+    """What is to be said of shards: of those that do not answer, that are full, and of slots without an owner."""
+    found = []
+    for row in rows:
+        about = f"shard {row.address}"
+        if not row.answering:
+            found.append(Finding(DOWN, about, row.problem))
+        elif row.role == REPLICA and not row.in_sync:
+            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
+        if row.pinned is False:
+            found.append(Finding(NOTE, about, f"is bound to no single core: it may run on {row.cores}"))
+        if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
+            share = 100 * row.memory_bytes / row.memory_limit_bytes
+            found.append(
+                Finding(STALE, about, _REFUSING.format(share=share))
+                if row.memory_bytes > row.memory_limit_bytes
+                else Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
+            )
+        if row.slots_moving:
+            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
+    unserved = SLOTS - sum(row.slots for row in rows if row.answering)
+    if unserved > 0:
+        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
+        found += _of_majority(rows)
+    return found
+
+
+def of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[Finding]:
+    """Shards whose clocks differ from this machine's, which showed ``before`` and ``after`` when they were asked."""
+    found = []
+    for row in rows:
+        ahead = max(before - row.clock, 0.0) or min(after - row.clock, 0.0)
+        if row.clock and abs(ahead) > _SKEW:
+            told = f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} it"
+            found.append(Finding(STALE, f"shard {row.address}", f"{told}: ages that are told here are wrong by that"))
+    return found
+
+
+def _of_majority(rows: Sequence[ShardHealth]) -> list[Finding]:
+    """Masters that see no majority of themselves refuse every command a few seconds later."""
+    serving = sum(row.answering and row.slots > 0 for row in rows)
+    gone = sum(not row.answering and row.role != REPLICA for row in rows)
+    if not serving or serving > gone:
+        return []
+    told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"
+    return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
+
+
+def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
+    """What is to be said of the workers."""
+    found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
+    free = len(live.unowned)
+    if free and not live.workers:
+        found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
+    elif free:
+        found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
+    found += [
+        Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
+    ]
+    if len({worker.figures for worker in live.workers if worker.figures}) > 1:
+        found.append(Finding(NOTE, "filter", _OTHER_FIGURES))
+    for worker in live.workers:
+        worst = lag.worst_of(worker, lags)
+        if worst > BEHIND_SECONDS:
+            found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
+    waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), lags)
+    if waited > BEHIND_SECONDS:
+        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
+    return found
+
+
+def of_readers(rows: Sequence[Registered]) -> list[Finding]:
+    """What is to be said of the registered readers of the raw streams."""
+    found = []
+    for row in rows:
+        if row.expired:
+            text = f"has not been heard of for long: nothing waits for it any more in {row.expired} partitions"
+            found.append(Finding(STALE, row.name, text))
+        elif row.behind_seconds > READER_BEHIND_SECONDS:
+            why = row.trouble or "it, or its database, is away"
+            found.append(Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: {why}"))
+        elif row.trouble:
+            found.append(Finding(NOTE, row.name, f"waits: {row.trouble}"))
+        if row.gap:
+            found.append(
+                Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
+            )
+    return found
+
+
+def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names: Mapping[int, str]) -> list[Finding]:
+    """What the archive's own counts contradict."""
+    names = {row.host: row.host_name for row in accounts}
+    found = []
+    for row in rows:
+        if row.difference:
+            known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
+            about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
+            kept = f"{row.archived} are archived, {row.gap} never will be, {row.pending} are pending"
+            told = f"of {row.made} samples {kept}: {row.difference} are not accounted for"
+            found.append(Finding(UNBALANCED, about, told))
+    return found
