@@ -24,6 +24,7 @@ examples:
   deploy/build wheelhouse --extra filter,serve --out wheels       and all that these extras need
   deploy/build wheelhouse --extra all --python 3.11,3.13 --out wheels
                                                                   for Debian 12 and 13 at once
+  deploy/build debian --out dist                                  the Debian package of the probe alone
   deploy/build wheel --commit v1.2.0 --out dist                   of another commit
   deploy/build wheel --as-they-lie --out dist                     with what is not committed
 
@@ -32,11 +33,15 @@ then, on a machine without internet (in a virtual environment):
   pip install --no-index --find-links wheels 'shardpulse[filter,serve]'
   pip install --no-index --find-links wheels --require-hashes -r wheels/requirements.txt
 
+or, on a monitored host (Debian's python3 and no pip):
+  apt install ./shardpulse-probe_*.deb        then read /etc/shardpulse/probe.toml
+
 exit codes: 0 done, 2 the command line is wrong, 66 there is no such commit, 69 a tool or a package is not to be had
 """
 
 
 _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+_DEBIAN_PYTHONS = "3.11,3.12,3.13"  #: of Debian 12 and 13, and what lies between
 _MACHINE = platform.machine()
 
 
@@ -54,16 +59,21 @@ def main() -> int:
 
 
 def _build(options: argparse.Namespace, work: Path) -> None:
-    from building import source, wheel, wheelhouse
+    from building import debian, source, wheel, wheelhouse
 
     os.umask(0o022)
+    wheelhouse.empty(options.out)
     exported = source.export(work / "source", options.commit, as_it_lies=options.as_they_lie)
     say(f"building {exported.commit[:12] or 'the files as they lie'}")
     ours = wheel.build(exported, work / "wheel")
-    extras = frozenset(filter(None, options.extra.split(","))) if options.what == "wheelhouse" else frozenset[str]()
+    extras = frozenset(filter(None, options.extra.split(",")))
     targets = wheelhouse.default_targets(options.python, options.machine)
-    wheelhouse.build(ours, extras, targets, exported, options.out)
-    say(f"{len(list(options.out.glob('*.whl')))} wheels in {options.out}")
+    if options.what == "debian":
+        package = debian.build(ours, wheelhouse.collect(ours, extras, targets, exported), exported, options.out)
+        say(f"{package}")
+    else:
+        wheelhouse.build(ours, extras, targets, exported, options.out)
+        say(f"{len(list(options.out.glob('*.whl')))} wheels in {options.out}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,12 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     house.add_argument(
         "--extra", required=True, metavar="NAME,...", help="extras of setup.cfg: probe, filter, serve, all ..."
     )
-    for each in (wheel, house):
+    debian = what.add_parser("debian", help="the Debian package of the probe alone")
+    for each in (wheel, house, debian):
         each.add_argument("--out", type=Path, required=True, metavar="DIR", help="empty, or that of an earlier build")
         each.add_argument("--commit", default="HEAD", metavar="REVISION", help="what to build (default: HEAD)")
         each.add_argument("--as-they-lie", action="store_true", help="build the checkout's files, committed or not")
-        each.add_argument("--python", default=_PYTHON, metavar="3.11,...", help=f"Pythons to install with ({_PYTHON})")
+        pythons = _DEBIAN_PYTHONS if each is debian else _PYTHON
+        each.add_argument("--python", default=pythons, metavar="3.11,...", help=f"Pythons to install with ({pythons})")
         each.add_argument("--machine", default=_MACHINE, metavar="NAME,...", help=f"their machines ({_MACHINE})")
+    wheel.set_defaults(extra="")
+    debian.set_defaults(extra="probe")
     return parser
 
 

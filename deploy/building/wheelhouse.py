@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from environment import CHECKOUT, say
+from environment import say
 
 from acquisition.errors import EXIT_USAGE
 from building import bill, pinned, sums
@@ -16,8 +16,10 @@ from building.source import Source
 REQUIREMENTS = "requirements.txt"
 
 
-def build(ours: Path, wanted: frozenset[str], targets: Sequence[Target], source: Source, out: Path) -> None:
-    """Fill ``out``, which holds nothing else afterwards: wheels, requirements with hashes, bill of materials, sums."""
+def collect(
+    ours: Path, wanted: frozenset[str], targets: Sequence[Target], source: Source
+) -> dict[Target, dict[str, Path]]:
+    """Which wheels each target takes for the extras, by name. Exits with 2 for an extra that there is not."""
     known = pinned.extras(ours)
     if unknown := sorted(wanted - set(known)):
         say(f"error: there is no extra {', '.join(unknown)}; known are {', '.join(known)}")
@@ -27,7 +29,12 @@ def build(ours: Path, wanted: frozenset[str], targets: Sequence[Target], source:
         # one directory for each: pip would take an older tag's wheel that lies there already
         cache = source.directory.parent / f"wheels-{target.python}-{target.machine}"
         by_target[target] = pinned.collect(ours, wanted, target, cache)
-    _empty(out)
+    return by_target
+
+
+def build(ours: Path, wanted: frozenset[str], targets: Sequence[Target], source: Source, out: Path) -> None:
+    """Fill ``out``: wheels, requirements with hashes, bill of materials, sums."""
+    by_target = collect(ours, wanted, targets, source)
     wheels = {path.name: path for found in by_target.values() for path in found.values()}
     for path in wheels.values():
         shutil.copyfile(path, out / path.name)
@@ -59,7 +66,7 @@ def _only(has: list[Target], every: list[Target]) -> str:
     return " ; " + " or ".join(each)
 
 
-def _empty(out: Path) -> None:
+def empty(out: Path) -> None:
     """Only what an earlier build has left is removed: a directory with anything else is refused."""
     out.mkdir(parents=True, exist_ok=True)
     left = list(out.iterdir())
@@ -77,6 +84,3 @@ def default_targets(pythons: str, machines: str) -> list[Target]:
 
 def _parts(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-__all__ = ["CHECKOUT", "build", "default_targets", "requirements"]

@@ -1,0 +1,66 @@
+"""The Debian package of the probe: on a host with systemd and without pip it installs, runs, and leaves nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.built import built, commit_of_the_checkout
+from tests.support.hosts import Host
+from tests.support.hosts.demanded import hosts_for_a_test
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "dpkg-deb")]
+_STATE = "systemctl show --property=ActiveState --value shardpulse-probe"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("package")
+    (made,) = built(commit_of_the_checkout(place / "checkout"), "debian", out=place / "out").glob("*.deb")
+    return made
+
+
+@pytest.fixture(scope="module")
+def host(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with hosts_for_a_test(tmp_path_factory.mktemp("hosts"), ["one"]) as running:
+        running["one"].write("/root/probe.deb", package.read_bytes())
+        yield running["one"]
+
+
+def test_lintian_finds_no_error(package: Path) -> None:
+    if shutil.which("lintian") is None:
+        pytest.skip("THE PACKAGE IS NOT TESTED WITH LINTIAN HERE: apt install lintian")
+    done = subprocess.run(["lintian", "--allow-root", str(package)], capture_output=True, text=True)
+    assert not [line for line in done.stdout.splitlines() if line.startswith("E:")], done.stdout
+
+
+def test_it_installs_runs_and_leaves_nothing(host: Host) -> None:
+    host.ssh("dpkg --install /root/probe.deb")
+    assert host.try_ssh("python3 -m pip --version").returncode == 1
+    assert host.ssh(_STATE) == "inactive\n"  # it has to be told first where the shards are
+    assert '"name":"one"' in host.ssh("shardpulse probe --dry-run --ticks 1")
+    assert host.ssh("shardpulse config --file /etc/shardpulse/probe.toml").startswith("# shardpulse.toml")
+    assert host.try_ssh("shardpulse serve").returncode == 2
+
+    host.write("/etc/shardpulse/probe.password", "secret\n", mode="600")
+    host.ssh("systemctl start shardpulse-probe")
+    eventually(lambda: "frames are kept" in host.ssh("systemctl status shardpulse-probe"), 60)
+    host.ssh("echo '[host]\nname = \"two\"' >> /etc/shardpulse/probe.toml; systemctl reload shardpulse-probe")
+    assert host.ssh(_STATE) == "active\n"
+    process = host.ssh("systemctl show --property=MainPID --value shardpulse-probe")
+
+    host.ssh("dpkg --install /root/probe.deb")  # again, as an upgrade is: what was configured stays, and it runs on
+    eventually(lambda: host.ssh(_STATE) == "active\n", 60)
+    assert host.ssh("systemctl show --property=MainPID --value shardpulse-probe") != process
+    assert "two" in host.ssh("cat /etc/shardpulse/probe.toml")
+
+    host.ssh("dpkg --remove shardpulse-probe")
+    assert "two" in host.ssh("cat /etc/shardpulse/probe.toml")
+    host.ssh("dpkg --purge shardpulse-probe")
+    left = host.ssh("find / -xdev -path '*shardpulse*' -not -path '/proc/*' -not -path '/var/log/*'").split()
+    assert left == [], left
