@@ -16,6 +16,7 @@ def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) 
     lists = ("server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist")
     return {
         "protected-mode": "yes",
+        "tcp-backlog": "4096",  # all hosts may connect at once: beyond Redis' 511 the kernel would drop them
         "tcp-keepalive": "60",
         "timeout": "0",
         "daemonize": "no",

@@ -1,0 +1,129 @@
+"""Another authority, and certificates of it, while everything runs: no connection ends, nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import redis
+
+from acquisition.certificates import files, making
+from acquisition.errors import ShardError
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import Connection
+from acquisition.shards import grants, join, redis_binary, rendering
+from acquisition.snapshot import books
+from experiments.processes.access import CERTIFICATE
+from tests.support.processes import started
+from tests.support.tls_cluster import NAME, Secured, command_in, tls_cluster
+from tests.support.waiting import PATIENCE, eventually
+
+if redis_binary.find().release < rendering.RELEASE:
+    pytest.skip("shards with TLS take Redis 7", allow_module_level=True)
+
+REPLICA = 3
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[Secured]:
+    with tls_cluster(tmp_path / "cluster") as made:
+        yield made
+
+
+def home(secured: Secured, number: int) -> Path:
+    """Where the files of a shard lie."""
+    return secured.access.directory / f"shard-{number}"
+
+
+def replace(path: Path, data: bytes) -> None:
+    """As an operator does: whole or not at all."""
+    part = path.with_suffix(".part")
+    part.write_bytes(data)
+    part.chmod(path.stat().st_mode & 0o777)
+    os.replace(part, path)
+
+
+def believe(secured: Secured, data: bytes) -> None:
+    """All shards and clients believe these certificates from now on."""
+    replace(secured.ca, data)
+    for number, _ in enumerate(secured.addresses):
+        replace(home(secured, number) / "ca.pem", data)
+        tell(secured, number, "tls-ca-cert-file", str(home(secured, number) / "ca.pem"))
+
+
+def tell(secured: Secured, number: int, *settings: str) -> None:
+    """CONFIG SET by the user who may: a file of the same name is read again."""
+    operator = secured.credentials(grants.OPERATOR)
+    with contextlib.closing(Connection(secured.addresses[number], operator, PATIENCE)) as connection:
+        assert connection.call("CONFIG", "SET", *settings) == b"OK"
+
+
+def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_path: Path) -> None:
+    old = secured.ca.read_bytes()
+    authority = making.authority(making.SHARDS, datetime.now(UTC).replace(microsecond=0), 30)
+    new = files.write(authority, tmp_path / "next", files.AUTHORITY)[0].read_bytes()
+    only_old = tmp_path / "old.pem"
+    only_old.write_bytes(old)
+    more = f'[probe]\ninterval_seconds = 0.25\nring_path = "{tmp_path}/ring"\nposition_interval_seconds = 0.5\n'
+    said = tmp_path / "said"
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(said.open("wb"))
+        for user in (grants.PROBE, grants.FILTER):
+            config = tmp_path / f"{user}.toml"
+            config.write_text(secured.configure(user, more))
+            command = [sys.executable, "-m", "acquisition", user, "--config", str(config)]
+            stack.enter_context(started(command, stdout=log, stderr=log))
+        known = secured.credentials(grants.READER)
+        reader = stack.enter_context(contextlib.closing(Cluster(secured.addresses, known, PATIENCE)))
+        layout = read_layout(reader)
+
+        def applied() -> int:
+            return books.totals(books.read(reader, layout).accounts).frames
+
+        def goes_on() -> None:
+            count = applied()
+            eventually(lambda: applied() > count + 4, 60, says=said.read_text)
+
+        eventually(lambda: applied() > 2, 60, says=said.read_text)
+        believe(secured, old + new)
+        goes_on()
+        for number, _ in enumerate(secured.addresses):
+            place = home(secured, number)
+            made = files.write(
+                making.issue(authority, [NAME], datetime.now(UTC).replace(microsecond=0), 20),
+                place / "next",
+                CERTIFICATE,
+            )
+            for path in made:
+                replace(place / path.name, path.read_bytes())
+            pair = {"tls-cert-file": f"{place / CERTIFICATE}.pem", "tls-key-file": f"{place / CERTIFICATE}.key"}
+            tell(secured, number, *(word for setting in pair.items() for word in setting))
+        goes_on()
+        believe(secured, new)
+        goes_on()
+        for address in secured.addresses:
+            Connection(address, known, PATIENCE).close()
+            with pytest.raises(ShardError, match="has a certificate that no authority in"):
+                Connection(address, known._replace(authority=str(only_old)), PATIENCE)
+        secured.children[REPLICA].kill()  # its bus and its master are to believe it, and it them
+        secured.children[REPLICA].wait()
+        stack.enter_context(started(command_in(home(secured, REPLICA)), stdout=log, cwd=home(secured, REPLICA)))
+        operator = secured.credentials(grants.OPERATOR)
+        with join.administer(secured.addresses[REPLICA], PATIENCE, operator) as client:
+            eventually(lambda: is_in_sync(client), 60)
+        goes_on()
+        eventually(lambda: books.read(reader, layout).balanced, says=lambda: books.read(reader, layout).faults)
+        found = books.totals(books.read(reader, layout).accounts)
+    assert found.lost == 0
+    assert "cannot be reached" not in said.read_text()
+
+
+def is_in_sync(client: redis.Redis) -> bool:
+    with contextlib.suppress(ShardError, redis.RedisError):
+        return join.in_sync(client)
+    return False
