@@ -82,9 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_subparsers(dest="what", required=True, metavar="PACKAGE")
     wheel = what.add_parser("wheel", help="the wheel alone")
     house = what.add_parser("wheelhouse", help="the wheel and all that chosen extras need")
-    house.add_argument(
-        "--extra", required=True, metavar="NAME,...", help="extras of setup.cfg: probe, filter, serve, all ..."
-    )
+    house.add_argument("--extra", default="all", metavar="NAME,...", help="probe, filter, serve ... (default: all)")
     debian = what.add_parser("debian", help="the Debian package of the probe alone")
     for each in (wheel, house, debian):
         each.add_argument("--out", type=Path, required=True, metavar="DIR", help="empty, or that of an earlier build")

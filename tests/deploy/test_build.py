@@ -21,6 +21,7 @@ from acquisition.wire import keys
 from tests.support import ROOT
 from tests.support.built import built, commit_of_the_checkout
 from tests.support.processes import started
+from tests.support.tls_cluster import tls_cluster
 from tests.support.waiting import eventually
 
 
@@ -151,6 +152,25 @@ def test_its_samples_arrive_and_it_reads_its_configuration_again(
         eventually(lambda: arrived() > before, 60, says=log.read_text)
         probe.send_signal(signal.SIGTERM)
         assert probe.wait(60) == 0, log.read_text()
+
+
+@pytest.mark.needs("redis-server", "openssl")
+def test_it_speaks_tls_and_says_what_is_wrong_with_it(probe_only: Path, tmp_path: Path) -> None:
+    with tls_cluster(tmp_path / "shards") as secured, contextlib.ExitStack() as stack:
+        config, log = tmp_path / "probe.toml", tmp_path / "log"
+        text = secured.configure("probe", f'[probe]\ninterval_seconds = 0.5\nring_path = "{tmp_path}/ring"\n')
+        config.write_text(text)
+        reader = stack.enter_context(contextlib.closing(Cluster(secured.addresses, secured.credentials("reader"))))
+        command = [str(probe_only / "shardpulse"), "probe", "--config", str(config)]
+        output = stack.enter_context(log.open("wb"))
+        probe = stack.enter_context(started(command, env=outside(), stdout=output, stderr=output, cwd=tmp_path))
+        asked = [(keys.raw(tag), ("XLEN", keys.raw(tag))) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
+        eventually(lambda: sum(map(int, reader.gather(asked))) > 3, 60, says=log.read_text)
+        probe.send_signal(signal.SIGTERM)
+        assert probe.wait(60) == 0, log.read_text()
+        config.write_text(text.replace(str(secured.ca), str(config)))
+        done = run(probe_only, "probe", "--config", str(config), "--wait", "1")
+        assert (done.returncode, str(config) in done.stderr, done.stderr.count("\n")) == (78, True, 1), done.stderr
 
 
 @pytest.mark.parametrize(
