@@ -10,61 +10,21 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import slots
+from acquisition.link.batch import Batch, Command, Packed, Route
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Connection, ReplyError, pack, packed, raise_for
+from acquisition.link.resp import Address, Connection, ReplyError, pack, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
 from acquisition.wire.layout import Layout
 
 _ROUNDS = 4
-
-
-#: A key that a command is about, and the command.
-Command = tuple[str, tuple[Any, ...]]
-#: The same, packed.
-Packed = tuple[str, bytes]
-
-
-class _Route(NamedTuple):
-    """What one shard is asked: the packed commands, and their places in the batch."""
-
-    address: Address
-    indexes: list[int]
-    payload: bytes
-
-
-class Batch:
-    """Commands for ``Cluster.ask`` and ``gather``. Whoever asks the same again and again keeps it: the commands are
-    packed and sorted by shard once for each map of slots."""
-
-    def __init__(self, commands: Sequence[Command | Packed]) -> None:
-        self.commands = commands
-        self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
-        self.routes: list[_Route] = []
-        self.unowned: list[tuple[int, int]] = []  #: command and slot, where nobody owns that
-
-    def route(self, stripes: list[Stripe], owner_of: Callable[[int], Address | None]) -> None:
-        """Sort by shard."""
-        by_shard: dict[Address, list[int]] = {}
-        self.stripes, self.unowned = stripes, []
-        for index, (key, _) in enumerate(self.commands):
-            slot = keys.slot_of(key)
-            address = owner_of(slot)
-            if address is None:
-                self.unowned.append((index, slot))
-            else:
-                by_shard.setdefault(address, []).append(index)
-        self.routes = [
-            _Route(address, indexes, b"".join([packed(self.commands[index][1]) for index in indexes]))
-            for address, indexes in by_shard.items()
-        ]
 
 
 class Cluster:
@@ -258,7 +218,7 @@ class Cluster:
             return None
         return self._stripes[place][2]
 
-    def _exchange(self, routes: Sequence[_Route]) -> dict[Address, list[Any]]:
+    def _exchange(self, routes: Sequence[Route]) -> dict[Address, list[Any]]:
         """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
         answers: dict[Address, list[Any]] = {}
         try:

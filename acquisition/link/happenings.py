@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from acquisition.link.cluster import Cluster, Command
+from acquisition.link.batch import Command
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 

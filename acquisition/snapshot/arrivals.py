@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
 from acquisition.snapshot import judgement
 from acquisition.snapshot.block import Block

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Batch
+from acquisition.link.batch import Batch
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -16,7 +16,8 @@ from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError
 from acquisition.model import ticks
 from acquisition.snapshot.judgement import Due

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.snapshot.even_replies import EvenReply, RowBytes, values_of
 from acquisition.snapshot.record_arrays import POSITION, are_positions, positions_of
 from acquisition.snapshot.refills import KEPT, LOST

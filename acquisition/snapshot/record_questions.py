@@ -9,7 +9,8 @@ import hiredis
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Batch, Cluster, Packed
+from acquisition.link.batch import Batch, Packed
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError
 from acquisition.snapshot.even_replies import Bytes, EvenReply, values_of
 from acquisition.snapshot.record_arrays import Rows

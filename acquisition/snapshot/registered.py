@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, Command
+from acquisition.link.batch import Command
+from acquisition.link.cluster import Cluster
 from acquisition.wire import archived, keys, lease, readers
 from acquisition.wire.archived import Archived
 from acquisition.wire.layout import Layout

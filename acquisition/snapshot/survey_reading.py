@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks

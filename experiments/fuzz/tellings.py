@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Command
+from acquisition.link.batch import Command
 from acquisition.link.resp import pack
 from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Batch, Cluster, read_layout
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, parse_address
 from acquisition.snapshot import ReadyReader, Snapshot, SnapshotReader
 from acquisition.wire import keys

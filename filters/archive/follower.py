@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, Command
+from acquisition.link.batch import Command
+from acquisition.link.cluster import Cluster
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout

@@ -22,7 +22,8 @@ import pytest
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError, ShardError, ShardpulseError
-from acquisition.link.cluster import Batch, Cluster, read_layout
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.outbox.sender import Sender

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader, collector

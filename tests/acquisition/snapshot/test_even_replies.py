@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, packed
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.even_replies import EvenReply, RowBytes, values_of

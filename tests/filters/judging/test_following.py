@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.batch import Batch
+from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.shards.launch import Shards
