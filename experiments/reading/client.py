@@ -6,7 +6,6 @@ python -m experiments.reading.client     (orders and answers as JSON lines, see 
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import threading
 import time
@@ -18,7 +17,7 @@ from acquisition.config.decisions import Decisions
 from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, parse_address
-from acquisition.snapshot import ReadyReader, Snapshot, SnapshotReader
+from acquisition.snapshot import ReadyReader, Snapshot, SnapshotReader, collector
 from acquisition.wire import keys
 from acquisition.wire.planes import OWN
 from experiments.harness.quantiles import percentiles
@@ -95,8 +94,7 @@ class Counted(Cluster):
 
 def read(asked: Ask, order: dict[str, Any], seed: int) -> dict[str, Any]:
     """Milliseconds of wall-clock and of CPU time of each reading."""
-    gc.collect()
-    gc.freeze()  # as docs/reading.md advises
+    collector.collect_rarely()  # as docs/reading.md advises
     chance = random.Random(seed)
     wall, cpu, last = [], [], {}
     end = time.monotonic() + float(order["seconds"])

@@ -1,0 +1,48 @@
+"""Collections wait for the end of a reading, and come rarely where a program wants it so."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from acquisition.snapshot import collector
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+    gc.enable()
+
+
+def collections() -> int:
+    return sum(each["collections"] for each in gc.get_stats())
+
+
+def reading() -> list[list[int]]:
+    with collector.paused():
+        assert not gc.isenabled()
+        return [[number] for number in range(5000)]
+
+
+def test_a_reading_is_followed_by_a_collection_only_where_these_are_often() -> None:
+    before = collections()
+    kept = [reading(), [[]]]
+    assert collections() > before
+    collector.collect_rarely()
+    assert gc.get_freeze_count() > len(kept[0])
+    before = collections()
+    for _ in range(50):
+        kept[0] = reading()
+    assert collections() == before
+    assert gc.isenabled()
+
+
+def test_who_has_turned_collections_off_finds_them_off() -> None:
+    gc.disable()
+    reading()
+    assert not gc.isenabled()
