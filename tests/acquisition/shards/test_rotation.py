@@ -6,7 +6,6 @@ import contextlib
 import json
 import shutil
 import signal
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from acquisition.link.resp import Connection
 from acquisition.outbox.sender import Sender
 from acquisition.shards import grants, join, redis_binary, rendering
 from acquisition.snapshot import books
-from tests.support.processes import started
+from tests.support import parts
 from tests.support.tls_cluster import Secured, tls_cluster
 from tests.support.waiting import eventually
 
@@ -92,39 +91,35 @@ def test_running_parts_take_another_password_and_lose_nothing(
         (tmp_path / f"{user}.toml").write_text(
             secured.configure(user, more).replace(str(secured.access.password_file(user)), str(own))
         )
-    said = tmp_path / "said"
+    commands = [(words, tmp_path / f"{user}.toml") for user, words in PARTS.items()]
     with contextlib.ExitStack() as stack:
-        log, url = stack.enter_context(said.open("wb")), stack.enter_context((tmp_path / "url").open("wb"))
-        children = []
-        for user, words in PARTS.items():
-            command = [sys.executable, "-m", "acquisition", *words, "--config", str(tmp_path / f"{user}.toml")]
-            children.append(stack.enter_context(started(command, stdout=url if user == "serve" else log, stderr=log)))
+        running = stack.enter_context(parts.running(commands, tmp_path))
         reader = stack.enter_context(contextlib.closing(Cluster(secured.addresses, as_now(secured, grants.READER), 20)))
         layout = read_layout(reader)
 
         def applied() -> int:
             return books.totals(books.read(reader, layout).accounts).frames
 
-        eventually(lambda: applied() > 2, 60, says=said.read_text)
-        place = eventually((tmp_path / "url").read_text, 60).split()[-1]
-        eventually(lambda: "following" in said.read_text(), 60)
+        running.until(lambda: applied() > 2)
+        place = running.place()
+        running.until(lambda: "following" in running.said())
         assert rotate(secured, capsys, "begin", *ROTATED) == {"step": "begin", "users": [*ROTATED], "shards": 4}
         assert rotate(secured, capsys, "begin", *ROTATED)["shards"] == 4  # again
         for user in PARTS:
             shutil.copy(secured.access.directory / "passwords" / f"{user}.next", tmp_path / "exchanged")
             (tmp_path / "exchanged").rename(tmp_path / f"{user}.password")
-        for child in children:
+        for child in running.children:
             child.send_signal(signal.SIGHUP)
         assert rotate(secured, capsys, "finish", *ROTATED)["sessions"] >= len(PARTS)
         count = applied()
-        eventually(lambda: applied() > count + 4, 60, says=said.read_text)
-        eventually(lambda: is_answered(f"{place}/v1/snapshot"), 60, says=said.read_text)
-        assert [child.poll() for child in children] == [None] * len(children), said.read_text()
+        running.until(lambda: applied() > count + 4)
+        running.until(lambda: is_answered(f"{place}/v1/snapshot"))
+        assert [child.poll() for child in running.children] == [None] * len(PARTS), running.said()
         eventually(lambda: books.read(reader, layout).balanced, says=lambda: books.read(reader, layout).faults)
         assert books.totals(books.read(reader, layout).accounts).lost == 0
         with join.administer(secured.addresses[3], 20, as_now(secured, grants.OPERATOR)) as client:
             eventually(lambda: join.in_sync(client))
-    assert "refused" not in said.read_text()
+    assert "refused" not in running.said()
     for user, password in before.items():
         now = as_now(secured, user).password
         assert (password != now, len(now)) == (True, 64)

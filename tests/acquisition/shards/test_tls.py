@@ -8,7 +8,6 @@ import select
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -32,6 +31,7 @@ from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys
 from experiments.processes.access import MASTER_KEY
+from tests.support import parts
 from tests.support.processes import started
 from tests.support.tls_cluster import NAME, Secured, denied, tls_cluster
 from tests.support.waiting import eventually
@@ -101,30 +101,26 @@ def test_the_pipeline_works_over_tls_and_is_refused_nothing(
     configs = {user: tmp_path / f"{user}.toml" for user in grants.USERS}
     for user, path in configs.items():
         path.write_text(secured.configure(user, more))
-    said = tmp_path / "said"
-    with contextlib.ExitStack() as stack:
-        log, url = stack.enter_context(said.open("wb")), stack.enter_context((tmp_path / "url").open("wb"))
-        for user, *words in _PARTS:
-            command = [sys.executable, "-m", "acquisition", user, *words, "--config", str(configs[user])]
-            stack.enter_context(started(command, stdout=url if user == "serve" else log, stderr=log))
+    commands = [(words, configs[words[0]]) for words in _PARTS]
+    with parts.running(commands, tmp_path) as running:
 
         def shows(user: str, *arguments: str) -> bool:
             capsys.readouterr()
             return shardpulse([*arguments, "--config", str(configs[user])]) == 0
 
         for user, *arguments in _SHOWN:
-            eventually(lambda user=user, arguments=arguments: shows(user, *arguments), 60, says=said.read_text)  # type: ignore[misc]
+            running.until(lambda user=user, arguments=arguments: shows(user, *arguments))  # type: ignore[misc]
         shown = capsys.readouterr().out
         assert "3 of 3 masters" in shown
         assert "127.0.0.1" not in shown  # all are known by the name in their certificates
-        place = eventually((tmp_path / "url").read_text, 60).split()[-1]
+        place = running.place()
         for path in _SERVED:
-            eventually(lambda path=path: answers(place + path), 60, says=said.read_text)  # type: ignore[misc]
+            running.until(lambda path=path: answers(place + path))  # type: ignore[misc]
         with contextlib.closing(Cluster(secured.addresses, secured.credentials(grants.READER))) as cluster:
             names = [keys.readers(tag) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
             asked = [(name, ("HGETALL", name)) for name in names]
-            eventually(lambda: all(cluster.gather(asked)), 60, says=said.read_text)
-    assert denied(secured) == [], said.read_text()
+            running.until(lambda: all(cluster.gather(asked)))
+    assert denied(secured) == [], running.said()
 
 
 def answers(url: str) -> bool:

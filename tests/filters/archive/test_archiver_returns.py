@@ -38,6 +38,13 @@ class Scene:
     def archiver(self) -> Follower:
         return archiver(self.cluster, self.store, "one", grace=0.2)
 
+    def gone_on(self) -> Follower:
+        """The next archiver, which has archived the rest."""
+        self.streams.push(150)
+        other = self.archiver()
+        turn_until(other, lambda: other.counts.archived == self.streams.samples)
+        return other
+
     @property
     def claim(self) -> Reader:
         return readers.decode(self.cluster.call(self.key, "HGET", self.key, "archive"))
@@ -56,9 +63,7 @@ def test_whoever_dies_before_it_is_durable_leaves_it_to_the_next(
             one._claim()
         assert scene.claim.cursor == scene.later
         assert rows(migrated, TOLD) == []
-        scene.streams.push(150)
-        other = scene.archiver()
-        turn_until(other, lambda: other.counts.archived == scene.streams.samples)
+        other = scene.gone_on()
         assert other.counters["went_back"] == 1
     assert len(rows(migrated, TOLD)) == 1
     scene.streams.assert_archived(migrated)
@@ -74,9 +79,7 @@ def test_whoever_dies_between_its_commit_and_its_claim_has_told_it(
             one = scene.archiver()
             turn_until(one, lambda: len(rows(migrated, TOLD)) == 1)
         assert scene.claim.cursor == scene.later
-        scene.streams.push(150)
-        other = scene.archiver()
-        turn_until(other, lambda: other.counts.archived == scene.streams.samples)
+        other = scene.gone_on()
         turn_until(other, lambda: scene.claim.cursor > scene.later)
         assert other.counters["went_back"] == 0
     assert len(rows(migrated, TOLD)) == 1
