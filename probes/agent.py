@@ -103,7 +103,7 @@ class Agent:
         self._sending = False  #: whether it has been said where to
         self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
-        self._reload = Reload(report)
+        self._reload = Reload(report.warn)
         self._notifier = Notifier()
 
     def _take_signal(self, number: int, frame: object) -> None:

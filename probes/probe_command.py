@@ -37,7 +37,7 @@ from acquisition.errors import (
 )
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove
-from acquisition.stderr import say
+from acquisition.stderr import ERROR, say
 from probes import checks, sources
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS
@@ -223,7 +223,7 @@ def run() -> None:
     try:
         code = main(sys.argv[1:])
     except ShardpulseError as error:
-        say(f"shardpulse probe: {error}")
+        say(f"shardpulse probe: {error}", ERROR)
         code = error.exit_code
     sys.exit(code)
 

@@ -23,6 +23,38 @@ CONNECTION_BYTES = (
 _RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
 _RESTART_SECONDS = 15  #: longer than a replica takes to take over, about twice cluster-node-timeout
 
+#: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
+#: descriptors as it has clients; it runs no program but itself.
+HARDENING = """\
+ProtectProc=invisible
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+NoExecPaths=/
+ExecPaths=/usr/bin/redis-server /usr/lib /lib
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallFilter=sched_setaffinity setrlimit prlimit64
+SystemCallErrorNumber=EPERM
+UMask=0077
+"""
+
 
 class Server(NamedTuple):
     """One shard. ``announce`` is the name, or the address, in its certificate; ``etc`` holds the rendered files and
@@ -111,26 +143,7 @@ LimitNOFILE={server.connections + 1024}
 MemoryMax={server.memory}
 OOMScoreAdjust=-900
 {_directory(server.data)}
-CapabilityBoundingSet=
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-UMask=0077
-
+{HARDENING}
 [Install]
 WantedBy=multi-user.target
 """

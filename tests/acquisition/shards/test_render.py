@@ -16,6 +16,7 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.shards import grants, machine, redis_binary, rendering
+from tests.support import ROOT
 from tests.support.processes import started
 from tests.support.untested import require
 
@@ -139,6 +140,11 @@ def test_systemd_understands_the_unit(data: str, tmp_path: Path, capsys: pytest.
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
     told = [line for line in done.stderr.splitlines() if "shard.service" in line and "not executable" not in line]
     assert told == []
+
+
+def test_the_template_of_a_shard_is_hardened_as_the_rendered_unit_is() -> None:
+    template = (ROOT / "deploy" / "systemd" / "shardpulse-shard@.service").read_text()
+    assert rendering.HARDENING in template
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.support import debian
 from tests.support.debian import DebianError
 
 SUITE = "bookworm"
+PYTHON = "3.11"  #: that it has
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-venv", "python3-apt", "sudo", "nftables",
     "iproute2", "procps", "ca-certificates",
