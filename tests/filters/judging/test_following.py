@@ -93,7 +93,7 @@ def test_who_follows_finds_what_others_find(shards: Shards, cluster: Cluster, wo
     chance, method, clock, last = random.Random(7), method_of(Decisions()), Clock(), LastVerdicts()
     machines = center(cluster, chance)
     tick, followed, hot = run(worker, machines, ahead=-60), 0, frozenset[str]()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + 6 * PATIENCE
     with SnapshotReader(asked := Asked(shards.addresses), clock=clock) as often:
         while followed < ENOUGH:
             assert time.monotonic() < deadline, followed
@@ -129,7 +129,7 @@ def test_what_was_found_before_stays_as_it_was(shards: Shards, cluster: Cluster,
             return often.survey(HOST_SET, newest=True)
 
         surveys = [go_on()]
-        eventually(lambda: not asked.whole, meanwhile=lambda: surveys.append(go_on()))
+        eventually(lambda: not asked.whole, 3 * PATIENCE, meanwhile=lambda: surveys.append(go_on()))
         before = surveys[-1]
         seen = before.column(CPU).mean.copy(), [before.taken.records[at] for at in range(len(before.hosts))]
         after = go_on()
@@ -154,9 +154,9 @@ def test_nothing_is_told_while_nobody_follows(shards: Shards, cluster: Cluster, 
     assert told_of() == 0
     for tag in tags:
         cluster.call(keys.sought(tag), "SET", keys.sought(tag), changes.FOLLOWED, "EX", "600")
-    eventually(lambda: told_of() == len(tags))
+    eventually(lambda: told_of() == len(tags), 3 * PATIENCE)
     for tag in tags:
         assert cluster.call(keys.changes(tag), "TTL", keys.changes(tag)) > 0
         cluster.call(keys.sought(tag), "DEL", keys.sought(tag))
         cluster.call(keys.sought(tag), "RPUSH", keys.sought(tag), "of another type")
-    eventually(lambda: told_of() == 0)
+    eventually(lambda: told_of() == 0, 3 * PATIENCE)
