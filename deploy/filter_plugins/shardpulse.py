@@ -40,6 +40,8 @@ class FilterModule:
             "shardpulse_unheld": unheld,
             "shardpulse_strangers": strangers,
             "shardpulse_unwell": unwell,
+            "shardpulse_stopping": stopping,
+            "shardpulse_leftovers": leftovers,
             "shardpulse_unseen": unseen,
         }
 
@@ -180,6 +182,29 @@ def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping
         if has != rights:
             problems.append(f"{path} is {has}, not {rights}")
     return problems
+
+
+def stopping(found: Mapping[str, Any]) -> list[str]:
+    """The units of a host in the order in which they end: senders before what they send to, the firewall last."""
+    ranks = ("probe", "serve", "archive", "filter", "shard@", "firewall")
+    names = [name for name, unit in found["units"].items() if name.startswith("shardpulse-") and _exists(unit)]
+
+    def rank(name: str) -> tuple[int, str]:
+        place = name.removeprefix("shardpulse-")
+        return next((number for number, word in enumerate(ranks) if place.startswith(word)), len(ranks)), name
+
+    return sorted(names, key=rank)
+
+
+def leftovers(found: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What ``host_files`` has to remove of a host: all that the roles and the units have made, and the mask."""
+    masked = found["units"].get("redis-server.service", {}).get("UnitFileState") == "masked"
+    mask = ["/etc/systemd/system/redis-server.service"] if masked else []
+    return [{"path": path, "kind": "absent"} for path in [*found["places"], *mask]]
+
+
+def _exists(unit: Mapping[str, Any]) -> bool:
+    return unit.get("ActiveState") == "active" or unit.get("UnitFileState", "") not in {"", "bad"}
 
 
 def unseen(answer: Mapping[str, Any], hosts: Sequence[str], column: str = "host") -> list[str]:

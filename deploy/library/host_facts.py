@@ -39,7 +39,18 @@ host: {description: What was found., type: dict, returned: always}
 """
 
 _PROPERTIES = ("Id", "ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText", "Result")
+_UNIT_FILES = (
+    "/etc/systemd/system/shardpulse*.service",
+    "/etc/systemd/system/multi-user.target.wants/shardpulse*.service",
+)
 _PATTERNS = ("shardpulse*", "redis-server.service", "prometheus.service")
+#: What roles and units make outside of /etc/shardpulse.
+_PLACES = (
+    "/etc/shardpulse", "/etc/systemd/system/shardpulse*", "/etc/sysctl.d/60-shardpulse.conf",
+    "/etc/tmpfiles.d/shardpulse.conf",
+    "/etc/systemd/journald.conf.d/shardpulse.conf", "/etc/prometheus/shardpulse*", "/opt/shardpulse",
+    "/usr/local/bin/shardpulse", "/var/lib/shardpulse*", "/run/shardpulse*", "/var/tmp/shardpulse*",
+)  # fmt: skip
 _LISTENS = "0A"  #: state of a socket in /proc/net/tcp
 _ETC = "/etc/shardpulse"
 
@@ -68,6 +79,7 @@ def look(packages: list[str]) -> dict[str, Any]:
         "environment": os.path.basename(os.path.realpath("/opt/shardpulse/current")),
         "units": _units(),
         "files": _files(),
+        "places": sorted(path for pattern in _PLACES for path in glob.glob(pattern)),
     }
 
 
@@ -112,7 +124,10 @@ def _owner(pid: str) -> str:
 
 
 def _units() -> dict[str, dict[str, Any]]:
-    text = _output(["systemctl", "show", "--no-pager", "-p", ",".join(_PROPERTIES), *_PATTERNS])
+    shown = ["systemctl", "show", "--no-pager", "-p", ",".join(_PROPERTIES)]
+    # a pattern knows what is loaded only, and one that was stopped in order is not
+    placed = {os.path.basename(path) for pattern in _UNIT_FILES for path in glob.glob(pattern)}
+    text = _output([*shown, *_PATTERNS, *sorted(name for name in placed if "@." not in name)])
     found = {}
     for block in text.split("\n\n"):
         unit: dict[str, Any] = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)

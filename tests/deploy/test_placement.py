@@ -175,3 +175,22 @@ def test_what_is_not_well_is_told() -> None:
 def test_hosts_whose_samples_do_not_arrive_are_told() -> None:
     rows = [{"host": "a", "state": "current"}, {"host": "b", "state": "late"}]
     assert roles.unseen({"rows": rows}, ["a", "b", "c"]) == ["b", "c"]
+
+
+def test_parts_end_before_what_they_send_to() -> None:
+    unit = {"ActiveState": "active", "UnitFileState": "enabled"}
+    names = ["firewall", "shard@7601", "shard@7600", "filter", "archive", "serve", "probe"]
+    units = {f"shardpulse-{name}.service": unit for name in names} | {
+        "redis-server.service": unit,
+        "shardpulse-x.service": {},
+    }
+    ended = roles.stopping(FOUND | {"units": units})
+    assert [name.removeprefix("shardpulse-").removesuffix(".service") for name in ended] == [
+        "probe", "serve", "archive", "filter", "shard@7600", "shard@7601", "firewall",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "mask"), [("masked", ["/etc/systemd/system/redis-server.service"]), ("enabled", [])])
+def test_what_is_removed_is_what_was_made(state: str, mask: list[str]) -> None:
+    found = FOUND | {"places": ["/opt/shardpulse"], "units": {"redis-server.service": {"UnitFileState": state}}}
+    assert [one["path"] for one in roles.leftovers(found)] == ["/opt/shardpulse", *mask]
