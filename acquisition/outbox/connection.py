@@ -66,6 +66,7 @@ class ShardConnection:
         self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
+        self.blocked = False  #: whether the socket has not yet taken all that was sent
         target = numeric(address)
         if target is not None:
             self._open(target)
@@ -77,11 +78,6 @@ class ShardConnection:
         """Whether it speaks TLS."""
         return self._credentials is not None and bool(self._credentials.authority)
 
-    @property
-    def blocked(self) -> bool:
-        """Whether the socket has not yet taken all that was sent."""
-        return bool(self._unsent)
-
     def fileno(self) -> int:
         """The socket's descriptor, -1 when there is none."""
         return self._socket.fileno() if self._socket is not None else -1
@@ -92,7 +88,7 @@ class ShardConnection:
             return 0
         if self._state != OPEN:
             return self._wanted
-        return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
+        return select.POLLIN | select.POLLOUT if self.blocked else select.POLLIN
 
     def advance(self, now: float) -> bool:
         """Go on as far as that is possible without waiting; returns whether it is open."""
@@ -109,7 +105,7 @@ class ShardConnection:
 
     def send(self, data: bytes) -> None:
         """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
-        self._unsent = data
+        self._unsent, self.blocked = data, bool(data)
         self.flush()
 
     def flush(self) -> bool:
@@ -123,8 +119,9 @@ class ShardConnection:
             return False
         except OSError as error:
             self._fail_os(error)
-        self._unsent = b"" if sent == len(data) else memoryview(data)[sent:]
-        return sent == len(data)
+        self.blocked = sent != len(data)
+        self._unsent = memoryview(data)[sent:] if self.blocked else b""
+        return not self.blocked
 
     def receive(self) -> list[Any]:
         """The replies that have arrived, errors as values; without waiting."""
@@ -157,7 +154,7 @@ class ShardConnection:
             self._socket.close()
             self._socket = None
         self._state = CLOSED
-        self._unsent = b""
+        self._unsent, self.blocked = b"", False
 
     def fail(self, kind: str, problem: str, needs_a_person: bool = False) -> NoReturn:
         """Close it, and raise ConnectionFailed."""

@@ -62,6 +62,7 @@ class Sender:
         self._connection: ShardConnection | None = None
         self._guide: Guide | None = None
         self._questions: list[str] = []
+        self._flowing: tuple[int, int, int] | None = None  #: what ``waits_for`` while it is ready and not blocked
 
     @property
     def tag(self) -> str:
@@ -77,6 +78,13 @@ class Sender:
         """What to poll the descriptor for."""
         asked = self._asked
         return asked.events() if asked is not None else 0
+
+    @property
+    def waits_for(self) -> tuple[int, int, int]:
+        """Descriptor, events and ``generation``: for a loop that looks after each service whether they are others."""
+        if self._flowing is not None and not self.blocked:
+            return self._flowing
+        return self.fileno(), self.events(), self.generation
 
     @property
     def blocked(self) -> bool:
@@ -179,7 +187,7 @@ class Sender:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        self.ready = False
+        self.ready, self._flowing = False, None
         self._state = BACK_OFF
 
     def _dismiss(self) -> None:
@@ -368,3 +376,4 @@ class Sender:
         self.ready = True
         self.problem = self._refused
         self.generation += 1
+        self._flowing = None if self.blocked else (self.fileno(), self.events(), self.generation)

@@ -90,11 +90,6 @@ class Writer:
         """The shard that frames go to, or are to go to."""
         return self._sender.address
 
-    @property
-    def generation(self) -> int:
-        """Grows with every new connection: an epoll user then registers ``fileno`` again."""
-        return self._sender.generation
-
     def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
 
@@ -144,6 +139,12 @@ class Writer:
     def set_extra_status(self, values: dict[str, Any]) -> None:
         """What the status record shall say beside the writer's own account."""
         self._extra = values
+
+    @property
+    def waits_for(self) -> tuple[int, int, int]:
+        """``fileno``, ``events`` and a number that grows with every new connection: an epoll user then registers the
+        descriptor again."""
+        return self._sender.waits_for
 
     def fileno(self) -> int:
         """The descriptor to poll, -1 when there is none; it changes with every connection."""

@@ -21,14 +21,12 @@ class Served(Protocol):
     """What the event loop needs of a writer: ``acquisition.outbox.writer.Writer`` has it."""
 
     @property
-    def generation(self) -> int:
-        """Grows with every new connection."""
+    def waits_for(self) -> tuple[int, int, int]:
+        """The descriptor to poll, -1 when there is none, what to poll it for, and a number that grows with every new
+        connection."""
 
     def fileno(self) -> int:
         """The descriptor to poll, -1 when there is none."""
-
-    def events(self) -> int:
-        """What to poll for."""
 
     def service(self, now: float) -> float:
         """Send and receive; when to be called again."""
@@ -117,7 +115,7 @@ class Fleet(Generic[HostT]):
         """Let a host's writer do what it has to do, and wait for what it waits for."""
         writer = host.writer
         host.due = writer.service(now)
-        wanted = (writer.fileno(), writer.events(), writer.generation)
+        wanted = writer.waits_for
         if host.registered != wanted:
             self._register(host, wanted)
 

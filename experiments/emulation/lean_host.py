@@ -52,19 +52,16 @@ class LeanWriter:
         """What keeps frames from going out, "" when nothing does."""
         return self._sender.problem
 
-    @property
-    def generation(self) -> int:
-        """Grows with every new connection."""
-        return self._sender.generation
-
     def fileno(self) -> int:
         """The descriptor to poll, -1 when there is none."""
         return self._sender.fileno()
 
-    def events(self) -> int:
-        """What to poll for. That frames were stored can wait until the next one is sent: nobody wakes for it."""
-        sender = self._sender
-        return 0 if sender.ready and not self._asked and not sender.blocked else sender.events()
+    @property
+    def waits_for(self) -> tuple[int, int, int]:
+        """What to poll. That frames were stored can wait until the next one is sent: nobody wakes for it."""
+        descriptor, events, generation = self._sender.waits_for
+        quiet = self._sender.ready and not self._asked and not self._sender.blocked
+        return descriptor, 0 if quiet else events, generation
 
     def close(self) -> None:
         """Close the connection."""

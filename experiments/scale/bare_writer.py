@@ -30,8 +30,6 @@ _NEVER = float("inf")
 class BareHost:
     """One connection, its own writer; ``answered`` counts the entries that the shard has taken."""
 
-    generation = 0
-
     def __init__(self, index: int, shard: str, head: bytes, payloads: list[bytes], samples: int) -> None:
         self.index = index
         self.number = host_number(index)
@@ -41,6 +39,7 @@ class BareHost:
         self.connection = bare_entries.connect(shard)
         self.fileno = self.connection.fileno
         self.close = self.connection.close
+        self.waits_for = (self.connection.fileno(), select.EPOLLIN, 0)
         self._reader: Any = hiredis.Reader()
         self._head = head
         self._payloads = payloads
@@ -50,10 +49,6 @@ class BareHost:
     def writer(self) -> BareHost:
         """What the event loop serves."""
         return self
-
-    def events(self) -> int:
-        """Replies."""
-        return select.EPOLLIN
 
     def early(self) -> float:
         """Sent when it is due."""
