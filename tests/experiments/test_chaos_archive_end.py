@@ -12,7 +12,7 @@ from experiments import testbed
 from experiments.chaos import archive
 from experiments.chaos.service import Service
 from experiments.testbed import Testbed
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 LACK = testbed.missing_for_shards()
 pytestmark = pytest.mark.skipif(bool(LACK), reason=f"ARCHIVERS OF A CHAOS RUN ARE NOT TESTED HERE: {LACK}")
@@ -25,6 +25,7 @@ def services(tmp_path: Path) -> Iterator[list[Service]]:
         made = [Service(f"archiver {n}", bed.hosts[0], WAITS_FOR_SHARDS, tmp_path / f"{n}.log") for n in range(2)]
         for one in made:
             one.start()
+        eventually(lambda: all("127.0.0.1:1" in (tmp_path / f"{n}.log").read_text() for n in range(2)))
         yield made
         for one in made:
             one.kill()
@@ -37,6 +38,7 @@ def test_those_that_finish_by_themselves_are_no_failure(services: list[Service])
 def test_one_that_does_not_finish_is_killed_and_told(services: list[Service]) -> None:
     services[1].freeze()  # it hears no SIGTERM
     services[0].stop(PATIENCE)
+    assert services[1].ended() is None
     told = "^archiver 1 did not finish within 0.5 s of SIGTERM and had to be killed: the archive was not compared$"
     with pytest.raises(TemporaryError, match=told):
         archive.end(services, 0.5)
