@@ -27,6 +27,7 @@ from acquisition.link.cluster import read_layout
 from acquisition.shards import (
     bus,
     growth_command,
+    handover,
     machine,
     passwords_command,
     remote_command,
@@ -66,6 +67,7 @@ shardpulse shards render users --passwords secrets     for a shard that systemd 
 shardpulse shards form --addresses shard-1.example.org:7600,shard-2.example.org:7600,shard-3.example.org:7600
 shardpulse shards status --addresses shard-1.example.org:7600     all that it knows; `balance` as well
 shardpulse shards add shard-4.example.org:7600 --addresses shard-1.example.org:7600     then `drain`, `remove`
+shardpulse shards handover shard-1.example.org:7600 --addresses shard-2.example.org:7600     before it is restarted
 shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.example.org:7600     then `finish`
 shardpulse shards down                   end them and remove their files
 """
@@ -75,7 +77,7 @@ _NO_MAJORITY = (
     "two shards have no majority without each other: when one dies, the other refuses everything within seconds,\n"
     "until `shardpulse shards up` has started it again; three go on without one of them"
 )
-_BY_ADDRESS = (remote_command.form, remote_growth.drain, passwords_command.passwords)
+_BY_ADDRESS = (remote_command.form, remote_growth.drain, handover.handover, passwords_command.passwords)
 _PORT = help_text.whole(1, 65535)
 
 
@@ -218,7 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
     actions = parser.add_subparsers(
-        metavar="up|down|status|add|remove|balance|drain|form|passwords|upgrade|render", required=True
+        metavar="up|down|status|add|remove|balance|drain|handover|form|passwords|upgrade|render", required=True
     )
     texts = {
         up: "start shards, or those of them again that died",
@@ -228,6 +230,7 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
         remote_growth.drain: "empty one that somebody else runs, under load",
+        handover.handover: "let a replica take over from a master that is to be restarted",
         upgrade: "let filters write the newest record format",
         remote_command.form: "make a cluster of servers that somebody else runs",
         passwords_command.passwords: "other passwords for the users of a running cluster",
@@ -256,7 +259,9 @@ def _parser() -> argparse.ArgumentParser:
             if action is remote_command.form:
                 _add_replicas(sub)
             else:
-                sub.add_argument("shard", metavar="HOST:PORT", help="the master to empty")
+                sub.add_argument("shard", metavar="HOST:PORT", help="the master")
+            if action is handover.handover:
+                sub.add_argument("--to", metavar="HOST:PORT", help="which of its replicas (default: the most current)")
             continue
         help_text.add_directory(sub)
         sub.add_argument("--json", action="store_true", help="print JSON")

@@ -57,10 +57,15 @@ def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]
     return [node for offset, node in sorted(received, key=lambda pair: -pair[0]) if offset >= 0]
 
 
+def replication(members: Members, node: Node) -> dict[str, str]:
+    """What a member says about its replication (INFO)."""
+    text = members.call(node.id, "INFO", "replication").decode()
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
 def _received(members: Members, node: Node) -> int:
     """How much a replica has received, -1 when it never had a link to its master or is still copying."""
-    text = members.call(node.id, "INFO", "replication").decode()
-    figures = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    figures = replication(members, node)
     linked = figures.get("master_link_status") == "up" or figures.get("master_link_down_since_seconds") != "-1"
     if not linked or figures.get("master_sync_in_progress") != "0":
         return -1

@@ -16,7 +16,7 @@ from acquisition.config import loader as config
 from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError, UsageError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, Connection
+from acquisition.link.resp import Address, Connection, parse_address
 from acquisition.shards import growth, join, nodes, user_lists
 from acquisition.shards import status as shard_status
 from acquisition.shards.nodes import Members
@@ -75,6 +75,14 @@ def named(options: argparse.Namespace, settings: config.Shards) -> tuple[list[Ad
     named = endpoints.with_addresses(settings, options.addresses)
     seeds = [address for address in endpoints.seeds(named) if isinstance(address, Address)]
     return seeds, endpoints.credentials(named)
+
+
+def address_of(text: str) -> Address:
+    """A shard's address, as it was given. Raises UsageError."""
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no HOST:PORT: {error}") from error
 
 
 def _is_formed(addresses: list[Address], user: Credentials) -> bool:

@@ -16,7 +16,7 @@ from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, ShardError, UsageError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, Connection, parse_address
+from acquisition.link.resp import Address, Connection
 from acquisition.shards import growth, remote_command
 from acquisition.shards.local_growth import ADD, BALANCE, REMOVE, Growth, result
 from acquisition.shards.migrate import Moved
@@ -31,7 +31,7 @@ def add(options: argparse.Namespace, settings: config.Shards) -> int:
     partitions, the others as its replicas."""
     addresses, user = remote_command.named(options, settings)
     began = time.monotonic()
-    newcomers = [_address(text) for text in options.server]
+    newcomers = [remote_command.address_of(text) for text in options.server]
     if not newcomers:
         raise UsageError("name the server to add after `add`, as HOST:PORT; those after it become its replicas")
     with Members(addresses, user, settings.timeout_seconds) as known:
@@ -81,7 +81,7 @@ def balance(options: argparse.Namespace, settings: config.Shards) -> int:
 def _leaving(options: argparse.Namespace, settings: config.Shards) -> tuple[Address, list[Node], Credentials]:
     """Who is to leave, whoever answers, and who asks them. Raises UsageError for one that nobody knows."""
     addresses, user = remote_command.named(options, settings)
-    leaving = _address(options.shard)
+    leaving = remote_command.address_of(options.shard)
     with Members(addresses, user, settings.timeout_seconds) as known:
         nodes = known.look()
         mentioned = {node.address for node in nodes} | {one.address for one in known.mentions if one.address}
@@ -107,13 +107,6 @@ def _reset(address: Address, user: Credentials) -> None:
 def _partitions(addresses: Sequence[Address], user: Credentials, timeout: float) -> int:
     with closing(Cluster(addresses, user, timeout)) as cluster:
         return read_layout(cluster).partitions
-
-
-def _address(text: str) -> Address:
-    try:
-        return parse_address(text)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no HOST:PORT: {error}") from error
 
 
 def _show(done: Growth, as_json: bool) -> int:

@@ -46,8 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="a user probe@HOST for each one named, instead of one user for all probes")  # fmt: skip
     parser.add_argument("--etc", default="/etc/shardpulse/shard", metavar="DIR",
                         help="where the files lie on its machine (default: /etc/shardpulse/shard)")  # fmt: skip
-    parser.add_argument("--data", default="/var/lib/shardpulse/shard", metavar="DIR",
-                        help="its working directory (default: /var/lib/shardpulse/shard)")  # fmt: skip
+    parser.add_argument("--data", default="/var/lib/shardpulse-shard", metavar="DIR",
+                        help="its working directory (default: /var/lib/shardpulse-shard)")  # fmt: skip
     parser.add_argument("--user", default="redis", metavar="USER", help="of the system, to run as (default: redis)")
 
 

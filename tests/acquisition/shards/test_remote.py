@@ -68,3 +68,23 @@ def test_a_master_and_its_replica(servers: list[Address], capsys: pytest.Capture
     assert "the last shard cannot be removed" in shards(capsys, 2, "drain", str(servers[0]), *named).err
     assert f"removed shard {servers[1]}: 0 partitions" in shards(capsys, 0, "remove", str(servers[1]), *named).out
     assert f"added shard {servers[1]}: 32 partitions" in shards(capsys, 0, "add", str(servers[1]), *named).out
+
+
+def test_a_replica_takes_over_from_a_living_master(servers: list[Address], capsys: pytest.CaptureFixture[str]) -> None:
+    master, replica = map(str, servers)
+    named = ["--addresses", f"{master},{replica}"]
+    shards(capsys, 0, "form", *named, "--replicas", "1")
+    with contextlib.closing(Cluster(servers)) as cluster:
+        cluster.call("key", "SET", "key", "kept")
+    for leaving, heir in ((master, replica), (replica, master)):
+        told = json.loads(shards(capsys, 0, "handover", leaving, "--to", heir, *named, "--json").out)
+        assert (told["shard"], told["heir"], told["slots"]) == (leaving, heir, 16384)
+        assert "owns no partitions: nothing" in shards(capsys, 0, "handover", leaving, *named).out
+        with contextlib.closing(Cluster(servers)) as cluster:
+            assert cluster.call("key", "GET", "key") == b"kept"
+    wrong = f"127.0.0.1:{machine.free_ports(1)[0]}"
+    assert f"no shard {wrong} answers; there are " in shards(capsys, 2, "handover", wrong, *named).err
+    assert f"{master} is no replica of {master}" in shards(capsys, 2, "handover", master, "--to", master, *named).err
+    assert "'nobody' is no HOST:PORT" in shards(capsys, 2, "handover", "nobody", *named).err
+    shards(capsys, 0, "remove", replica, *named)
+    assert "has no replica that could take over" in shards(capsys, 69, "handover", master, *named).err

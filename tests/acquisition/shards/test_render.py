@@ -130,7 +130,7 @@ def test_hosts_get_users_of_their_own(server: Run, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze not found")
-@pytest.mark.parametrize("data", ["/var/lib/shardpulse/shard", "/srv/shard"])
+@pytest.mark.parametrize("data", ["/var/lib/shardpulse-shard", "/srv/shard"])
 def test_systemd_understands_the_unit(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unit = tmp_path / "shard.service"
     text = printed(capsys, "unit", "--announce", "a", "--maxmemory", "1000000000", "--user", "root", "--data", data)

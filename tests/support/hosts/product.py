@@ -135,7 +135,7 @@ class Installed:
 
     def _place_shard(self) -> None:
         """Files as ``shardpulse shards render`` prints them."""
-        etc, data = f"{ETC}/shard-{PORT}", f"/var/lib/shardpulse/shard-{PORT}"
+        etc, data = f"{ETC}/shard-{PORT}", f"/var/lib/shardpulse-shard-{PORT}"
         server = rendering.Server(self.host.address, (self.host.address,), PORT, 0, 128 << 20, 500, etc, data, "redis")
         home = self._directory / "shard"
         home.mkdir()
