@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from acquisition.errors import UsageError
 from acquisition.link.cluster import write_layout
 from acquisition.shards import grants
 from acquisition.shards.redis_binary import find
@@ -41,6 +42,13 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="instead: all hosts connect at once; a shard dies, comes back, ends all connections",
     )
+    made.add_argument(
+        "--generators",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes that emulate the hosts of --storms (default: one for each 2,000, at most one per core)",
+    )
     return made
 
 
@@ -48,10 +56,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Measure, print, and say whether what was promised holds."""
     given = parser().parse_args(argv)
+    if given.generators < 0:
+        raise UsageError("--generators must not be negative")
     require(testbed.missing_for_shards)
     workload = Workload(given.hosts, given.entities, given.metrics, 1.0 / given.rate, seed=7)
     if given.storms:
-        return outcome.conclude(storms.run(argv, workload), given, storms.text)
+        return outcome.conclude(storms.run(argv, workload, given.generators), given, storms.text)
     runs = _repeat(workload, given.repeats)
     document = _document(argv, runs)
     return outcome.conclude(document, given, _text)

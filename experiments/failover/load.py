@@ -1,8 +1,9 @@
-"""Emulated hosts in this process: the product's writers, served in one loop, some of them elsewhere in a testbed."""
+"""Emulated hosts in one process: the product's writers, served in one loop, some of them elsewhere in a testbed."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,12 +25,14 @@ POSITION_SECONDS = 0.25
 _GROUP_SECONDS = 0.05  #: hosts that sample together do so this long after those before them
 _AT_ONCE = 256  #: hosts that are served, or sample, before sockets are looked at again
 _due = attrgetter("due")
+_LOOK_SECONDS = 5e-6  #: times hosts, between two looks through all of them, which take a tenth of that
 _STATUS_SECONDS = 5.0
 
 
 class Load(Fleet[EmulatedHost]):
     """One writer per index of ``hosts``, which sample in groups that are spread over the interval; ``places`` are hosts
-    of the testbed that some of them run on, by index (else: where this process is)."""
+    of the testbed that some of them run on, by index (else: where this process is). ``other`` is one more descriptor
+    to wait for."""
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Load(Fleet[EmulatedHost]):
         credentials: Credentials,
         places: Mapping[int, Host] | None = None,
         position_interval: float = POSITION_SECONDS,
+        other: int | None = None,
     ) -> None:
         common, shards = Common(workload), list(seeds)
         super().__init__(
@@ -55,7 +59,7 @@ class Load(Fleet[EmulatedHost]):
                 )
                 for index in hosts
             ],
-            None,
+            other,
         )
         self.workload = workload
         self.sampling = True
@@ -63,23 +67,31 @@ class Load(Fleet[EmulatedHost]):
         count = max(1, min(len(self.hosts), int(workload.interval / _GROUP_SECONDS)))
         self._groups = [self.hosts[number::count] for number in range(count)]
         self._next_group = 0
+        self._looked = self._first_due = 0.0  #: when hosts were looked through; the earliest ``due`` of any
+        self.begin()
+
+    def begin(self) -> None:
+        """The first of the groups samples now, if sampling has not begun."""
         self._due = time.monotonic()
 
     def serve(self, host: EmulatedHost, now: float) -> None:
         """Serve a host where it is: its new connections are made there."""
         with self._at(host):
             super().serve(host, now)
+        self._first_due = min(self._first_due, host.due)
 
-    def turn(self, longest: float) -> None:
-        """Sample if it is time, serve every writer, wait at most ``longest`` seconds for their sockets."""
+    def turn(self, longest: float) -> bool:
+        """Sample if it is time, serve the writers whose time has come, wait at most ``longest`` seconds for their
+        sockets; true when ``other`` is ready."""
         now = time.monotonic()
         if self.sampling:
             self._sample_due(now)
-        self._serve_some(now)
-        wake = min(now + longest, *map(_due, self.hosts))
+        if now >= self._next_look():
+            self._serve_some(now)
+        wake = min(now + longest, self._next_look())
         if self.sampling:
             wake = min(wake, self._due)
-        self.attend(max(0.0, wake - time.monotonic()))
+        return self.attend(max(0.0, wake - time.monotonic()))
 
     def _sample_due(self, now: float) -> None:
         """Let the groups sample whose time has come, those that are late as soon as there is time."""
@@ -98,6 +110,10 @@ class Load(Fleet[EmulatedHost]):
         """Serve the writers whose time has come, those first that have waited longest."""
         for host in sorted((host for host in self.hosts if host.due <= now), key=_due)[:_AT_ONCE]:
             self.serve(host, time.monotonic())
+        self._looked, self._first_due = now, min(map(_due, self.hosts), default=math.inf)
+
+    def _next_look(self) -> float:
+        return max(self._looked + _LOOK_SECONDS * len(self.hosts), self._first_due)
 
     def run_for(self, seconds: float) -> None:
         """Work for so long."""

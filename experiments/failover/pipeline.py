@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.credentials import Credentials
 from acquisition.shards import grants
 from acquisition.shards.users import write_secret
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number
-from experiments.failover.load import POSITION_SECONDS, Load
+from experiments.failover.generators import Generators
+from experiments.failover.load import Load
 from experiments.harness import balance
 from experiments.harness.verification import verify
 from experiments.processes.control import Child, product
@@ -24,8 +26,23 @@ _CONNECT_SECONDS = 30.0
 _SETTLE_SECONDS = 30.0
 
 
+class Hosts(Protocol):
+    """Emulated hosts, in this process or in others."""
+
+    @property
+    def samples(self) -> int:
+        """How many they have made."""
+
+    def settle(self, seconds: float) -> None:
+        """Stop sampling and work until the filter has applied everything. Raises ShardpulseError."""
+
+    def logs(self) -> Mapping[int, Sequence[float]]:
+        """The monotonic times of all frames by host index."""
+
+
 class Pipeline:
-    """A context manager that ends what it started; the cluster is the caller's."""
+    """A context manager that ends what it started; the cluster is the caller's. ``load`` are the hosts of
+    ``start_load``, ``generators`` those of ``prepare_generators``."""
 
     def __init__(self, shards: ReplicatedCluster, directory: Path, workload: Workload) -> None:
         self.shards = shards
@@ -39,6 +56,9 @@ class Pipeline:
         self._stack.callback(self.cluster.close)
         self.layout = read_layout(self.cluster)
         self.load: Load
+        self.generators: Generators
+        self._hosts: Hosts
+        self._filters: list[Child] = []
 
     def __enter__(self) -> Self:
         return self
@@ -49,11 +69,16 @@ class Pipeline:
     def start_filter(self, place: Host | None = None) -> Child:
         """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
         with place.inside() if place is not None else contextlib.nullcontext():
-            return self._stack.enter_context(Child("filter", product("filter", self._config, self.shards.addresses)))
+            child = Child("filter", product("filter", self._config, self.shards.addresses))
+        self._filters.append(self._stack.enter_context(child))
+        return child
 
     def start_load(self, hosts: Sequence[int] = (), places: dict[int, Host] | None = None) -> Load:
         """Emulated hosts (all of the workload by default); returns when the filter has applied a frame of each."""
-        self._make_load(hosts or range(self.workload.hosts), places)
+        self._hosts = self.load = Load(
+            self.workload, self.shards.addresses, hosts or range(self.workload.hosts), self._credentials(), places
+        )
+        self._stack.callback(self.load.close)
         self.load.run_until(
             lambda: all(host.made and host.made + 1 > host.waiting() for host in self.load.hosts),
             _CONNECT_SECONDS,
@@ -61,18 +86,17 @@ class Pipeline:
         )
         return self.load
 
-    def begin_load(self, position_interval: float) -> Load:
-        """All emulated hosts, none of which has connected yet."""
-        return self._make_load(range(self.workload.hosts), None, position_interval)
+    def prepare_generators(self, count: int, position_interval: float) -> Generators:
+        """All emulated hosts in so many processes, none of which has connected yet. Raises ChildFailed."""
+        made = Generators(count, self.workload, self.shards.addresses, self._credentials(), position_interval)
+        self._hosts = self.generators = self._stack.enter_context(made)
+        made.prepare()
+        return made
 
-    def _make_load(
-        self, hosts: Sequence[int], places: dict[int, Host] | None, position_interval: float = POSITION_SECONDS
-    ) -> Load:
-        known = self.shards.access.credentials(grants.PROBE)
-        credentials = known._replace(password_file=str(self.password_file))
-        self.load = Load(self.workload, self.shards.addresses, hosts, credentials, places, position_interval)
-        self._stack.callback(self.load.close)
-        return self.load
+    def roles(self, nodes: Sequence[Node]) -> dict[str, list[int]]:
+        """The process ids of generators, filters and these nodes."""
+        filters = {"filter": [child.pid for child in self._filters]}
+        return self.generators.roles() | filters | {node.name: [node.shard.pid] for node in nodes}
 
     def hosts_of(self, node: Node) -> list[int]:
         """The indexes of the emulated hosts whose partitions a master owns."""
@@ -83,18 +107,22 @@ class Pipeline:
         """Stop sampling, wait until everything is applied, then compare the books with what was made and the
         smoothed state of every host with the scalar model. Empty when all is well.
 
-        Raises TemporaryError when not everything is applied in time.
+        Raises ShardpulseError when not everything is applied in time.
         """
-        self.load.settle(_SETTLE_SECONDS)
+        self._hosts.settle(_SETTLE_SECONDS)
         with contextlib.closing(self.shards.connect()) as cluster:
-            figures = balance.balance(balance.read(cluster), self.load.samples)
+            figures = balance.balance(balance.read(cluster), self._hosts.samples)
             snapshot = SnapshotReader(cluster).latest()
         found = balance.problems(figures, overload=False)
         blocks = {block.host_id: block for block in snapshot.blocks}
-        verdict = verify(blocks, self.workload, self.load.logs(), 2 * [host.index for host in self.load.hosts], _TAU)
+        logs = self._hosts.logs()
+        verdict = verify(blocks, self.workload, logs, 2 * list(logs), _TAU)
         if verdict.mismatches:
             found += [f"{verdict.mismatches} of {verdict.samples} samples differ from the model", *verdict.examples[:5]]
         return found
+
+    def _credentials(self) -> Credentials:
+        return self.shards.access.credentials(grants.PROBE)._replace(password_file=str(self.password_file))
 
     def _owner(self, index: int) -> object:
         return self.cluster.owner(keys.raw(self.layout.tag_of(host_number(index))))

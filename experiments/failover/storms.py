@@ -7,24 +7,21 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.shards import grants, password_files, rotation
 from acquisition.shards.nodes import Members
 from acquisition.shards.redis_binary import find
 from acquisition.shards.users import write_secret
 from experiments import testbed
-from experiments.emulation.director import raise_descriptor_limit
-from experiments.emulation.emulated_host import EmulatedHost
 from experiments.emulation.workload import Workload
-from experiments.failover.load import Load
+from experiments.failover.generators import fitting
 from experiments.failover.pipeline import Pipeline
-from experiments.harness import machine, outcome
-from experiments.testbed import Node, ReplicatedCluster, Testbed
+from experiments.harness import machine, outcome, usage
+from experiments.testbed import Node, Testbed
 
 _LIMIT_SECONDS = 30.0  #: until all hosts send again
 _LONGEST = 120.0
@@ -38,13 +35,15 @@ _ASK_SECONDS = 20.0
 class Storm(NamedTuple):
     """One of them: ``seconds`` until the last of ``hosts`` had a frame accepted that was made since it began, and the
     ``connections`` that shards which lived were asked for meanwhile, those of the filter among them; ``errors`` of the
-    hosts' connections meanwhile, by kind."""
+    hosts' connections meanwhile, by kind; ``cpu`` seconds of each process, of ``others`` on this machine, and those
+    that were ``stolen``."""
 
     name: str
     hosts: int
     seconds: float
     connections: int
     errors: dict[str, int]
+    cpu: dict[str, float]
 
     @property
     def per_host(self) -> float:
@@ -52,100 +51,105 @@ class Storm(NamedTuple):
         return self.connections / max(1, self.hosts)
 
 
-def run(argv: list[str], workload: Workload) -> dict[str, Any]:
-    """The document of all storms, of as many hosts as the workload has."""
-    raise_descriptor_limit()
+def run(argv: list[str], workload: Workload, generators: int) -> dict[str, Any]:
+    """The document of all storms, of as many hosts as the workload has, emulated by so many processes (0: as fit)."""
+    count = generators or fitting(workload.hosts)
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-storms-")))
         bed = stack.enter_context(Testbed(hosts=3))
         clients = {"maxclients": str(4 * workload.hosts + 1000)}
         made = testbed.start_cluster(bed, directory / "nodes", maxmemory_bytes=_MAXMEMORY, directives=clients)
         shards = stack.enter_context(made)
-        storms, problems = _storms(stack.enter_context(Pipeline(shards, directory, workload)))
-    return _document(argv, storms, problems)
+        storms, problems = _storms(stack.enter_context(Pipeline(shards, directory, workload)), count)
+    return _document(argv, count, storms, problems)
 
 
-def _storms(pipeline: Pipeline) -> tuple[list[Storm], list[str]]:
+def _storms(pipeline: Pipeline, generators: int) -> tuple[list[Storm], list[str]]:
     shards = pipeline.shards
     pipeline.start_filter()
-    storms = [measured("cold start", shards.nodes, pipeline.begin_load(_POSITION_SECONDS), None)]
-    load = pipeline.load
-    load.run_for(_CALM_SECONDS)
+    pipeline.prepare_generators(generators, _POSITION_SECONDS)
     master = shards.masters()[0]
-    orphans = hosts_of(pipeline, master)
+    orphans = pipeline.hosts_of(master)
     others = [node for node in shards.nodes if node is not master]
-    storms.append(measured("failover", others, load, orphans, lambda: shards.kill(master)))
-    shards.revive(master, meanwhile=lambda: load.run_for(0.02))
-    load.run_for(_CALM_SECONDS)
-    storms.append(measured("return of the shard", shards.nodes, load, orphans, lambda: _fail_back(shards, load)))
-    load.run_for(_CALM_SECONDS)
-    storms.append(measured("connections ended", shards.nodes, load, orphans, lambda: hang_up(master)))
-    load.run_for(_CALM_SECONDS)
+    storms = [measured("cold start", pipeline, shards.nodes, None)]
+    time.sleep(_CALM_SECONDS)
+    storms.append(measured("failover", pipeline, others, orphans, lambda: shards.kill(master)))
+    shards.revive(master, _LONGEST)
+    time.sleep(_CALM_SECONDS)
+    storms.append(measured("return of the shard", pipeline, shards.nodes, orphans, lambda: shards.fail_back(_LONGEST)))
+    time.sleep(_CALM_SECONDS)
+    storms.append(measured("connections ended", pipeline, shards.nodes, orphans, lambda: hang_up(master)))
+    time.sleep(_CALM_SECONDS)
     with Members(shards.addresses, shards.access.credentials(grants.KEEPER), _ASK_SECONDS) as members:
         begin_rotation(pipeline, members)
-        load.run_for(_CALM_SECONDS)
-        rotated = measured("passwords exchanged", shards.nodes, load, None, lambda: finish_rotation(pipeline, members))
-    storms.append(rotated)
+        time.sleep(_CALM_SECONDS)
+        storms.append(
+            measured("passwords exchanged", pipeline, shards.nodes, None, lambda: finish_rotation(pipeline, members))
+        )
     return storms, pipeline.problems()
 
 
 def measured(
     name: str,
+    pipeline: Pipeline,
     counted: Sequence[Node],
-    load: Load,
-    hosts: list[EmulatedHost] | None,
+    hosts: Sequence[int] | None,
     begin: Callable[[], object] = lambda: None,
 ) -> Storm:
-    """Begin it, and work until every host (None: each one) has had a frame accepted that it has made since."""
-    chosen = load.hosts if hosts is None else hosts
-    before, errors = _received(counted), _errors(load)
+    """Begin it, and wait until every host (None: each one) has had a frame accepted that it has made since.
+
+    Raises TemporaryError that says what processes have done meanwhile when that takes too long.
+    """
+    generators = pipeline.generators
+    roles = pipeline.roles(counted)
+    connections, before = _received(counted), usage.read(roles)
+    errors = generators.errors()
     began = time.monotonic()
     begin()
-    goals = [(host, host.window.last + 1) for host in chosen]
-    waiting = list(goals)
-
-    def is_over() -> bool:
-        waiting[:] = [(host, goal) for host, goal in waiting if host.window.acked < goal]
-        return not waiting
-
-    load.run_until(is_over, _LONGEST, f"all hosts send after {name}")
-    seconds = time.monotonic() - began
-    storm = Storm(name, len(chosen), seconds, _received(counted) - before, dict(_errors(load) - errors))
-    print(_line(storm), file=sys.stderr, flush=True)
+    try:
+        seconds = generators.watch(hosts, _LONGEST, f"all hosts send after {name}") - began
+    except TemporaryError as error:
+        raise TemporaryError(f"{error}; {_spent_in_words(_spent(before, usage.read(roles)))}") from error
+    spent = _spent(before, usage.read(roles))
+    concerned = pipeline.workload.hosts if hosts is None else len(hosts)
+    new = dict(generators.errors() - errors)
+    storm = Storm(name, concerned, seconds, _received(counted) - connections, new, spent)
+    print("\n".join(_lines(storm)), file=sys.stderr, flush=True)
     return storm
 
 
 def _received(nodes: Sequence[Node]) -> int:
     """The connections that nodes have been asked for, by everybody: hosts, the filter, and this program."""
-    found = 0
-    for node in nodes:
-        with contextlib.suppress(ShardpulseError):
-            lines = node.call("INFO", "stats").decode().splitlines()
-            found += next(int(line.partition(":")[2]) for line in lines if line.startswith(_RECEIVED))
-    return found
+    return sum(map(_received_by, nodes))
 
 
-def _errors(load: Load) -> Counter[str]:
-    """What has ended connections of hosts so far, by kind."""
-    found: Counter[str] = Counter()
-    for host in load.hosts:
-        found.update(host.writer.account()["errors"])
-    return found
+def _received_by(node: Node) -> int:
+    lines = _call(node, "INFO", "stats").decode().splitlines()
+    return next(int(line.partition(":")[2]) for line in lines if line.startswith(_RECEIVED))
 
 
-def hosts_of(pipeline: Pipeline, master: Node) -> list[EmulatedHost]:
-    """The emulated hosts whose partitions a master owns."""
-    chosen = set(pipeline.hosts_of(master))
-    return [host for host in pipeline.load.hosts if host.index in chosen]
+def _call(node: Node, *command: str) -> Any:
+    """One command to a shard that may be busy with handshakes. Raises ShardpulseError."""
+    deadline = time.monotonic() + _ASK_SECONDS
+    while True:
+        try:
+            return node.call(*command)
+        except ShardpulseError:
+            if time.monotonic() > deadline:
+                raise
 
 
-def _fail_back(shards: ReplicatedCluster, load: Load) -> None:
-    shards.fail_back(meanwhile=lambda: load.run_for(0.02))
+def _spent(before: usage.Usage, after: usage.Usage) -> dict[str, float]:
+    """CPU seconds by role, of the rest of the machine, and of its hypervisor."""
+    ours = {role: after.cpu[role] - before.cpu[role] for role in after.cpu}
+    rest = max(0.0, after.busy - before.busy - sum(ours.values()))
+    found = ours | {"others": rest, "stolen": after.stolen - before.stolen}
+    return {role: round(seconds, 2) for role, seconds in found.items()}
 
 
 def hang_up(node: Node) -> None:
     """Have a shard end the connections of all clients."""
-    node.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    _call(node, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
 def begin_rotation(pipeline: Pipeline, members: Members) -> None:
@@ -168,25 +172,30 @@ def finish_rotation(pipeline: Pipeline, members: Members) -> int:
     return sessions
 
 
-def _document(argv: list[str], storms: list[Storm], problems: list[str]) -> dict[str, Any]:
+def _document(argv: list[str], generators: int, storms: list[Storm], problems: list[str]) -> dict[str, Any]:
     figures = {
         "machine": machine.describe(find().version),
+        "generators": generators,
         "storms": [
             {**storm._asdict(), "seconds": round(storm.seconds, 2), "per_host": round(storm.per_host, 2)}
             for storm in storms
         ],
     }
-    missed = [_line(storm) for storm in storms if storm.seconds > _LIMIT_SECONDS]
+    missed = [_lines(storm)[0] for storm in storms if storm.seconds > _LIMIT_SECONDS]
     return outcome.document("failover", argv, problems, figures, missed)
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """A line for each."""
+    """Two lines for each."""
     names = Storm._fields
-    return [_line(Storm(*(one[name] for name in names))) for one in document["storms"]]
+    return [line for one in document["storms"] for line in _lines(Storm(*(one[name] for name in names)))]
 
 
-def _line(storm: Storm) -> str:
+def _lines(storm: Storm) -> tuple[str, str]:
     told = f"{storm.name}: {storm.hosts} hosts send after {storm.seconds:.1f} s, {storm.per_host:.2f} connections each"
     errors = ", ".join(f"{count} {kind}" for kind, count in sorted(storm.errors.items()))
-    return f"{told}; errors: {errors or 'none'}"
+    return f"{told}; errors: {errors or 'none'}", f"  {_spent_in_words(storm.cpu)}"
+
+
+def _spent_in_words(cpu: dict[str, float]) -> str:
+    return f"CPU seconds: {', '.join(f'{role} {seconds:.1f}' for role, seconds in cpu.items())}"

@@ -6,12 +6,14 @@ each, the books balance and the smoothed state of every host equals the scalar m
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from acquisition.errors import TemporaryError
 from acquisition.link.cluster import write_layout
 from acquisition.shards import grants
 from acquisition.shards.nodes import Members
@@ -20,6 +22,8 @@ from experiments import testbed
 from experiments.emulation.emulated_host import EmulatedHost
 from experiments.emulation.workload import Workload
 from experiments.failover import storms
+from experiments.failover.generators import fitting
+from experiments.failover.load import POSITION_SECONDS
 from experiments.failover.pipeline import Pipeline
 from experiments.testbed import Node, ReplicatedCluster, Testbed
 from tests.support.waiting import PATIENCE
@@ -139,7 +143,7 @@ def test_a_replica_that_is_behind_takes_over_and_probes_send_again_what_it_lacks
         behind = [told_of - applied_on(replica, pipeline, host) for host, told_of in zip(hosts, told, strict=True)]
         assert min(behind) >= 4
         load.run_until(lambda: replica in shards.masters(), 10.0, "the replica takes over")
-    shards.revive(master, meanwhile=lambda: load.turn(0.02))
+    shards.revive(master, meanwhile=lambda: load.run_for(0.02))
     wait_for_new_frames(pipeline, hosts, 1, 10.0)
     for host, missing in zip(hosts, behind, strict=True):
         assert host.window.counts.resent >= missing
@@ -204,7 +208,7 @@ def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_th
     wait_for_new_frames(pipeline, load.hosts, 5, 5.0)
     shards.kill(replica_of(shards, master))
     shards.kill(master)
-    shards.revive(master, meanwhile=lambda: load.turn(0.02))
+    shards.revive(master, meanwhile=lambda: load.run_for(0.02))
     assert master in shards.masters()
     wait_for_new_frames(pipeline, load.hosts, 1, 10.0)
     assert all(host.window.counts.resent >= 5 for host in hosts)
@@ -214,29 +218,53 @@ def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_th
 def test_hosts_whose_shard_hangs_up_are_back_and_lose_nothing(
     shards: ReplicatedCluster, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Two processes emulate them, as for all storms here: what they say is joined."""
     pipeline.start_filter()
-    load = pipeline.start_load()
+    pipeline.prepare_generators(2, POSITION_SECONDS)
+    cold = storms.measured("cold start", pipeline, shards.nodes, None)
+    assert cold.hosts == WORKLOAD.hosts
+    assert cold.connections >= WORKLOAD.hosts
+    assert {"generator 0", "generator 1", "filter", "others"} <= set(cold.cpu)
+    assert {node.name for node in shards.nodes} <= set(cold.cpu)
     master = shards.masters()[0]
-    orphans = storms.hosts_of(pipeline, master)
-    storm = storms.measured("connections ended", shards.nodes, load, orphans, lambda: storms.hang_up(master))
+    orphans = pipeline.hosts_of(master)
+    storm = storms.measured("connections ended", pipeline, shards.nodes, orphans, lambda: storms.hang_up(master))
     assert storm.hosts == len(orphans)
     assert storm.connections >= len(orphans)
-    assert f"connections ended: {len(orphans)} hosts send after" in capsys.readouterr().err
+    assert storm.errors["closed"] >= len(orphans)
+    told = capsys.readouterr().err
+    assert f"connections ended: {len(orphans)} hosts send after" in told
+    assert "CPU seconds: generator 0 " in told
     assert pipeline.problems() == []
+    assert set(pipeline.generators.logs()) == set(range(WORKLOAD.hosts))
 
 
 def test_hosts_whose_password_is_exchanged_are_back_with_the_next_one_and_lose_nothing(
     shards: ReplicatedCluster, pipeline: Pipeline
 ) -> None:
     pipeline.start_filter()
-    load = pipeline.start_load()
+    pipeline.prepare_generators(2, POSITION_SECONDS).watch(None, PATIENCE, "all hosts send")
     with Members(shards.addresses, shards.access.credentials(grants.KEEPER), PATIENCE) as members:
         storms.begin_rotation(pipeline, members)
         storm = storms.measured(
-            "passwords exchanged", shards.nodes, load, None, lambda: storms.finish_rotation(pipeline, members)
+            "passwords exchanged", pipeline, shards.nodes, None, lambda: storms.finish_rotation(pipeline, members)
         )
-    assert storm.hosts == len(load.hosts)
-    assert storm.connections >= len(load.hosts)
-    assert storm.errors["closed"] >= len(load.hosts)
+    assert storm.hosts == WORKLOAD.hosts
+    assert storm.connections >= WORKLOAD.hosts
+    assert storm.errors["closed"] >= WORKLOAD.hosts
     assert "wrongpass" not in storm.errors
     assert pipeline.problems() == []
+
+
+def test_generators_say_what_has_not_happened_in_time_and_go_on(shards: ReplicatedCluster, pipeline: Pipeline) -> None:
+    pipeline.start_filter()
+    generators = pipeline.prepare_generators(2, POSITION_SECONDS)
+    with pytest.raises(TemporaryError, match=r"generator 0: not within 0 s: all send.*generator 1: not within"):
+        generators.watch(None, 0.0, "all send")
+    generators.watch(None, PATIENCE, "all send")
+    assert pipeline.problems() == []
+
+
+@pytest.mark.parametrize(("hosts", "most"), [(1, 1), (2000, 1), (10_000, 5)])
+def test_a_generator_for_each_two_thousand_hosts_but_no_more_than_cores(hosts: int, most: int) -> None:
+    assert fitting(hosts) == min(most, len(os.sched_getaffinity(0)))
