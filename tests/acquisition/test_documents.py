@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -35,6 +36,41 @@ def test_every_exit_code_is_documented(code: int) -> None:
 @pytest.mark.parametrize("name", codes.NAMES)
 def test_every_validity_code_is_documented(name: str) -> None:
     assert re.search(rf"^\| {name} \|", (DOCS / "validity.md").read_text(), re.MULTILINE)
+
+
+def words_of_findings() -> list[str]:
+    """How each piece of what `shardpulse status` finds begins, without what is filled in."""
+    found = []
+    for name in ("findings_of_hosts", "findings_of_parts", "health"):
+        tree = ast.parse((ROOT / f"acquisition/status/{name}.py").read_text())
+        told = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # what documents the code
+        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told]
+        found += [text.partition("{")[0][:40].replace("`", "").strip(" :;,") for text in texts if isinstance(text, str)]
+    return sorted({text for text in found if len(text.split()) > 2})
+
+
+@pytest.mark.parametrize("words", words_of_findings())
+def test_the_handbook_says_what_to_do_about_every_finding(words: str) -> None:
+    page = " ".join((DOCS / "handbook.md").read_text().replace("`", "").split())
+    assert words in page
+
+
+def test_the_handbook_says_what_to_do_about_every_alarm() -> None:
+    alerts = re.findall(r"alert: (\w+)", (ROOT / "deploy/prometheus/shardpulse.rules.yml").read_text())
+    page = (DOCS / "handbook.md").read_text()
+    assert re.findall(r"^\| (Shardpulse\w+) \|", page, re.MULTILINE) == alerts
+
+
+@pytest.mark.parametrize("unit", sorted(path.stem for path in (ROOT / "deploy/systemd").iterdir()))
+def test_the_units_are_what_operations_says(unit: str) -> None:
+    """User, memory, when it is started again, and whether it can be told to reload."""
+    text = (ROOT / f"deploy/systemd/{unit}.service").read_text()
+    keys = dict(re.findall(r"^(User|MemoryMax|Restart|RestartSec|ExecReload)=(.+)$", text, re.MULTILINE))
+    (row,) = re.findall(rf"^\| `{unit}` \| (.+) \|$", (DOCS / "operations.md").read_text(), re.MULTILINE)
+    user, memory, again, reload = row.split(" | ")
+    assert (user, again) == (keys["User"], f"{keys['Restart']}, after {keys['RestartSec']} s")
+    assert memory.partition(":")[0] == keys.get("MemoryMax", "none")
+    assert reload.partition(":")[0] == ("yes" if "ExecReload" in keys else "no")
 
 
 def test_the_readme_is_read_in_minutes() -> None:
