@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 GROUPS = ("shards", "filters", "servers", "archives", "probes", "observers")
+#: Of parts that need an environment: the extra of the package.
+EXTRAS = {"archives": "archive", "filters": "filter", "probes": "probe", "servers": "serve"}
 #: Of /etc/os-release.
 SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13"}
 _LAST_PORT = 55_535  #: the bus has its port + 10000
 _MOST_CORES = 4_096
 _SLOTS = 16_384
+_ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
 
 
 class Place(NamedTuple):
@@ -36,6 +39,7 @@ class FilterModule:
             "shardpulse_plan": plan,
             "shardpulse_unfit": unfit,
             "shardpulse_clock": clock,
+            "shardpulse_full": full,
             "shardpulse_taken": taken,
             "shardpulse_unheld": unheld,
             "shardpulse_strangers": strangers,
@@ -54,7 +58,8 @@ def plan(
     A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
     hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),
     ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them), ``instances`` (by host: port, core and
-    role), ``addresses`` (by host) and ``parts`` (the roles of each host).
+    role), ``addresses`` (by host), ``parts`` (the roles of each host), ``environment`` (the name of each host's, "" for
+    none) and ``extras`` (of each environment).
     """
     named = sorted({host for group in GROUPS for host in groups.get(group, ())})
     addresses = {host: address_of(host, hostvars[host]) for host in named}
@@ -73,13 +78,17 @@ def plan(
         masters = [_place(instances, one, port, "master") for one in places]
         chosen, found = _replicas(places, replicas)
         followers = [_place(instances, one, port, "replica") for one in chosen]
+    parts = {host: [group for group in GROUPS if host in groups.get(group, ())] for host in named}
+    environments = {host: "-".join(part for part in EXTRAS if part in parts[host]) for host in named}
     return {
         "problems": found,
         "masters": masters,
         "replicas": followers,
         "instances": instances,
         "addresses": addresses,
-        "parts": {host: [group for group in GROUPS if host in groups.get(group, ())] for host in named},
+        "parts": parts,
+        "environment": environments,
+        "extras": {name: [EXTRAS[part] for part in name.split("-")] for name in set(environments.values()) if name},
     }
 
 
@@ -121,6 +130,16 @@ def clock(found: Mapping[str, Any], received: float, allowed: float, synchronise
     if synchronised and not found["synchronised"]:
         return ["its clock is not synchronised: see `chronyc tracking`, or set common_synchronised to false"]
     return []
+
+
+def full(found: Mapping[str, Any], wheels: int) -> list[str]:
+    """Which file systems of a host have no room; ``wheels`` are the bytes of what is yet to be installed in /opt, which
+    take six times as much unpacked and compiled."""
+    return [
+        f"the disk of {path} has {free >> 20} MiB free, {needed >> 20} are needed: make room there"
+        for path, free in found["free"].items()
+        if 0 <= free < (needed := _ROOM + (6 * wheels if path == "/opt" else 0))
+    ]
 
 
 def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
@@ -176,6 +195,8 @@ def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping
             problems.append(f"{name} is {unit.get('UnitFileState')}, not enabled: it will not start with the host")
         elif cpus and unit["cpus"] != [cpus]:
             problems.append(f"{name} runs on CPUs {' and '.join(unit['cpus'])}, not on {cpus}")
+        elif unit.get("environment") and unit["environment"] != found["environment"]:
+            problems.append(f"{name} runs an older environment, {unit['environment']}: systemctl restart {name}")
     for path, rights in secrets.items():
         file = found["files"].get(path)
         has = f"{file['mode']} {file['owner']} {file['group']}" if file else "absent"

@@ -11,6 +11,7 @@ import os
 import platform
 import pwd
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -51,8 +52,10 @@ _PLACES = (
     "/etc/systemd/journald.conf.d/shardpulse.conf", "/etc/prometheus/shardpulse*", "/opt/shardpulse",
     "/usr/local/bin/shardpulse", "/var/lib/shardpulse*", "/run/shardpulse*", "/var/tmp/shardpulse*",
 )  # fmt: skip
+_WRITTEN = ("/etc", "/opt", "/var/lib")  #: whose file systems need room
 _LISTENS = "0A"  #: state of a socket in /proc/net/tcp
 _ETC = "/etc/shardpulse"
+_ENVIRONMENTS = "/opt/shardpulse"
 
 
 def main() -> None:
@@ -71,12 +74,13 @@ def look(packages: list[str]) -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": cores(_read("/sys/devices/system/cpu/online") or "0"),
         "memory": _memory(_read("/proc/meminfo")),
+        "free": {path: _free(path) for path in _WRITTEN},
         "addresses": _addresses(),
         "synchronised": "yes" in _output(["timedatectl", "show", "-p", "NTPSynchronized"]),
         "ports": _ports(),
         "users": sorted(user.pw_name for user in pwd.getpwall()),
         "packages": {name: state for name in packages if (state := _package(name))},
-        "environment": os.path.basename(os.path.realpath("/opt/shardpulse/current")),
+        "environment": os.path.basename(os.path.realpath(f"{_ENVIRONMENTS}/current")),
         "units": _units(),
         "files": _files(),
         "places": sorted(path for pattern in _PLACES for path in glob.glob(pattern)),
@@ -101,6 +105,12 @@ def listening(text: str) -> dict[str, int]:
         if len(words) > 9 and words[3] == _LISTENS:
             found[words[9]] = int(words[1].rpartition(":")[2], 16)
     return found
+
+
+def environment_in(maps: str) -> str:
+    """Of which environment below /opt/shardpulse a process has libraries, from its /proc/PID/maps; "" for none."""
+    found = re.search(rf"{_ENVIRONMENTS}/([^/\s]+)/", maps)
+    return found[1] if found else ""
 
 
 def _ports() -> dict[str, str]:
@@ -132,7 +142,11 @@ def _units() -> dict[str, dict[str, Any]]:
     for block in text.split("\n\n"):
         unit: dict[str, Any] = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         if unit.get("Id"):
-            found[unit["Id"]] = unit | {"cpus": _cpus(unit.get("MainPID", "0"))}
+            pid = unit.get("MainPID", "0")
+            found[unit["Id"]] = unit | {
+                "cpus": _cpus(pid),
+                "environment": environment_in(_read(f"/proc/{pid}/maps")),
+            }
     return found
 
 
@@ -181,6 +195,14 @@ def _addresses() -> list[str]:
 def _memory(text: str) -> int:
     found = re.search(r"^MemTotal:\s*(\d+)", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
+
+
+def _free(path: str) -> int:
+    """Bytes that are free where a path lies, -1 where that is not known."""
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return -1
 
 
 def _read(path: str) -> str:

@@ -1,58 +1,122 @@
-"""An Ansible module for the controller: one archive of a directory of wheels, named by what it holds.
+"""An Ansible module for the controller: of a directory of wheels an archive for each kind of host, of what it needs.
 
-It imports the standard library and Ansible's own only.
+It imports the standard library, Ansible's own, and packaging, which ansible-core needs as well.
 """
 
 from __future__ import annotations
 
+import email
 import hashlib
 import os
 import tarfile
 import tempfile
+import zipfile
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 DOCUMENTATION = """
 module: wheelhouse
-short_description: Packs wheels into one archive, named by what it holds
+short_description: Packs the wheels that chosen extras need into an archive, named by what it holds
 options:
+  sets: {description: "Extras of shardpulse, by a name of the set.", type: dict, required: true}
   directory: {description: Where the wheels are., type: path, required: true}
   packed: {description: Where the archive is put., type: path, required: true}
 author: [shardpulse]
 """
 EXAMPLES = """
 - name: Pack the wheels
-  wheelhouse: {directory: build/wheelhouse, packed: /var/cache/shardpulse}
+  wheelhouse: {directory: build/wheelhouse, packed: /var/cache/shardpulse, sets: {probes: [probe]}}
   register: controller_wheels
 """
 RETURN = """
-name: {description: Sixteen hexadecimal digits of what the wheels hold., type: str, returned: success}
-archive: {description: The archive., type: str, returned: success}
+packs:
+  description: "Of each set: its archive, bytes, and as its name sixteen hexadecimal digits of what the wheels hold."
+  type: dict
+  returned: success
 """
+
+
+#: For which hosts requirements are taken, whatever the controller is.
+_HOSTS = [
+    {"python_version": version, "python_full_version": f"{version}.0", "platform_machine": machine,
+     "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "implementation_name": "cpython"}
+    for version in ("3.11", "3.12", "3.13")
+    for machine in ("x86_64", "aarch64")
+]  # fmt: skip
+_PRODUCT = "shardpulse"
 
 
 def main() -> None:
     """Run as Ansible's module."""
+    path = {"type": "path", "required": True}
     module = AnsibleModule(
-        {"directory": {"type": "path", "required": True}, "packed": {"type": "path", "required": True}},
-        supports_check_mode=True,
+        {"directory": path, "packed": path, "sets": {"type": "dict", "required": True}}, supports_check_mode=True
     )
-    directory = Path(module.params["directory"])
+    directory, packed = Path(module.params["directory"]), Path(module.params["packed"])
     wheels = sorted(directory.glob("*.whl"))
-    if not any(wheel.name.startswith("shardpulse-") for wheel in wheels):
+    if not any(wheel.name.startswith(f"{_PRODUCT}-") for wheel in wheels):
         module.fail_json(
             msg=f"{directory} holds no wheel of shardpulse: `deploy/build wheelhouse --out {directory}` makes them"
         )
     try:
-        name = digest(wheels)
-        archive = Path(module.params["packed"], f"{name}.tar")
-        changed = not archive.exists()
-        if changed:
-            pack(wheels, archive)
+        requirements = {wheel: requirements_of(wheel) for wheel in wheels}
+        packs = {
+            name: keep(needed(requirements, extras), packed) for name, extras in sorted(module.params["sets"].items())
+        }
     except OSError as error:
         module.fail_json(msg=f"{error.filename}: {error.strerror}")
-    module.exit_json(changed=False, name=name, archive=str(archive))
+    except (zipfile.BadZipFile, StopIteration, InvalidRequirement) as error:
+        module.fail_json(
+            msg=f"{directory}: a wheel cannot be read ({error}): make them anew, `deploy/build wheelhouse`"
+        )
+    module.exit_json(changed=False, packs=packs)
+
+
+def keep(wheels: list[Path], packed: Path) -> dict[str, Any]:
+    """The archive of these wheels, made where it is missing, its name and how large it is."""
+    name = digest(wheels)
+    archive = packed / f"{name}.tar"
+    if not archive.exists():
+        pack(wheels, archive)
+    return {"name": name, "archive": str(archive), "bytes": archive.stat().st_size}
+
+
+def requirements_of(wheel: Path) -> list[str]:
+    """What a wheel requires, as its metadata say."""
+    with zipfile.ZipFile(wheel) as file:
+        name = next(name for name in file.namelist() if name.count("/") == 1 and name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(file.read(name)).get_all("Requires-Dist") or []
+
+
+def needed(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -> list[Path]:
+    """The wheels that the product with these extras needs on any host, from what each wheel requires."""
+    told: dict[str, list[Requirement]] = {}
+    for wheel, lines in requirements.items():
+        told.setdefault(_name(wheel), []).extend(map(Requirement, lines))
+    found = {_PRODUCT: set(extras)}
+    waiting = [_PRODUCT]
+    while waiting:
+        here = waiting.pop()
+        for one in told.get(here, ()):
+            name = canonicalize_name(one.name)
+            if _applies(one, found[here]) and (name not in found or not one.extras <= found[name]):
+                found.setdefault(name, set()).update(one.extras)
+                waiting.append(name)
+    return sorted(wheel for wheel in requirements if _name(wheel) in found)
+
+
+def _applies(requirement: Requirement, extras: Collection[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate(host | {"extra": extra}) for host in _HOSTS for extra in (*extras, ""))
+
+
+def _name(wheel: Path) -> str:
+    return str(canonicalize_name(wheel.name.partition("-")[0]))
 
 
 def digest(wheels: list[Path]) -> str:

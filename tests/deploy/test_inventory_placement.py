@@ -53,6 +53,13 @@ def test_a_wrong_inventory_is_refused_in_words(hosts: dict[str, dict[str, Any]],
     assert word in "; ".join(plan(hosts, replicas)["problems"])
 
 
+def test_each_kind_of_host_has_an_environment() -> None:
+    groups = {"shards": ["a"], "filters": ["a"], "probes": ["a", "b"], "observers": ["c"]}
+    found = roles.plan(groups, {host: {} for host in "abc"})
+    assert found["environment"] == {"a": "filters-probes", "b": "probes", "c": ""}
+    assert found["extras"] == {"filters-probes": ["filter", "probe"], "probes": ["probe"]}
+
+
 def test_shards_without_a_filter_are_refused() -> None:
     assert plan({"a": {}}, filters=False)["problems"] == [
         "there is no filter: put at least one host into the group filters"
@@ -139,6 +146,13 @@ def test_a_host_that_cannot_hold_its_shards_is_told_why(change: dict[str, Any], 
     assert bool(word) == bool(said)
 
 
+def test_a_full_disk_is_told() -> None:
+    found = FOUND | {"free": {"/etc": 33 << 20, "/opt": 40 << 20, "/var/lib": -1}}
+    assert roles.full(found, 0) == []
+    assert roles.full(found, 10 << 20) == ["the disk of /opt has 40 MiB free, 92 are needed: make room there"]
+    assert "of /etc has 0 MiB free, 32 are needed" in roles.full(found | {"free": {"/etc": 0}}, 0)[0]
+
+
 def test_shards_that_are_no_members_are_told() -> None:
     planned = {"masters": ["a:1", "b:1"], "replicas": ["a:2"]}
     rows = [
@@ -170,6 +184,13 @@ def test_what_is_not_well_is_told() -> None:
     assert "not enabled" in roles.unwell(found, {"c.service": ""}, {})[0]
     assert "d.service is absent" in roles.unwell(found, {"d.service": ""}, {})[0]
     assert roles.unwell(found, {}, {"/key": "0600 root root"}) == ["/key is 0644 root root, not 0600 root root"]
+
+
+def test_a_part_that_runs_an_older_environment_is_told() -> None:
+    unit = {"ActiveState": "active", "UnitFileState": "enabled", "cpus": ["0"], "environment": "old"}
+    found = FOUND | {"units": {"a.service": unit}, "environment": "new"}
+    assert "a.service runs an older environment, old" in roles.unwell(found, {"a.service": ""}, {})[0]
+    assert roles.unwell(found | {"environment": "old"}, {"a.service": ""}, {}) == []
 
 
 def test_hosts_whose_samples_do_not_arrive_are_told() -> None:

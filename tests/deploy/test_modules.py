@@ -95,6 +95,12 @@ def test_cores_and_ports_are_read() -> None:
     assert host_facts.listening(listens) == {"4711": 7600}
 
 
+def test_of_which_environment_a_process_is() -> None:
+    line = "7f0-7f1 r-xp 00000000 08:01 77 /opt/shardpulse/0123-probes/lib/python3.11/site-packages/hiredis.so\n"
+    assert host_facts.environment_in(f"7f0-7f1 r-xp 0 08:01 7 /usr/bin/python3.11\n{line}") == "0123-probes"
+    assert host_facts.environment_in("") == ""
+
+
 def test_wheels_are_packed_by_what_they_hold(tmp_path: Path) -> None:
     one, two = tmp_path / "a-1.whl", tmp_path / "b-1.whl"
     one.write_text("a")
@@ -107,6 +113,31 @@ def test_wheels_are_packed_by_what_they_hold(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "b-1.whl").read_text() == "b"
     two.write_text("c")
     assert wheelhouse.digest([one, two]) != name
+
+
+def test_a_host_gets_the_wheels_that_its_parts_need() -> None:
+    requires = {
+        "shardpulse-1-cp311-abi3-linux.whl": [
+            "hiredis>=3; extra == 'probe'", "numpy; extra == 'filter'", "web-server[fast]; extra == 'serve'",
+            "shardpulse[probe,filter]; extra == 'all'",
+        ],
+        "hiredis-3-cp311-cp311-linux.whl": [],
+        "hiredis-3-cp313-cp313-linux.whl": ["backport; python_version >= '3.13'", "old; python_version < '3'"],
+        "web_server-1-py3-none-any.whl": ["loop; extra == 'fast'", "slow; extra == 'slow'"],
+        "numpy-2-cp311-cp311-linux.whl": ["shardpulse"], "backport-1-py3-none-any.whl": [],
+        "loop-1-py3-none-any.whl": [], "old-1-py3-none-any.whl": [], "slow-1-py3-none-any.whl": [],
+    }  # fmt: skip
+    wheels = {Path(name): lines for name, lines in requires.items()}
+
+    def names(*extras: str) -> set[str]:
+        return {str(wheel).partition("-")[0] for wheel in wheelhouse.needed(wheels, extras)} - {"shardpulse"}
+
+    assert names() == set()
+    assert names("probe") == {"hiredis", "backport"}
+    assert names("filter") == {"numpy"}
+    assert names("serve") == {"web_server", "loop"}
+    assert names("all") == {"hiredis", "backport", "numpy"}
+    assert len(wheelhouse.needed(wheels, ["probe"])) == 4  # of each Python
 
 
 def test_older_environments_go(tmp_path: Path) -> None:
