@@ -102,9 +102,11 @@ def tree(suite: str) -> Path:
         debian.debootstrap(suite, PACKAGES, part)
         with (part / "etc" / "passwd").open("a") as users:
             users.write(f"tester:x:{USER}:{USER}::{HOME}:/bin/bash\n")
+        with (part / "etc" / "group").open("a") as groups:
+            groups.write(f"tester:x:{USER}:\n")
 
     try:
-        return debian.kept(f"bare-{suite}", [suite, PACKAGES, USER, 2], make)
+        return debian.kept(f"bare-{suite}", [suite, PACKAGES, USER, 3], make)
     except debian.DebianError as error:
         fail(str(error))
 
