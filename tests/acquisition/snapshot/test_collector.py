@@ -31,7 +31,7 @@ def reading() -> list[list[int]]:
 
 def test_a_reading_is_followed_by_a_collection_only_where_these_are_often() -> None:
     before = collections()
-    kept = [reading(), [[]]]
+    kept = [reading(), [[number] for number in range(1000)]]  # more than lists of before that are kept for reuse
     assert collections() > before
     collector.collect_rarely()
     assert gc.get_freeze_count() > len(kept[0])
