@@ -50,6 +50,7 @@ SUMMARIES = {
     "archive": "keep rollups, invalid samples and events in SQL",
     "replay": "send captured vmstat or pidstat output through parser and checks",
     "certificates": "make the authorities and certificates of shards and services",
+    "keys": "make the secrets with which probes sign their frames",
     "config": "print the configuration, or validate a file",
 }
 

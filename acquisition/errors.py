@@ -75,7 +75,7 @@ class FrameError(DataError):
     """Bytes that are no frame, table, position or smoothed record.
 
     ``reason`` is one short word for counters: ``short magic version newer kind crc
-    shape flags payload internal``.
+    shape flags payload signature internal``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 #: Commands that are named otherwise than their extra.
-_OTHERS = {"replay": "probe", "config": "probe", "status": "query", "top": "query", "metrics": "query"}
+_OTHERS = {"replay": "probe", "config": "probe", "keys": "probe", "status": "query", "top": "query", "metrics": "query"}
 _OURS = ("acquisition", "probes", "filters")
 
 

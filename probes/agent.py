@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError, UnavailableError
 from acquisition.link.credentials import Credentials
@@ -25,6 +26,7 @@ from acquisition.process_name import name_process
 from acquisition.sd_notify import Notifier
 from acquisition.stderr import ERROR, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.wire.rejected import SIGNATURE
 from probes.agent_settings import AgentSettings, decode
 from probes.native import chosen
 from probes.probe import Outlet, Probe
@@ -33,6 +35,7 @@ from probes.rights import lacking
 
 _DRAIN_SECONDS = 3.0
 _NAME = "name"  #: the trouble that another machine has the same
+_REFUSED = "refused"  #: the trouble that the filter puts its frames aside
 _DEBUG = "SHARDPULSE_DEBUG"
 
 
@@ -88,6 +91,18 @@ def _described(settings: AgentSettings) -> str:
     return f"sampling {settings.host}: {modules}"
 
 
+def _signer(number: str, secret: str) -> Callable[[bytes], bytes]:
+    from acquisition.wire import signature  # it brings OpenSSL, which who signs nothing does not need
+
+    return signature.signer(signature.HostKey(bytes.fromhex(number), bytes.fromhex(secret)))
+
+
+def _why_refused(reason: str) -> str:
+    if reason == SIGNATURE:
+        return "signature: it asks for one of this host ([probe.signing] key_file)"
+    return reason
+
+
 class Agent:
     """Signals, the writer, and the end."""
 
@@ -130,6 +145,8 @@ class Agent:
             timeout=settings.timeout,
             shed_after=settings.shed_after,
         )
+        if settings.signing is not None:
+            self._writer.sign_with(_signer(*settings.signing))
         if outbox.denied:
             report.warn(f"{outbox.denied}; frames are kept in memory, and those unsent are lost when this probe ends")
         return self._writer
@@ -152,6 +169,7 @@ class Agent:
             if self._writer is not None:
                 self._report_shards(self._writer)
                 self._report_contest(self._writer)
+                self._report_refusal(self._writer)
             self._notifier.turn(self._condition)
         return self._end()
 
@@ -189,6 +207,8 @@ class Agent:
     def _apply(self, settings: AgentSettings, old: AgentSettings) -> None:
         same = old.connection() == settings.connection()
         self._probe.reload(settings, self._probe.outlet if same else self._outlet(settings))
+        if same and settings.signing != old.signing and self._writer is not None:
+            self._writer.sign_with(None if settings.signing is None else _signer(*settings.signing))
         self._settings = settings
 
     def _report_shards(self, writer: Writer) -> None:
@@ -217,6 +237,14 @@ class Agent:
             self._log.lasts(_NAME, f"{told}; give each machine a name of its own ([host] name)", patience=0.0)
         else:
             self._log.over(_NAME, f"nobody else uses the name of host {self._settings.host} any more")
+
+    def _report_refusal(self, writer: Writer) -> None:
+        """Say that the filter refuses the frames, and when it takes them again."""
+        if writer.refused:
+            told = f"the filter refuses the frames of host {self._settings.host}: {_why_refused(writer.refused)}"
+            self._log.lasts(_REFUSED, f"{told}; they are kept meanwhile", patience=0.0)
+        else:
+            self._log.over(_REFUSED, f"the frames of host {self._settings.host} are taken again")
 
     def _end(self) -> int:
         self._notifier.stopping("sending what is left")

@@ -54,6 +54,7 @@ class AgentSettings(NamedTuple):
     seconds: float = 0.0  #: stop after so many seconds; 0: never
     dry_run: bool = False
     wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
+    signing: tuple[str, str] | None = None  #: number and secret of this host's key, in hex
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of; a password that lies in a file is read with each login."""
@@ -75,6 +76,9 @@ def decode(data: bytes) -> AgentSettings:
             for resource_set, source, interval, metrics in document["modules"]
         )
         document["owners"] = tuple(map(int, document["owners"]))
+        if document["signing"] is not None:
+            number, secret = document["signing"]
+            document["signing"] = (str(number), str(secret))
         document["compiler"] = tuple(document["compiler"])
         return AgentSettings(**document)
     except (ValueError, TypeError, KeyError) as error:

@@ -26,6 +26,7 @@ from acquisition import help_text
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProcessesModule, Settings
+from acquisition.config.signing import ProbeSigning
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_CONFIG,
@@ -37,6 +38,7 @@ from acquisition.errors import (
 )
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove
+from acquisition.signing import files as signing_files
 from acquisition.stderr import ERROR, say
 from probes import checks, sources
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
@@ -152,7 +154,16 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         options.seconds,
         options.dry_run,
         0.0 if options.wait == math.inf else max(options.wait, _SHORTEST_WAIT),
+        None if options.dry_run else _signing(probe.signing, host),
     )
+
+
+def _signing(settings: ProbeSigning, host: str) -> tuple[str, str] | None:
+    """The key of this host. Raises NoInputError, ConfigError."""
+    if not settings.key_file:
+        return None
+    key = signing_files.read_host_key(settings.key_file, host)
+    return key.number.hex(), key.secret.hex()
 
 
 def modules(settings: Settings) -> list[ModuleSettings]:

@@ -16,6 +16,7 @@ from acquisition.config.inputs import Inputs
 from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, ProcessesSource, VmsSource
 from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
+from acquisition.config.signing import FilterSigning, ProbeSigning
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
 
 
@@ -167,6 +168,7 @@ class Probe(Table):
     host: HostModule = field(default_factory=HostModule)
     processes: ProcessesModule = field(default_factory=ProcessesModule)
     vms: VmsModule = field(default_factory=VmsModule)
+    signing: ProbeSigning = field(default_factory=ProbeSigning)
 
 
 class Filter(Table):
@@ -200,6 +202,7 @@ class Filter(Table):
         float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
     ] = 2.0
     inputs: Inputs = field(default_factory=Inputs)
+    signing: FilterSigning = field(default_factory=FilterSigning)
 
 
 class Snapshot(Table):

@@ -87,10 +87,10 @@ def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
     return made
 
 
-def appended(tag: str, kind: str, details: Mapping[str, Any]) -> list[Command]:
-    """The commands that tell what one sees who alone can see it: compared with nothing."""
+def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") -> list[Command]:
+    """The commands that tell what one sees who alone can see it: compared with nothing. ``host`` in 16 hex digits."""
     stream = keys.events(tag)
-    fields = ("before", "", "kind", kind, "host", "", "details", json.dumps(details))
+    fields = ("before", "", "kind", kind, "host", host, "details", json.dumps(details))
     add = ("XADD", stream, "MAXLEN", "~", _KEEP_ENTRIES, "*", *fields)
     return [(stream, add), (stream, ("PEXPIRE", stream, _KEEP_MILLISECONDS))]
 

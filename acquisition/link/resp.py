@@ -47,6 +47,17 @@ def packed(command: Iterable[Argument] | bytes) -> bytes:
     return pack(tuple([str(word) if isinstance(word, int | float) else word for word in command]))
 
 
+def front(words: int, *first: str) -> bytes:
+    """What a command of so many words begins with whose ``first`` ones are these: the others follow as ``word`` writes
+    them. For commands that are sent with every commit, as ``pack`` looks at each word anew."""
+    return b"*%d\r\n" % words + b"".join([word(each.encode()) for each in first])
+
+
+def word(data: bytes) -> bytes:
+    """One word of a packed command."""
+    return b"$%d\r\n%b\r\n" % (len(data), data)
+
+
 class _Received(ThreadLocal):
     """One buffer for all connections of a thread: what is received is copied on at once."""
 
@@ -216,11 +227,13 @@ class Connection:
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
         self._fill()
-        replies = []
-        reply = self._next()
-        while reply is not False:
-            replies.append(reply)
-            reply = self._next()
+        replies: list[Any] = []
+        try:
+            gets = self._reader.gets
+            while (reply := gets()) is not False:
+                replies.append(reply)
+        except hiredis.ProtocolError as error:
+            raise ShardError(f"{self.address} is no Redis: {error}") from error
         return replies
 
     def call(self, *command: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from acquisition.outbox.catch_up import OLD, START, CatchUp
@@ -39,7 +39,9 @@ class InFlight:
         self._outbox = outbox
         self._overload = overload
         self._index = outbox.first  # of the next frame to look at
-        self._head = b""
+        self._key = self._head = b""
+        self._sign: Callable[[bytes], bytes] | None = None
+        self._refused: tuple[SendWindow, int] | None = None  # the frame that was answered last, if with an error
 
     @property
     def is_waiting(self) -> bool:
@@ -53,21 +55,27 @@ class InFlight:
 
     def begin(self, tag: str) -> None:
         """A new connection: what was in flight is forgotten."""
-        key = keys.raw(tag)
-        self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
+        self._key = keys.raw(tag).encode()
+        self._head = _head(self._key, self._sign is not None)
         self.expected.clear()
         self.bytes = 0
         self.catch_up.end()
 
+    def sign_with(self, sign: Callable[[bytes], bytes] | None) -> None:
+        """From the next frame on each gets the signature that ``sign`` makes of its bytes; None: no frame does."""
+        self._sign = sign
+        self._head = _head(self._key, sign is not None)
+
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
-        if PER_FRAME is not None and PER_FRAME.take(self, parts, now, START):
+        sign, before = self._sign, self.bytes
+        if sign is None and PER_FRAME is not None and PER_FRAME.take(self, parts, now, START):
             return
         outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
         hints = frame.HINT_SHEDS if overload.state.is_active else 0
         index, end = max(self._index, outbox.first), outbox.end
-        size = 0
+        size = self.bytes - before  # of what is made already
         while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
@@ -86,7 +94,7 @@ class InFlight:
                 expected.append((window, sequence, entry[2], length))
                 self.bytes += length
                 size += length
-                parts += (head, b"%d\r\n" % length, data, b"\r\n")
+                parts += (head, b"%d\r\n" % length, data, b"\r\n" if sign is None else _signed(sign(data)))
             index += 1
         else:
             if index == end:
@@ -104,9 +112,10 @@ class InFlight:
         catch_up = self.catch_up if self.catch_up.is_active else None
         for reply in replies:
             window, number, made, length = expected.popleft() if expected else _SURPLUS
-            if type(reply) is not bytes or (window is None and number != FRAME):
-                return FRAME if window is not None else number, reply
             self.bytes -= length
+            if type(reply) is not bytes or (window is None and number != FRAME):
+                self._refused = None if window is None else (window, number)
+                return FRAME if window is not None else number, reply
             if window is not None:
                 window.acknowledge(number, made, reply)
                 if catch_up is not None:
@@ -132,13 +141,39 @@ class InFlight:
             data = self._outbox.read(index)
         return frame.with_floor(data, floor, hints)
 
+    def retreat(self) -> None:
+        """What was just answered with an error, and what is in flight, will be sent again: each window goes back to the
+        first of these frames. The shard keeps what it has acknowledged before."""
+        firsts = dict([self._refused] if self._refused is not None else [])
+        for window, sequence, _, _ in self.expected:
+            if window is not None:
+                firsts.setdefault(window, sequence)
+        for window, sequence in firsts.items():
+            window.go_back(sequence)
+        self._refused = None
+        self.catch_up.end()
+        self._look_again(firsts)
+
     def go_back(self, windows: Collection[SendWindow]) -> None:
         """Look at the ring from its start; what these windows have in flight no longer counts for them."""
-        self._index = self._outbox.first
         if any(window.highest and not window.has_position for window in windows):
             self.catch_up.refill()
         else:
             self.catch_up.end()
+        self._look_again(windows)
+
+    def _look_again(self, windows: Collection[SendWindow]) -> None:
+        self._index = self._outbox.first
         for place, token in enumerate(self.expected):
             if token[0] in windows:
                 self.expected[place] = (None, FRAME, 0, token[3])
+
+
+def _head(key: bytes, signs: bool) -> bytes:
+    """The command that adds a frame, up to the length of the frame."""
+    return b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$1\r\nf\r\n$" % (7 if signs else 5, len(key), key)
+
+
+def _signed(signature: bytes) -> bytes:
+    """What follows a frame that is signed."""
+    return b"\r\n$1\r\n%s\r\n$%d\r\n%s\r\n" % (keys.SIGNATURE_FIELD, len(signature), signature)

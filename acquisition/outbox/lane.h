@@ -3,7 +3,7 @@
 #define NAMES(N) \
     N(_seconds) N(_clock) N(_index) N(_recent) N(_ring) N(capacity) N(limit) N(_head) N(_serial) N(bytes) N(first) \
     N(end) N(_mask) N(oldest_at) N(oldest_place) N(_buffer) N(resource_set) N(epoch) N(last) N(made) N(floor) \
-    N(floor_made) N(confirmed) N(recovered) N(counts) N(drop) N(_drop) N(_double) N(_frames) N(_bytes) N(add) N(_data) \
+    N(floor_made) N(confirmed) N(recovered) N(give_up) N(_drop) N(_double) N(_frames) N(_bytes) N(add) N(_data) \
     N(_file) N(_salt) N(path) N(_outbox) N(_overload) N(state) N(is_active) N(share) N(newest) N(_old) N(catch_up) \
     N(speed) N(windows) N(next) N(highest) N(_restamp) N(expected) N(append)
 

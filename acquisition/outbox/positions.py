@@ -23,7 +23,8 @@ from acquisition.wire.stream_id import is_before
 _CURSOR: Expected = (None, 1, 0, 0)
 APPLIED = 2
 _APPLIED: Expected = (None, APPLIED, 0, 0)
-_STATUS: Expected = (None, 3, 0, 0)
+STATUS = 3
+_STATUS: Expected = (None, STATUS, 0, 0)
 _REJECTED: Expected = (None, 4, 0, 0)
 _STATUS_SHARE = 0.7  #: of an interval: readings may come a little early
 _MOST_REJECTED = 100  #: entries looked at for one frame
@@ -58,6 +59,14 @@ class Positions:
         self._doubted.clear()
         self.synchronizing = True
         self.due = self._status_due = 0.0
+
+    def doubt(self) -> None:
+        """The shard may have other data by now: nobody knows where to go on."""
+        self.synchronizing = True
+
+    def demand_status(self) -> None:
+        """The next reading brings a status, however soon it comes."""
+        self._status_due = 0.0
 
     def hasten(self, moment: float) -> None:
         """Ask at ``moment`` at the latest."""
@@ -119,7 +128,7 @@ class Positions:
             return self._compare(reply)
         if kind == _REJECTED[1]:
             return self._decide(self._doubted.popleft(), reply)
-        return [] if kind == _STATUS[1] else None
+        return [] if kind == STATUS else None
 
     def _learn(self, data: bytes | None) -> None:
         """Take how far the filter has read, and its fair share."""
@@ -142,6 +151,7 @@ class Positions:
         if reason in HOPELESS and give_up(self._outbox, window, stall.suspect, reason):
             window.send_tombstone()
         else:
+            stall.learn(reason)
             window.resend(stall.suspect)
         return [window]
 

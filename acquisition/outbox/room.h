@@ -42,13 +42,15 @@ static int free_place(Lane *lane, int64_t offset)
     return !PyErr_Occurred();
 }
 
-static int count_dropped(Lane *lane, uint32_t samples)
+/* SendWindow.give_up */
+static int give_up(Lane *lane, const Record *gone)
 {
-    PyObject *counts = PyObject_GetAttr(lane->window, s_counts), *many = PyLong_FromUnsignedLong(samples), *answer = NULL;
-    if (counts && many)
-        answer = PyObject_CallMethodObjArgs(counts, s_drop, many, NULL);
-    Py_XDECREF(counts);
-    Py_XDECREF(many);
+    PyObject *sequence = PyLong_FromUnsignedLongLong(gone->sequence), *samples = PyLong_FromUnsignedLong(gone->samples);
+    PyObject *answer = NULL;
+    if (sequence && samples)
+        answer = PyObject_CallMethodObjArgs(lane->window, s_give_up, sequence, samples, NULL);
+    Py_XDECREF(sequence);
+    Py_XDECREF(samples);
     Py_XDECREF(answer);
     return answer != NULL;
 }
@@ -77,7 +79,7 @@ static int drop(Lane *lane)
     lane->floor_made = (int64_t)gone.made;
     lane->dropped = 1;
     if ((int64_t)gone.sequence > (lane->confirmed ? lane->confirmed : lane->recovered))
-        return count_dropped(lane, gone.samples);
+        return give_up(lane, &gone);
     return 1;
 }
 

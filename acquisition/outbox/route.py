@@ -42,10 +42,13 @@ class Route:
 
     def candidate(self, attempt: int, failed: Address | None) -> Address:
         """The shard to ask in this attempt: the ones that we know of and the seeds, in turn, but for the one that has
-        just ``failed`` if there are others; of local shards, all of which the state file names, the seeds alone."""
+        just ``failed`` if there are others; of local shards, all of which the state file names, the seeds alone. The
+        very first is the owner, if the seeds are masters in the order of their slots, and the partitions the usual."""
         others: Sequence[Address] = () if self._seeds.instance else self._known
         known = list(dict.fromkeys([*self._seeds.addresses, *others]))
         left = [address for address in known if address != failed] or known
+        if not attempt and failed is None:
+            return left[keys.partition_of(self.host, keys.DEFAULT_PARTITIONS) * len(left) // keys.DEFAULT_PARTITIONS]
         return left[(attempt + self.host) % len(left)]
 
     def learn_slots(self, rows: Any, asked: Address) -> None:

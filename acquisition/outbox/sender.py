@@ -6,8 +6,9 @@
        ▲  └──▶ CONSULTING (the guide) ──────────────────────▲                    │
        └────────── any error, MOVED, ASK, no answer in time ─────────────────────┘
 
-The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection: what
-was in flight is then unknown, and the filter's position is asked for before anything is sent again.
+The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection, but
+for those of which the owner knows that they pass (``bear``): what was in flight is then unknown, and the filter's
+position is asked for before anything is sent again.
 
 A shard that has answered, and that names another one as the owner, stays connected as the *guide* until the owner is
 reached: while that one is dead or slow, the guide is asked whether it still is the owner. So a failover takes a
@@ -142,17 +143,17 @@ class Sender:
             return []
 
     def succeed(self, took: bool) -> None:
-        """The shard answered; ``took``: it has taken a frame. The next failure starts with a short delay again."""
-        self._back_off.succeed()
+        """The shard answered; ``took``: it has taken a frame. The next failure starts with a short delay again, unless
+        frames were refused last."""
         if took and self._refused:
             self._refused = self.problem = ""
+        if not self._refused:
+            self._back_off.succeed()
 
     def refuse(self, error: ReplyError, now: float) -> None:
         """The shard answered with an error: find the owner again, at once or later."""
         word, _, rest = str(error).partition(" ")
-        known = error_for(error, self.address)
-        slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
-        told = f"shard {self.address} is full and takes nothing ({error})" if word == "OOM" else str(known)
+        told, slow = self._explained(error, word)
         self._refused = told if self.ready and word not in ("MOVED", "ASK") else ""
         self.fail(word.lower(), told, now, slow)
         if word == "MOVED":
@@ -160,18 +161,37 @@ class Sender:
             if self._back_off.attempts <= 1:
                 self.due = now
 
+    def bear(self, error: ReplyError, now: float) -> float:
+        """The shard answered with an error that passes: count it, say so, stay connected; returns when to ask again."""
+        word = str(error).partition(" ")[0]
+        self._count(word.lower())
+        self._refused, self.needs_a_person = self._explained(error, word)
+        self.problem = self._refused
+        return now + self._back_off.after(self.needs_a_person)
+
+    def _explained(self, error: ReplyError, word: str) -> tuple[str, bool]:
+        """What to tell a person of an error, and whether only a person can repair it."""
+        known = error_for(error, self.address)
+        slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
+        return f"shard {self.address} is full and takes nothing ({error})" if word == "OOM" else str(known), slow
+
+    def _count(self, kind: str) -> None:
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+
     def baffle(self, reply: str, now: float) -> None:
         """The shard answered with something that no shard answers."""
         self.fail("protocol", f"{self.address} is no Redis: {reply}", now, slow=True)
 
     def fail(self, kind: str, problem: str, now: float, slow: bool = False) -> None:
         """Close the connection, count, and try again after a delay; ``slow`` when only a person can repair it."""
+        hung_up = self.ready and kind == "closed"
         self._drop()
         if slow or (self._guide is not None and self._guide.connection.fileno() < 0):
             self._dismiss()
-        self.errors[kind] = self.errors.get(kind, 0) + 1
+        self._count(kind)
         self.problem, self.needs_a_person = problem, slow
-        self._target, self._failed = None, self.address
+        # a living shard ends connections when passwords are exchanged; a dead one refuses the next, which costs nothing
+        self._target, self._failed = self.address if hung_up else None, self.address
         self._route.forget_owners()
         self.due = now + self._back_off.after(slow)
 

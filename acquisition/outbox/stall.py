@@ -27,11 +27,12 @@ class Stall:
     there is none, and ``suspect_id`` its newest stream id, b"" until the shard has acknowledged it.
     """
 
-    __slots__ = ("_check", "_check_id", "_patience", "_resent", "in_doubt", "suspect", "suspect_id")
+    __slots__ = ("_check", "_check_id", "_patience", "_resent", "in_doubt", "refused", "suspect", "suspect_id")
 
     def __init__(self) -> None:
         self.suspect = 0
         self.suspect_id = b""
+        self.refused = ""  # why the filter put it aside, if that may pass
         self.in_doubt = False  # it will never be applied, perhaps: nothing is sent again before that is known
         self._resent = self._patience = self._check = 0
         self._check_id = b""
@@ -44,7 +45,12 @@ class Stall:
     def end(self) -> None:
         """More was applied than before, or the frame in doubt was given up."""
         self._resent = self._patience = 0
+        self.refused = ""
         self.in_doubt = False
+
+    def learn(self, reason: str) -> None:
+        """The filter has put the suspect aside for a ``reason`` that may pass; "": it has not."""
+        self.refused = reason
 
     def acknowledge(self, entry_id: bytes) -> None:
         """The shard has stored the suspect as ``entry_id``."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from acquisition.outbox.counts import Counts
 from acquisition.outbox.stall import Stall
+from acquisition.outbox.unsettled import Unsettled
 from acquisition.wire.position import CONTESTED, WANT_TABLE, Position
 from acquisition.wire.status import SetStatus
 
@@ -36,14 +37,15 @@ class SendWindow:
     """
 
     __slots__ = (
-        "_anothers", "_restamp", "_table", "acked", "acked_id", "acked_made", "applied", "confirmed", "contested",
-        "counts", "epoch", "floor", "floor_made", "has_position", "highest", "last", "made", "next", "recovered",
-        "resource_set", "stall", "synchronized", "wants_table",
+        "_anothers", "_restamp", "_table", "_unsettled", "acked", "acked_id", "acked_made", "applied", "confirmed",
+        "contested", "counts", "epoch", "floor", "floor_made", "has_position", "highest", "last", "made", "next",
+        "recovered", "resource_set", "stall", "synchronized", "wants_table",
     )  # fmt: skip
 
     def __init__(self, resource_set: int, epoch: int, last: int = 0, made: int = 0) -> None:
         self.resource_set = resource_set
         self.counts = Counts()
+        self._unsettled = Unsettled(self.counts)
         self.restart(epoch, last, made)
 
     def restart(self, epoch: int, last: int = 0, made: int = 0) -> None:
@@ -56,6 +58,7 @@ class SendWindow:
         self.acked_id = b""
         self.has_position = self.synchronized = self.contested = False
         self.stall = Stall()
+        self._unsettled.give_up()
         self._anothers = 0  # readings in a row
         self._restamp = 0
         self._table = 0  # sequence of the newest complete table
@@ -85,6 +88,14 @@ class SendWindow:
         self.floor_made = made
         # what an earlier process sent may have been applied long ago, for all that we know yet
         if sequence > (self.confirmed or self.recovered) and not shed:
+            self.give_up(sequence, samples)
+
+    def give_up(self, sequence: int, samples: int) -> None:
+        """A frame that is held no longer was not known to be applied. Of one that the shard has stored, the next
+        reading tells (``acquisition.outbox.unsettled``); every other one is counted as dropped."""
+        if self.acked_id and sequence <= self.acked:
+            self._unsettled.add(sequence, samples)
+        else:
             self.counts.drop(samples)
 
     def drop_held(self) -> None:
@@ -118,6 +129,7 @@ class SendWindow:
 
     def go_back(self, sequence: int) -> None:
         """Send again from ``sequence`` on, or from the floor when that is no longer held."""
+        self._unsettled.give_up()
         target = max(self.floor, sequence)
         if target < self.next:
             self.counts.go_back()
@@ -218,6 +230,7 @@ class SendWindow:
         went_back = position.sequence < self.applied
         self.has_position, self.applied = True, position.sequence
         self.confirmed = max(self.confirmed, position.sequence)
+        self._unsettled.settle(position.sequence)
         if self._table <= position.sequence or self._table < self.floor:  # no table is on its way
             self.wants_table = self.wants_table or went_back or bool(position.flags & WANT_TABLE)
 

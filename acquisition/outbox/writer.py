@@ -22,8 +22,9 @@ from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.numbering import append_ends, append_table
 from acquisition.outbox.overload import Overload
+from acquisition.outbox.pause import Pause, is_absent
 from acquisition.outbox.per_frame import PER_FRAME
-from acquisition.outbox.positions import APPLIED, Positions
+from acquisition.outbox.positions import APPLIED, STATUS, Positions
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
@@ -66,6 +67,7 @@ class Writer:
         self._overload = Overload(outbox, shed_after)
         self._in_flight = InFlight(outbox, self._overload, old)
         self._positions = Positions(host, host_name, outbox, position_interval, wall)
+        self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading
         self._extra: dict[str, Any] = {}
@@ -74,6 +76,12 @@ class Writer:
     def problem(self) -> str:
         """Why frames do not go out, "" when they do."""
         return self._sender.problem
+
+    @property
+    def refused(self) -> str:
+        """Why the filter has put frames aside that it would take if they were otherwise, in a word; "" when it has
+        not, for all that is known."""
+        return next((window.stall.refused for window in self._outbox.windows.values() if window.stall.refused), "")
 
     @property
     def needs_a_person(self) -> bool:
@@ -89,6 +97,13 @@ class Writer:
     def address(self) -> Address | None:
         """The shard that frames go to, or are to go to."""
         return self._sender.address
+
+    def sign_with(self, sign: Callable[[bytes], bytes] | None) -> None:
+        """From now on frames get the signature that ``sign`` makes of their bytes, those that are sent again as well;
+        None: frames are not signed."""
+        self._in_flight.sign_with(sign)
+        for window in self._outbox.windows.values():
+            window.stall.end()  # what was refused may be taken now: it is sent again soon
 
     def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
@@ -166,13 +181,16 @@ class Writer:
             if not sender.advance(now):
                 return sender.due
             self._begin()
-        may_send = in_flight.is_waiting or now >= positions.due or sender.blocked
-        if not (may_send and self._transmit(now)) and expected and sender.ready:
+        pause = self._pause
+        may_send = in_flight.is_waiting or now >= positions.due or sender.blocked or pause.is_on
+        if not (may_send and self._transmit(now)) and (expected or pause.is_on) and sender.ready:
             self._receive(now)
             if sender.ready and (in_flight.is_waiting or now >= positions.due):
                 self._transmit(now)
         if not sender.ready:
             return sender.due
+        if pause.is_on:
+            return self._reply_due if expected else pause.due
         due = positions.due
         if now < in_flight.catch_up.due < due:  # else it is something else that old frames wait for
             due = in_flight.catch_up.due
@@ -227,12 +245,15 @@ class Writer:
         self._in_flight.begin(self._sender.tag)
         self._positions.begin(self._sender.tag)
         self._overload.doubt()
+        self._pause.forget()
 
     def _transmit(self, now: float) -> bool:
         """Send what may be sent; False when there was nothing, or the socket takes no more."""
         sender = self._sender
         if sender.blocked and not sender.flush(now):
             return False
+        if self._pause.is_on:
+            return self._ask_again(now)
         positions, in_flight = self._positions, self._in_flight
         catch_up = in_flight.catch_up
         parts: list[bytes] = []
@@ -256,6 +277,16 @@ class Writer:
         sender.send(b"".join(parts), now)
         return True
 
+    def _ask_again(self, now: float) -> bool:
+        """While frames wait, the questions go alone, with a status: it is refused as frames are."""
+        if now < self._pause.due or self._in_flight.expected:
+            return False
+        self._pause.ask()
+        self._positions.demand_status()
+        self._reply_due = now + self._timeout
+        self._sender.send(self._questions(now), now)
+        return True
+
     def _questions(self, now: float) -> bytes:
         self._outbox.check()
         commands, expected = self._positions.questions(now, self._rest)
@@ -263,13 +294,14 @@ class Writer:
         return commands
 
     def _rest(self) -> dict[str, Any]:
-        return {**self._extra, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
+        refused = {"refused": self.refused} if self.refused else {}
+        return {**self._extra, **refused, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
 
     def _receive(self, now: float) -> None:
         sender = self._sender
         replies = sender.receive(now)
         if not replies:
-            if sender.ready and now >= self._reply_due:
+            if sender.ready and self._in_flight.expected and now >= self._reply_due:
                 sender.fail("timeout", f"shard {sender.address} does not answer in time", now)
             return
         self._reply_due = now + self._timeout
@@ -278,13 +310,13 @@ class Writer:
         while (answer := self._in_flight.confirm(rest)) is not None:
             if not self._take(*answer, now):
                 return
-        sender.succeed(took=self._in_flight.bytes < unconfirmed)
+        if not self._pause.is_on:
+            sender.succeed(took=self._in_flight.bytes < unconfirmed)
 
     def _take(self, kind: int, reply: Any, now: float) -> bool:
         """Take what does not acknowledge a frame; False when that ends the connection."""
         if isinstance(reply, ReplyError) and not self._positions.forgives(kind):
-            self._sender.refuse(reply, now)
-            return False
+            return self._bear(reply, now)
         went_back = self._positions.take(kind, reply)
         if went_back is None:
             self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
@@ -292,8 +324,26 @@ class Writer:
         if went_back:
             self._in_flight.go_back(went_back)
             self._overload.doubt()
-        elif kind == APPLIED:
+        elif kind == APPLIED and not self._pause.is_on:
             self._observe(now)
+        elif kind == STATUS and self._pause.is_asked:
+            self._pause.end()
+            self._overload.doubt()
+        return True
+
+    def _bear(self, error: ReplyError, now: float) -> bool:
+        """Let frames wait on this connection where that helps; False when the error ends it."""
+        pause, word = self._pause, str(error).partition(" ")[0]
+        if not pause.allows(word, now):
+            self._sender.refuse(error, now)
+            return False
+        if pause.is_on and not pause.is_asked:  # it was under way with what was refused before
+            return True
+        self._in_flight.retreat()
+        self._overload.doubt()
+        if is_absent(word):
+            self._positions.doubt()
+        pause.begin(self._sender.bear(error, now))
         return True
 
     def _observe(self, now: float) -> None:
@@ -308,6 +358,7 @@ class Writer:
     def _is_settled(self) -> bool:
         return (
             self._sender.ready
+            and not self._pause.is_on
             and not self._positions.synchronizing
             and not self._in_flight.expected
             and not self._sender.blocked

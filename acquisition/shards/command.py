@@ -26,6 +26,7 @@ from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
 from acquisition.shards import (
     bus,
+    certificates_command,
     growth_command,
     handover,
     machine,
@@ -33,6 +34,7 @@ from acquisition.shards import (
     remote_command,
     remote_growth,
     render_command,
+    replicas_command,
 )
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
@@ -63,11 +65,13 @@ shardpulse shards remove shard-2         empty one (by name, HOST:PORT or port) 
 shardpulse shards balance                finish an add or remove that was interrupted
 shardpulse shards upgrade                all filters and readers are new: use the newest record format
 shardpulse shards render configuration --announce shard-1.example.org --maxmemory 8589934592 --passwords secrets
-shardpulse shards render users --passwords secrets     for a shard that systemd runs; `render unit` as well
+shardpulse shards render users --passwords secrets     for a shard that systemd runs; `unit` and `machine` as well
 shardpulse shards form --addresses shard-1.example.org:7600,shard-2.example.org:7600,shard-3.example.org:7600
 shardpulse shards status --addresses shard-1.example.org:7600     all that it knows; `balance` as well
 shardpulse shards add shard-4.example.org:7600 --addresses shard-1.example.org:7600     then `drain`, `remove`
+shardpulse shards replicas shard-5.example.org:7600 --each 1 --addresses shard-1.example.org:7600     a new machine
 shardpulse shards handover shard-1.example.org:7600 --addresses shard-2.example.org:7600     before it is restarted
+shardpulse shards certificates --addresses shard-1.example.org:7600     after other files were put in their place
 shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.example.org:7600     then `finish`
 shardpulse shards down                   end them and remove their files
 """
@@ -77,7 +81,10 @@ _NO_MAJORITY = (
     "two shards have no majority without each other: when one dies, the other refuses everything within seconds,\n"
     "until `shardpulse shards up` has started it again; three go on without one of them"
 )
-_BY_ADDRESS = (remote_command.form, remote_growth.drain, handover.handover, passwords_command.passwords)
+_BY_ADDRESS = (
+    remote_command.form, remote_growth.drain, replicas_command.replicas, handover.handover, passwords_command.passwords,
+    certificates_command.certificates,
+)  # fmt: skip
 _PORT = help_text.whole(1, 65535)
 
 
@@ -220,7 +227,8 @@ def _parser() -> argparse.ArgumentParser:
     codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
     actions = parser.add_subparsers(
-        metavar="up|down|status|add|remove|balance|drain|handover|form|passwords|upgrade|render", required=True
+        metavar="up|down|status|add|remove|balance|drain|replicas|handover|form|passwords|certificates|upgrade|render",
+        required=True,
     )
     texts = {
         up: "start shards, or those of them again that died",
@@ -230,10 +238,12 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
         remote_growth.drain: "empty one that somebody else runs, under load",
+        replicas_command.replicas: "give each master its replicas, on other machines",
         handover.handover: "let a replica take over from a master that is to be restarted",
         upgrade: "let filters write the newest record format",
         remote_command.form: "make a cluster of servers that somebody else runs",
         passwords_command.passwords: "other passwords for the users of a running cluster",
+        certificates_command.certificates: "let running shards read their certificates again",
         render_command.render: "print the files of a shard that systemd runs",
     }
     for action, text in texts.items():
@@ -249,19 +259,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--addresses", metavar="HOST:PORT,...", required=action in _BY_ADDRESS,
                 help="shards that somebody else runs, as the user of [shards] (for form: masters before replicas)",
             )  # fmt: skip
-        if action is passwords_command.passwords:
-            sub.set_defaults(dir=None)
-            passwords_command.add_options(sub)
-            continue
         if action in _BY_ADDRESS:
             sub.set_defaults(dir=None)
-            sub.add_argument("--json", action="store_true", help="print JSON")
-            if action is remote_command.form:
-                _add_replicas(sub)
-            else:
-                sub.add_argument("shard", metavar="HOST:PORT", help="the master")
-            if action is handover.handover:
-                sub.add_argument("--to", metavar="HOST:PORT", help="which of its replicas (default: the most current)")
+            _add_by_address(sub, action)
             continue
         help_text.add_directory(sub)
         sub.add_argument("--json", action="store_true", help="print JSON")
@@ -274,6 +274,22 @@ def _parser() -> argparse.ArgumentParser:
         elif action is growth_command.remove:
             sub.add_argument("shard", metavar="SHARD", help="its name (shard-2), HOST:PORT or port")
     return parser
+
+
+def _add_by_address(parser: argparse.ArgumentParser, action: Callable[..., int]) -> None:
+    """What a command takes that is for shards of others only."""
+    if action is passwords_command.passwords:
+        passwords_command.add_options(parser)
+        return
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    if action is remote_command.form:
+        _add_replicas(parser)
+    elif action is replicas_command.replicas:
+        replicas_command.add_options(parser)
+    elif action is not certificates_command.certificates:
+        parser.add_argument("shard", metavar="HOST:PORT", help="the master")
+    if action is handover.handover:
+        parser.add_argument("--to", metavar="HOST:PORT", help="which of its replicas (default: the most current)")
 
 
 def _add_add_options(parser: argparse.ArgumentParser) -> None:

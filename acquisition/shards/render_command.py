@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
 
@@ -18,15 +19,20 @@ _PATH = re.compile(r"/[\w./-]*")
 def render(options: argparse.Namespace, settings: config.Shards) -> int:
     """Print the configuration, the file of users or the unit of a shard that systemd runs: TLS 1.3 only, users of
     least rights, the default user off. Passwords are read from files in --passwords, named as their users; those that
-    are missing are made, random, of mode 0600. Nothing is started."""
-    printed = {rendering.CONFIGURATION: _configuration, rendering.USERS: _users, rendering.UNIT: _unit}[options.what]
+    are missing are made, random, of mode 0600. Nothing is started. ``machine`` prints those of all shards of a machine,
+    a line of JSON: ``unit`` (a template of systemd, of which %i is the port), ``users``, and ``configurations`` by
+    port."""
+    printed = {
+        rendering.CONFIGURATION: _configuration, rendering.USERS: _users, rendering.UNIT: _unit,
+        rendering.MACHINE: _machine,
+    }[options.what]  # fmt: skip
     print(printed(options, settings), end="")
     return EXIT_OK
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``render``."""
-    kinds = (rendering.CONFIGURATION, rendering.USERS, rendering.UNIT)
+    kinds = (rendering.CONFIGURATION, rendering.USERS, rendering.UNIT, rendering.MACHINE)
     parser.add_argument("what", choices=kinds, help="what to print")
     parser.add_argument(
         "--announce", metavar="NAME", help="its name, or address, in the certificate: clients verify it"
@@ -34,6 +40,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bind", action="append", metavar="ADDRESS", help="where it listens (default: everywhere)")
     parser.add_argument("--port", type=help_text.whole(1, 55535), default=machine.FIRST_PORT, metavar="P",
                         help=f"TLS port; its cluster bus has that + 10000 (default: {machine.FIRST_PORT})")  # fmt: skip
+    parser.add_argument("--shard", type=_port_and_core, action="append", default=[], metavar="P:N",
+                        help="of `machine`: port and core of each shard, whose directories end in -P")  # fmt: skip
     parser.add_argument("--core", type=help_text.whole(0, 4095), default=0, metavar="N", help="to pin to (default: 0)")
     parser.add_argument(
         "--maxmemory", type=help_text.whole(1 << 20, 1 << 60, " bytes"), metavar="BYTES",
@@ -68,6 +76,27 @@ def _users(options: argparse.Namespace, settings: config.Shards) -> str:
 
 def _unit(options: argparse.Namespace, settings: config.Shards) -> str:
     return rendering.unit_of(_server(options, settings))
+
+
+def _machine(options: argparse.Namespace, settings: config.Shards) -> str:
+    if not options.shard:
+        raise UsageError("--shard is missing: PORT:CORE of each shard of the machine")
+    server = _server(options, settings)
+    (password,) = _passwords(options, [grants.REPLICATION]).values()
+    found = {
+        "unit": rendering.template_of(server),
+        "users": _users(options, settings),
+        "configurations": {
+            port: rendering.configuration_of(rendering.one_of(server, port, core), password)
+            for port, core in options.shard
+        },
+    }
+    return f"{json.dumps(found)}\n"
+
+
+def _port_and_core(text: str) -> tuple[int, int]:
+    port, _, core = text.partition(":")
+    return help_text.whole(1, 55535, " for a port")(port), help_text.whole(0, 4095, " for a core")(core)
 
 
 def _server(options: argparse.Namespace, settings: config.Shards) -> rendering.Server:

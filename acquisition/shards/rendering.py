@@ -16,7 +16,7 @@ from acquisition.shards import configuration, grants, machine
 from acquisition.wire import keys
 
 RELEASE = (7, 0)
-CONFIGURATION, USERS, UNIT = "configuration", "users", "unit"
+CONFIGURATION, USERS, UNIT, MACHINE = "configuration", "users", "unit", "machine"
 CONNECTION_BYTES = (
     40_000  #: that a TLS connection takes beside ``maxmemory``: 30.8 kB idle, measured, and what waits in it
 )
@@ -123,12 +123,26 @@ def users_of(passwords: Mapping[str, str], partitions: int, coming: Mapping[str,
     return "".join(f"{line}\n" for line in lines)
 
 
+def one_of(server: Server, port: int, core: int) -> Server:
+    """A shard of a machine with several: like ``server``, in directories of its own, which end in its port."""
+    return server._replace(port=port, core=core, etc=f"{server.etc}-{port}", data=f"{server.data}-{port}")
+
+
+def template_of(server: Server) -> str:
+    """The unit of every shard of a machine, as ``one_of`` has them: a template of systemd, of which %i is the port."""
+    return _unit(server._replace(etc=f"{server.etc}-%i", data=f"{server.data}-%i"), "at port %i")
+
+
 def unit_of(server: Server) -> str:
     """The unit of systemd. A master without persistence is started again only when a replica has taken over: empty
     within its node timeout it would empty its replica."""
+    return _unit(server, f"{server.announce}:{server.port}")
+
+
+def _unit(server: Server, name: str) -> str:
     return f"""\
 [Unit]
-Description=shardpulse shard {server.announce}:{server.port}
+Description=shardpulse shard {name}
 Wants=network-online.target
 After=network-online.target
 

@@ -9,9 +9,7 @@ is new or gone, or a shard does not answer, nothing is said here, and everything
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +20,12 @@ from acquisition.link.cluster import Cluster
 from acquisition.snapshot.column import Bools
 from acquisition.snapshot.current_blocks import due_ticks
 from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.record_arrays import POSITION, are_positions, dtype_of, offset_of
-from acquisition.snapshot.set_records import SetRecords
+from acquisition.snapshot.moved_records import MovedRecords, newest_of
+from acquisition.snapshot.record_arrays import POSITION, Group, Rows, are_positions
+from acquisition.snapshot.set_records import HostRows, SetRecords
 from acquisition.snapshot.survey import Survey
 from acquisition.snapshot.survey_reading import Taken
-from acquisition.wire import changes, keys, smoothed
+from acquisition.wire import changes, keys
 from acquisition.wire import commit as commit_format
 from acquisition.wire.changes import Change
 from acquisition.wire.layout import Layout
@@ -34,10 +33,7 @@ from acquisition.wire.layout import Layout
 _OFTEN = 2.0  #: seconds: who asks more rarely does not follow
 _SAID_EVERY, _SAID_FOR = 10.0, "30"  #: seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 16.0  #: seconds between two beginnings
-_TICK_AT = offset_of(dtype_of(smoothed.HEADER_FIELDS), "tick")
 _FIGURES = np.dtype([("interval", "<f4"), ("epoch", "<u8"), ("tick", "<i8")])
-_tick = itemgetter(1)
-_WHOSE = struct.Struct(f"<{smoothed.HOST_AT}xQ{_TICK_AT - smoothed.HOST_AT - 8}xq")  #: host and tick of a record
 
 
 class At(NamedTuple):
@@ -78,14 +74,30 @@ class _Newest(NamedTuple):
         data, figures, known, records, there = self
         return _Newest(data.copy(), figures.copy(), known.copy(), records.copy(), there.copy())
 
+    def put(self, records: MovedRecords) -> None:
+        """Take the records of rows."""
+        listed = self.records
+        for row, record in zip(records.even.rows.tolist(), records.even.records(), strict=True):
+            listed[row] = record
+        for row, record in records.others.items():
+            listed[row] = record
+        self.there[[*records.even.rows.tolist(), *records.others]] = True
+
+
+class _Moved(NamedTuple):
+    """Which rows have changed (N,), and of these the new records that are of one size."""
+
+    rows: Bools
+    even: Group
+
 
 class _Index(NamedTuple):
     """Where members stand: ``rows`` by their field in the table of positions, ``places`` (M,) of these rows in the
-    resource set, -1 for those of others; ``hosts`` are the places of its hosts."""
+    resource set, -1 for those of others; ``hosts`` tells the places of its hosts."""
 
     rows: dict[bytes, int]
-    places: npt.NDArray[np.intp]
-    hosts: dict[int, int]
+    places: Rows
+    hosts: HostRows
 
     @classmethod
     def of(cls, taken: Taken) -> _Index:
@@ -94,7 +106,7 @@ class _Index(NamedTuple):
         places = np.full(len(members), -1, np.intp)
         places[taken.rows] = np.arange(len(taken.rows))
         rows = {keys.member(each.host, each.resource_set).encode(): row for row, each in enumerate(members)}
-        return cls(rows, places, {members[row].host: place for place, row in enumerate(taken.rows.tolist())})
+        return cls(rows, places, HostRows(taken.table.hosts[taken.rows]))
 
 
 class Follower:
@@ -111,7 +123,7 @@ class Follower:
         self._before: Survey | None = None
         self._late: Bools = np.empty(0, np.bool_)
         self._newest: _Newest | None = None
-        self._index = _Index({}, np.empty(0, np.intp), {})
+        self._index = _Index({}, np.empty(0, np.intp), HostRows(np.empty(0, np.uint64)))
 
     def take(self, cluster: Cluster, due: Due) -> Followed | None:
         """The newest of each host, if that is known. Raises ShardError when no shard answers at all."""
@@ -175,16 +187,16 @@ class Follower:
             sought = [keys.sought(tag) for tag in self._tags]
             cluster.gather([(key, ("SET", key, changes.FOLLOWED, "EX", _SAID_FOR)) for key in sought])
 
-    def _applied(self, entries: Sequence[Change]) -> tuple[_Newest, Bools] | None:
-        """What is newest behind these entries, and which rows they have changed (N,); None where they are of members
-        who are not known, or are none."""
+    def _applied(self, entries: Sequence[Change]) -> tuple[_Newest, _Moved] | None:
+        """What is newest behind these entries, and what they have changed; None where they are of members who are not
+        known, or are none."""
         assert self._newest is not None
         newest, index = self._newest.copy(), self._index
         moved = np.zeros(len(newest.records), np.bool_)
         try:
             members, positions = changes.pairs(b"".join([each.applied for each in entries]))
             rows = [index.rows[member] for member in members]
-            placed = [pair for each in entries if each.records for pair in _placed(changes.split(each.records), index)]
+            records = newest_of([each.records for each in entries if each.records], index.hosts)
         except (FrameError, KeyError):
             return None
         if rows:
@@ -194,13 +206,11 @@ class Follower:
             newest.figures[rows], newest.known[rows] = _figures_of(found), are_positions(found)
             places = index.places[rows]
             moved[places[places >= 0]] = True
-        for place, record in placed:
-            newest.records[place] = record
-        theirs = [place for place, _ in placed]
-        moved[theirs] = newest.there[theirs] = True
-        return newest, moved
+        newest.put(records)
+        moved[[*records.even.rows.tolist(), *records.others]] = True
+        return newest, _Moved(moved, records.even)
 
-    def _followed(self, newest: _Newest, before: Survey, moved: Bools, due: Due) -> Followed:
+    def _followed(self, newest: _Newest, before: Survey, moved: _Moved, due: Due) -> Followed:
         last = before.taken
         table = last.table._replace(data=newest.data, records=newest.figures, known=newest.known)
         figures, known = newest.figures[last.rows], newest.known[last.rows]
@@ -209,11 +219,12 @@ class Follower:
         records: list[bytes | None] = newest.records.copy()
         for place in np.flatnonzero(~punctual).tolist():  # what is due may have been written since: it is read anew
             records[place] = None
+        even = moved.even.pick(punctual[moved.even.rows])
         taken = last._replace(
             due=due, table=table, ticks=np.where(punctual, figures["tick"], wanted), tick=int(wanted.max(initial=0)),
-            intervals=intervals, records=SetRecords(records), answered=newest.there & punctual,
+            intervals=intervals, records=SetRecords(records, copy=even), answered=newest.there & punctual,
         )  # fmt: skip
-        changed = moved | ~punctual | self._late
+        changed = moved.rows | ~punctual | self._late
         self._late = ~punctual
         return Followed(taken, before, changed)
 
@@ -238,14 +249,6 @@ def chain(at: At, commit: Any, entries: Any) -> tuple[list[Change], At] | None:
         elif found:
             return None
     return (found, At(known, since)) if reached else None
-
-
-def _placed(records: Sequence[bytes], index: _Index) -> list[tuple[int, bytes]]:
-    """Place and bytes of each record of a change; of several of a host that of the newest tick comes last."""
-    whose = [(*_WHOSE.unpack_from(record), record) for record in records if len(record) >= smoothed.HEADER_SIZE]
-    if len({host for host, _, _ in whose}) < len(whose):
-        whose.sort(key=_tick)
-    return [(place, record) for host, _, record in whose if (place := index.hosts.get(host)) is not None]
 
 
 def _figures_of(positions: npt.NDArray[np.void]) -> npt.NDArray[np.void]:

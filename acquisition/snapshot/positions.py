@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,29 @@ class Held(NamedTuple):
         if self.error is not None:
             return dict.fromkeys(range(first, first + len(self.data)), self.error)
         return dict.fromkeys(range(first + len(self.data) - self.lost, first + len(self.data)), LOST)
+
+
+class MembersAt(Sequence[Member]):
+    """The members at some of the ``rows`` (k,), each looked up once somebody looks at it: nobody does before one is
+    late."""
+
+    def __init__(self, members: Sequence[Member], rows: npt.NDArray[np.intp]) -> None:
+        self._members, self._rows = members, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Member: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Member]: ...
+    def __getitem__(self, at: int | slice) -> Member | list[Member]:
+        if isinstance(at, slice):
+            return [self._members[row] for row in self._rows[at].tolist()]
+        return self._members[int(self._rows[at])]
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self[:])
 
 
 class PositionTable(NamedTuple):

@@ -39,7 +39,7 @@ from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.positions import MembersAt, PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.snapshot import Snapshot
@@ -214,12 +214,12 @@ class SnapshotReader:
         """
         taken, finisher = survey.taken, self._prepare().shared.finisher
         current = survey.current(wanted)
-        others = wanted & ~np.isin(taken.rows, list(current))
+        others = wanted & ~survey.sound
         rows = sorted([*current, *taken.table.rows_of(np.concatenate([survey.hosts[others], taken.without]))])
         begun = begun_of(taken.table, rows, current)
         blocks = [(member, block) for member, block in begun if member.resource_set == taken.set_id]
         unread = [block for member, block in begun if member.resource_set != taken.set_id]
-        heard = [taken.table.members[row] for row in taken.rows[~wanted].tolist()]
+        heard = MembersAt(taken.table.members, taken.rows[~wanted])
         records = survey.records(wanted, current)
         done = finisher.finish(COHERENT, begun, blocks, taken.due, survey.errors, records, heard)
         found = [block for _, block in blocks]

@@ -76,6 +76,11 @@ class Group(NamedTuple):
         size = np.dtype(dtype).itemsize
         return np.ascontiguousarray(self.data[:, at : at + size]).view(dtype)[:, 0]
 
+    def records(self) -> list[bytes]:
+        """Each of them as bytes."""
+        size, joined = self.data.shape[1], self.data.tobytes()
+        return [joined[at : at + size] for at in range(0, len(joined), max(1, size))]
+
     def pick(self, chosen: Bools) -> Group:
         """Those of them that are chosen, (k,)."""
         return self if chosen.all() else Group(self.rows[chosen], self.data[chosen])

@@ -20,11 +20,12 @@ _HOST = slice(smoothed.HOST_AT, smoothed.HOST_AT + 8)
 
 class SetRecords:
     """The records of rows, None where there is none: those of ``values`` (N,), and in their places where these are None
-    those of ``joint``."""
+    those of ``joint``. Some of the values may be there once more as a ``copy`` side by side, whose rows rise."""
 
-    def __init__(self, values: list[bytes | None], joint: Sequence[Group] = ()) -> None:
+    def __init__(self, values: list[bytes | None], joint: Sequence[Group] = (), copy: Group | None = None) -> None:
         self._values = values
         self._joint = joint
+        self._copy = copy
         self._places: list[tuple[npt.NDArray[np.intp], Group]] = []
         for group in joint:
             places = np.full(len(values), -1, np.intp)
@@ -39,6 +40,19 @@ class SetRecords:
                     record: bytes = group.data[places[row]].tobytes()
                     return record
         return value
+
+    def of(self, rows: npt.NDArray[np.intp]) -> SetRecords:
+        """Those of some rows (k,) alone."""
+        copy = self._copy
+        if copy is None or not len(copy.rows):
+            return SetRecords([self[row] for row in rows.tolist()])
+        at = np.minimum(np.searchsorted(copy.rows, rows), len(copy.rows) - 1)
+        there = copy.rows[at] == rows
+        values: list[bytes | None] = [None] * len(rows)
+        for place in np.flatnonzero(~there).tolist():
+            values[place] = self[int(rows[place])]
+        chosen = copy.data if np.array_equal(copy.rows, rows[there]) else copy.data[at[there]]
+        return SetRecords(values, [Group(np.flatnonzero(there), chosen)])
 
     def evened(self) -> EvenRecords:
         """All of them, those of the most frequent size side by side."""
@@ -123,7 +137,11 @@ class HostRows:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._order = np.argsort(hosts)
+        self._sorted = hosts[self._order]
         self._found: dict[bytes, npt.NDArray[np.intp]] = {}
+
+    def __len__(self) -> int:
+        return len(self._hosts)
 
     def of(self, wanted: Hosts) -> npt.NDArray[np.intp]:
         """The row of each of them, -1 where it has none."""
@@ -131,10 +149,16 @@ class HostRows:
         if key not in self._found:
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
-            last = len(self._hosts) - 1
-            rows = self._order[np.minimum(np.searchsorted(self._hosts, wanted, sorter=self._order), last)]
-            self._found[key] = np.where(self._hosts[rows] == wanted, rows, -1)
+            self._found[key] = self.find(wanted)
         return self._found[key]
+
+    def find(self, wanted: Hosts) -> npt.NDArray[np.intp]:
+        """The same, of hosts that nobody will ask for again."""
+        if not len(self._hosts):
+            return np.full(len(wanted), -1, np.intp)
+        last = len(self._hosts) - 1
+        rows = self._order[np.minimum(np.searchsorted(self._sorted, wanted), last)]
+        return np.where(self._hosts[rows] == wanted, rows, -1)
 
 
 def joined(values: list[bytes | None], data: Sequence[bytes], rows: HostRows) -> SetRecords:

@@ -1,10 +1,10 @@
 """Sight: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
 
-Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a filter
-worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe say
-goodbye; and are most of its neighbours heard while it is not? Only then, after ``down_after``, it is *down*. Before
-that it is *late*; in all other cases it is *unknown*, with the cause and since when. A probe that has died cannot be
-told from its host that has.
+Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a
+filter worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe
+say goodbye, or that it is refused; and are most of its neighbours heard while it is not? Only then, after
+``down_after``, it is *down*. Before that it is *late*; in all other cases it is *unknown*, with the cause and since
+when. A probe that has died cannot be told from its host that has.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ class PartitionSight(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not be
-    read. ``shards`` are the owners of all partitions, "" where there is none. ``elsewhere`` counts hosts that are heard
-    and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew then.
-    ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader has
-    looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read. ``skew`` is by how
-    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0). ``asked`` is
-    when it was decided whose silence to ask about: nothing is known of one that lasts long enough only since then."""
+    """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
+    be read. ``shards`` are the owners of all partitions, "" where there is none. ``elsewhere`` counts hosts that are
+    heard and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew
+    then. ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader
+    has looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read, ``refused``
+    those whose probes say that the filter takes nothing of them. ``skew`` is by how many seconds the reader's clock
+    is ahead of those of all shards that were asked, or behind them (< 0). ``asked`` is when it was decided whose
+    silence to ask about: nothing is known of one that lasts long enough only since then."""
 
     partitions: Mapping[int, PartitionSight | None]
     shards: Sequence[str]
@@ -60,6 +61,7 @@ class Sight(NamedTuple):
     trusted: frozenset[str] | None = None
     grace: float = 0.0
     advanced: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
     skew: float = 0.0
     asked: float = _INFINITY
 
@@ -165,6 +167,8 @@ def _judge(number: int, host: _Host, sight: Sight, neighbours: _Neighbours, now:
     if not cause and host.seen and number not in sight.advanced:
         if host.said_goodbye:
             cause = states.GOODBYE
+        elif number in sight.refused:
+            cause = states.REFUSED
         elif now - host.seen > patience and not neighbours.are_heard(host, now, patience):
             cause = states.SILENCE
         elif now - max(host.seen, sight.excused.get(number, 0.0)) > patience:

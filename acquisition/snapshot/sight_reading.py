@@ -16,13 +16,15 @@ from acquisition.snapshot.shard_reading import Member
 from acquisition.snapshot.sight import MOST_HEARD, RECENT, PartitionSight, Sight
 from acquisition.snapshot.states import CURRENT, LATE, UNKNOWN
 from acquisition.wire import commit as commit_format
-from acquisition.wire import keys, position
+from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
+from acquisition.wire.rejected import SIGNATURE
 
 #: A member with its block.
 Begun = tuple[Member, Block]
 
 _FIRST = b"0-0"
+_MOST_ASKED = 256  #: silent hosts whose probes are asked whether they are refused
 _WITNESSES = 8  #: partitions of a shard that are asked whether probes were heard
 #: Seconds of which witnesses are asked at most: raw entries are kept somewhat longer than that by default.
 _LONGEST_KEPT = 26.0
@@ -70,10 +72,11 @@ class SightReader:
             shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
             trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after, shortest)
         advanced = advanced_hosts(cluster, silent) if silent else frozenset()
+        refused = refused_hosts(cluster, silent, due.now - down_after) if silent else frozenset()
         skew = _skew(cluster, tags, due.now) if len(late) == len(begun) and not heard else 0.0
         excused = dict(self._excused)
         shards = list(owners.values())
-        return Sight(partitions, shards, elsewhere, excused, trusted, due.grace, advanced, skew, due.now)
+        return Sight(partitions, shards, elsewhere, excused, trusted, due.grace, advanced, refused, skew, due.now)
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
         """Note who cannot be seen ``now``, and let go of who can."""
@@ -187,6 +190,22 @@ def advanced_hosts(cluster: Cluster, silent: Sequence[Begun]) -> frozenset[int]:
         pairs = zip((block for _, block in part), answers, strict=True)
         found |= {block.host_id for block, data in pairs if not _is_position(block, data)}
     return frozenset(found)
+
+
+def refused_hosts(cluster: Cluster, silent: Sequence[Begun], since: float) -> frozenset[int]:
+    """The hosts whose probes have said ``since`` then, by their own clock, that the filter refuses what they send for
+    want of a signature; of very many only some are asked. Nobody else says it of them: a status is the host's own."""
+    asked = {block.host_id: keys.status(member.tag, block.host_id) for member, block in silent[:_MOST_ASKED]}
+    replies = cluster.gather([(key, ("GET", key)) for key in asked.values()])
+    return frozenset(host for host, reply in zip(asked, replies, strict=True) if _says_refused(reply, since))
+
+
+def _says_refused(reply: object, since: float) -> bool:
+    try:
+        found = status.decode(reply) if isinstance(reply, bytes) else None
+    except FrameError:
+        return False
+    return found is not None and found.wall >= since and found.rest.get("refused") == SIGNATURE
 
 
 def _is_silent(block: Block, before: float) -> bool:

@@ -20,6 +20,7 @@ FULL = "full"
 UNCOMMITTED = "uncommitted"
 SILENCE = "silence"
 GOODBYE = "goodbye"
+REFUSED = "refused"
 SILENT = "silent"
 
 #: Why a host is unknown or down -> what that means, in the order in which they are looked for.
@@ -29,6 +30,7 @@ CAUSES = {
     FULL: "its shard is full, and refuses what probes send and filters write",
     UNCOMMITTED: "the filter has not committed what lies in its partition",
     GOODBYE: "its probe was stopped in order",
+    REFUSED: "the filter refuses what its probe sends: signature",
     SILENCE: "neither its probe nor those of its neighbours are heard",
     SILENT: "its probe is silent while those of its neighbours are heard",
 }

@@ -55,10 +55,9 @@ class Taken(NamedTuple):
 
     def of(self, places: Rows) -> Taken:
         """That of some of the rows (k,) alone."""
-        records = SetRecords([self.records[place] for place in places.tolist()])
         return self._replace(
-            rows=self.rows[places], ticks=self.ticks[places], intervals=self.intervals[places], records=records,
-            answered=self.answered[places],
+            rows=self.rows[places], ticks=self.ticks[places], intervals=self.intervals[places],
+            records=self.records.of(places), answered=self.answered[places],
         )  # fmt: skip
 
 

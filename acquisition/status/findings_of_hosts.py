@@ -8,6 +8,7 @@ from acquisition import compiled
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.books import Account, Books
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
+from acquisition.wire.rejected import SIGNATURE
 from acquisition.wire.status import Status
 
 _SLOW_PROBES = (
@@ -22,6 +23,11 @@ _UNREADABLE = (
 _CONTESTED = (
     "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "
     "machine a name of its own ([host] name)"
+)
+
+_REFUSED = (
+    "refused: signature: the filter puts its frames aside, which are not signed with this host's key; its probe keeps "
+    "them meanwhile"
 )
 
 
@@ -57,7 +63,9 @@ def of_hosts(
     for account in accounts:
         hosts.setdefault(account.host, []).append(account)
     found = [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
-    return found + [_contest(rows[0], reports.get(host)) for host, rows in hosts.items() if _is_contested(rows)]
+    found += [_contest(rows[0], reports.get(host)) for host, rows in hosts.items() if _is_contested(rows)]
+    refused = [report for report in reports.values() if report.rest.get("refused") == SIGNATURE]
+    return found + [Finding(STALE, f"host {report.host_name}", _REFUSED) for report in refused]
 
 
 def _is_contested(rows: Sequence[Account]) -> bool:

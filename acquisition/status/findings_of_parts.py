@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from acquisition import compiled
 from acquisition.errors import FrameError
+from acquisition.link.resp import Address
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account
 from acquisition.snapshot.lag import Lag
@@ -30,6 +31,10 @@ _OTHER_FIGURES = (
 _REFUSING = (
     "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
     "it needs more memory, or shards beside it (`shardpulse shards add`)"
+)
+_NO_MEMBER = (
+    "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
+    "everything: take it out there"
 )
 _SLOW_STEP = (
     "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
@@ -62,6 +67,13 @@ def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
         found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
         found += _of_majority(rows)
     return found
+
+
+def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
+    """What is to be said of addresses that are asked for shards, and are none."""
+    return [
+        Finding(NOTE, f"shard {address}", _NO_MEMBER.format(reason=reason)) for address, reason in strangers.items()
+    ]
 
 
 def of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[Finding]:

@@ -11,6 +11,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address
 from acquisition.shards import machine
 from acquisition.shards.nodes import Members, Mention, Node
+from acquisition.wire.keys import SLOTS
 
 MASTER, REPLICA = "master", "replica"
 
@@ -46,14 +47,28 @@ class ShardHealth(NamedTuple):
 
 
 def read(members: Members) -> list[ShardHealth]:
-    """Every member that is known to another one, replicas after their master. Raises UnavailableError
-    when none answers."""
+    """Every member that is known to another one, replicas after their master; and seeds that do not answer, unless
+    they are ``strangers``. Raises UnavailableError when none answers."""
     nodes = {node.id: node for node in members.look()}
     figures = {node.id: _figures(members, node) for node in nodes.values()}
     places = {mention.id: str(mention.address) for mention in members.mentions if mention.address is not None}
     rows = [_health(node, figures, places.get(node.master, "")) for node in nodes.values()]
     rows += _silent(members.silent, members.mentions, {node.address for node in nodes.values()})
+    if sum(row.slots for row in rows) >= SLOTS:  # else a seed may be what is missing
+        nobodies = {str(address) for address in _unmentioned(members)}
+        rows = [row for row in rows if row.address not in nobodies]
     return sorted(rows, key=lambda row: (row.replica_of or row.address, row.role == REPLICA, row.address))
+
+
+def strangers(members: Members, rows: Iterable[ShardHealth]) -> dict[Address, str]:
+    """The seeds that do not answer and are no shards, with the reason: no member knows them (they are gone, and
+    forgotten), and members serve all slots. ``rows`` is what ``read`` returned."""
+    told = {row.address for row in rows}
+    return {address: _told(address, reason) for address, reason in members.silent.items() if str(address) not in told}
+
+
+def _unmentioned(members: Members) -> set[Address]:
+    return set(members.silent) - {mention.address for mention in members.mentions if mention.address is not None}
 
 
 def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
@@ -110,7 +125,7 @@ def _cores(pid: int, address: Address) -> str:
 
 
 def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardHealth]:
-    """The members that did not answer. A seed that nobody mentions is one as well."""
+    """The members that did not answer, and seeds that did not."""
     rows: dict[Address, ShardHealth] = {
         address: ShardHealth(str(address), False, _told(address, reason)) for address, reason in reasons.items()
     }

@@ -32,7 +32,7 @@ _NAMES = (b"before", b"commit", b"applied", b"records")
 
 class Change(NamedTuple):
     """An entry: ``applied`` are pairs of member and position, joined, for ``pairs``; ``records`` the joined records of
-    hosts, for ``split``."""
+    hosts (``acquisition.wire.host_records``), b"" where there is none."""
 
     before: bytes
     commit: bytes
@@ -60,8 +60,3 @@ def pairs(applied: bytes) -> tuple[list[bytes], list[bytes]]:
     starts = range(0, len(applied), _ROW)
     members = [applied[at : at + MEMBER_SIZE] for at in starts]
     return members, [applied[at + MEMBER_SIZE : at + _ROW] for at in starts]
-
-
-def split(records: bytes) -> list[bytes]:
-    """The records of hosts, which need not be sound. Raises FrameError where they are none."""
-    return host_records.split(records) if records else []

@@ -56,20 +56,24 @@ class Joint(NamedTuple):
         return [self.data[low:high] for low, high in zip([self.start, *ends], ends, strict=False)]
 
 
+def first_size(data: bytes) -> int:
+    """The size of the first record in ``data`` by what stands in its place, whatever ``data`` is."""
+    return int.from_bytes(data[_HEADER.size : _HEADER.size + 4], "little")
+
+
+def even_head(length: int, size: int) -> bytes:
+    """What stands before the records in a value of this ``length`` if all of them have one ``size``; b"" where no value
+    of that length has."""
+    count, rest = divmod(length - _HEADER.size, size + 4)
+    return _HEADER.pack(MAGIC, count) + size.to_bytes(4, "little") * count if size and count > 0 and not rest else b""
+
+
 def split(data: bytes) -> list[bytes]:
     """The records in ``data``, fast where they have one size. Raises FrameError when it is none."""
-    if len(data) >= _HEADER.size:
-        magic, count = _HEADER.unpack_from(data)
-        start = _HEADER.size + 4 * count
-        first = data[_HEADER.size : _HEADER.size + 4]
-        size = int.from_bytes(first, "little")
-        if (
-            magic == MAGIC
-            and size
-            and len(data) == start + count * size
-            and data[_HEADER.size : start] == first * count
-        ):
-            return [data[at : at + size] for at in range(start, len(data), size)]
+    size = first_size(data)
+    head = even_head(len(data), size)
+    if head and data.startswith(head):
+        return [data[at : at + size] for at in range(len(head), len(data), size)]
     return decode(data).records()
 
 

@@ -7,7 +7,7 @@ Cluster: its update is one transaction and Redis's own resharding moves it.
 ==============================================  ======  =====================================
 key                                             type    written by; holds
 ==============================================  ======  =====================================
-``raw:{tag}``                                   stream  probes; one frame per entry, field ``f``
+``raw:{tag}``                                   stream  probes; a frame per entry: ``f``, signed: ``s``
 ``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
@@ -52,6 +52,7 @@ SETTLED = "shardpulse:settled"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"
+SIGNATURE_FIELD = b"s"  #: behind it, where hosts sign (acquisition.wire.signature)
 _MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 
 

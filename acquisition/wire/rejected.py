@@ -12,6 +12,7 @@ from typing import NamedTuple
 from acquisition.errors import FrameError
 
 KEPT = 1000  #: entries of a stream, about
+SIGNATURE = "signature"  #: the reason of a frame that its host has not signed (acquisition.wire.signature)
 _MOST_BYTES = 4096
 
 

@@ -35,7 +35,7 @@ class SetStatus(NamedTuple):
     sent_samples: int  #: samples made up to and including it
     applied: int  #: the applied sequence number that the probe has read
     resent_frames: int
-    dropped_frames: int  #: dropped by the ring before the probe knew them applied
+    dropped_frames: int  #: given up by the ring, and not applied as far as the probe knows
     dropped_samples: int
     go_backs: int
     floor_samples: int = -1  #: samples made before the frame at floor; -1: the probe does not say

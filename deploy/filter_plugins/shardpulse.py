@@ -17,7 +17,10 @@ EXTRAS = {"archives": "archive", "filters": "filter", "probes": "probe", "server
 SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13"}
 _LAST_PORT = 55_535  #: the bus has its port + 10000
 _MOST_CORES = 4_096
+_REPLICAS_AT = 100  #: above a master's port, and the next replica of the same core as much above that
 _SLOTS = 16_384
+#: In words of the product: the server is of another authority, or the password is not the user's.
+_FOREIGN = ("has a certificate that no authority in", "WRONGPASS")
 _ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
 
 
@@ -42,6 +45,8 @@ class FilterModule:
             "shardpulse_full": full,
             "shardpulse_taken": taken,
             "shardpulse_unheld": unheld,
+            "shardpulse_running": running,
+            "shardpulse_refused": refused,
             "shardpulse_strangers": strangers,
             "shardpulse_unwell": unwell,
             "shardpulse_stopping": stopping,
@@ -58,13 +63,15 @@ def plan(
     A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
     hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),
     ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them), ``instances`` (by host: port, core and
-    role), ``addresses`` (by host), ``parts`` (the roles of each host), ``environment`` (the name of each host's, "" for
-    none) and ``extras`` (of each environment).
+    role; they stay what they are when hosts, or entries of ``redis_shard_cores``, come after them), ``addresses`` (by
+    host), ``parts`` (the roles of each host), ``environment`` (the name of each host's, "" for none), ``extras`` (of
+    each environment) and ``together`` (addresses of hosts that may fail at once, with commas between them).
     """
     named = sorted({host for group in GROUPS for host in groups.get(group, ())})
     addresses = {host: address_of(host, hostvars[host]) for host in named}
     shards = list(groups.get("shards", ()))
     found = [*_missing_groups(groups), *_shared_addresses(addresses), *_counts(replicas, port)]
+    found += _databases(groups, hostvars)
     cores = {host: _whole(hostvars[host].get("redis_shard_cores", [0])) for host in shards}
     found += [problem for host, chosen in cores.items() for problem in _wrong_cores(host, chosen)]
     instances: dict[str, list[dict[str, Any]]] = {host: [] for host in shards}
@@ -75,9 +82,21 @@ def plan(
             for host in shards
             for core in cores[host] or ()
         ]
-        masters = [_place(instances, one, port, "master") for one in places]
+
+        def number_of(place: Place) -> int:
+            return (cores[place.host] or []).index(place.core)
+
+        masters = [_enter(instances, one, port + number_of(one), "master") for one in places]
         chosen, found = _replicas(places, replicas)
-        followers = [_place(instances, one, port, "replica") for one in chosen]
+        followers = [
+            _enter(instances, one, _port_of_replica(instances, one, port + number_of(one)), "replica") for one in chosen
+        ]
+        found += [
+            f"{host}: port {one['port']} is above {_LAST_PORT}: set redis_shard_port lower"
+            for host in shards
+            for one in instances[host]
+            if one["port"] > _LAST_PORT
+        ]
     parts = {host: [group for group in GROUPS if host in groups.get(group, ())] for host in named}
     environments = {host: "-".join(part for part in EXTRAS if part in parts[host]) for host in named}
     return {
@@ -88,8 +107,18 @@ def plan(
         "addresses": addresses,
         "parts": parts,
         "environment": environments,
+        "together": _together(shards, addresses, hostvars),
         "extras": {name: [EXTRAS[part] for part in name.split("-")] for name in set(environments.values()) if name},
     }
+
+
+def _together(
+    shards: Sequence[str], addresses: Mapping[str, str], hostvars: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    domains: dict[str, list[str]] = {}
+    for host in shards:
+        domains.setdefault(str(hostvars[host].get("redis_shard_failure_domain", host)), []).append(addresses[host])
+    return [",".join(group) for group in domains.values() if len(group) > 1]
 
 
 def address_of(host: str, variables: Mapping[str, Any]) -> str:
@@ -169,17 +198,44 @@ def unheld(found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], add
     return problems
 
 
+def running(planned: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Addresses of the planned shards whose units run, from what ``host_facts`` found on their hosts; those of hosts
+    that were not looked at are left out."""
+    found = []
+    for host, instances in planned["instances"].items():
+        units = hostvars[host].get("common_found", {}).get("host", {}).get("units", {})
+        for one in instances:
+            unit = units.get(f"shardpulse-shard@{one['port']}.service", {})
+            if unit.get("ActiveState") == "active":
+                found.append(_at(planned["addresses"][host], one["port"]))
+    return found
+
+
+def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What shards that run have against the controller's secrets, from results of ``shards status --json``: that they
+    are of another authority, or do not know a password. What else may be wrong with a shard is not told here."""
+    told = []
+    for result in asked:
+        told += result.get("stderr", "").removeprefix("shardpulse: ").split("; ")
+        told += [row.get("problem") or "" for row in _rows(result)]
+    return list(dict.fromkeys(text.strip() for text in told if any(mark in text for mark in _FOREIGN)))
+
+
 def strangers(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]]) -> list[str]:
     """Which planned shards are no members of the cluster, from the result of ``shards status --json``; all of them
     where it has no cluster yet."""
     wanted = [*planned["masters"], *planned["replicas"]]
-    try:
-        rows = json.loads(asked.get("stdout") or "{}").get("shards", [])
-    except ValueError:
-        rows = []
+    rows = _rows(asked)
     known = {row["address"] for row in rows if row["answering"] and row["cluster_state"] == "ok"}
     owned = sum(row["slots"] for row in rows if row["answering"] and row["role"] != "replica")
     return wanted if owned != _SLOTS else [address for address in wanted if address not in known]
+
+
+def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(asked.get("stdout") or "{}").get("shards", []))
+    except ValueError:
+        return []
 
 
 def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping[str, str]) -> list[str]:
@@ -243,6 +299,17 @@ def _missing_groups(groups: Mapping[str, Sequence[str]]) -> list[str]:
     return problems
 
 
+def _databases(groups: Mapping[str, Sequence[str]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    archives = groups.get("archives", ())
+    owners = [host for host in archives if hostvars[host].get("archive_postgresql")]
+    if not owners or len(archives) == 1:
+        return []
+    return [
+        f"{owners[0]}: archive_postgresql is for one host in the group archives, and there are {', '.join(archives)}: "
+        "archivers share one database; leave one of them there, or set archive_url to a PostgreSQL that all reach"
+    ]
+
+
 def _shared_addresses(addresses: Mapping[str, str]) -> list[str]:
     owners: dict[str, str] = {}
     problems = []
@@ -275,17 +342,28 @@ def _wrong_cores(host: str, cores: list[int] | None) -> list[str]:
         return [f"{host}: redis_shard_cores must be a list of numbers of cores, as [0, 1]"]
     if len(set(cores)) != len(cores):
         return [f"{host}: redis_shard_cores names a core twice: one shard per core"]
+    if len(cores) > _REPLICAS_AT:
+        return [f"{host}: redis_shard_cores has {len(cores)} entries: {_REPLICAS_AT} shards on a host at most"]
     if min(cores) < 0 or max(cores) >= _MOST_CORES:
         return [f"{host}: redis_shard_cores has a core below 0 or above {_MOST_CORES - 1}"]
     return []
 
 
-def _place(instances: dict[str, list[dict[str, Any]]], place: Place, port: int, role: str) -> str:
-    """Enter a shard on its host, at the next free port; its address."""
-    here = instances[place.host]
-    here.append({"port": port + len(here), "core": place.core, "role": role})
-    address = f"[{place.address}]" if ":" in place.address else place.address
-    return f"{address}:{here[-1]['port']}"
+def _port_of_replica(instances: Mapping[str, list[dict[str, Any]]], place: Place, master: int) -> int:
+    """The port of the next replica on a core whose own master listens at ``master``: it stays the same when cores or
+    hosts come after it, so that no running shard changes."""
+    level = len([one for one in instances[place.host] if one["core"] == place.core and one["role"] == "replica"])
+    return master + _REPLICAS_AT * (1 + level)
+
+
+def _enter(instances: dict[str, list[dict[str, Any]]], place: Place, port: int, role: str) -> str:
+    """Enter a shard on its host; its address."""
+    instances[place.host].append({"port": port, "core": place.core, "role": role})
+    return _at(place.address, port)
+
+
+def _at(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _replicas(masters: Sequence[Place], count: int) -> tuple[list[Place], list[str]]:

@@ -55,6 +55,14 @@ _MODES = {"file": 0o644, "directory": 0o755}
 _SHOWN_BYTES = 100_000  #: a longer file is not shown as a difference
 
 
+class Module(AnsibleModule):  # type: ignore[misc]
+    """It tells the host's journal which files it was asked for, and never what is in them: Ansible hides a secret there
+    only where it stands as it is, and one that ends with a newline stands escaped in the list of files."""
+
+    def _log_invocation(self) -> None:
+        self.log(f"files: {' '.join(str(file['path']) for file in self.params['files'])}")
+
+
 class Refused(Exception):
     """What cannot be done, in words."""
 
@@ -71,7 +79,7 @@ def main() -> None:
         "group": {"type": "str", "default": "root"},
         "mode": {"type": "str"},
     }
-    module = AnsibleModule(
+    module = Module(
         {"files": {"type": "list", "elements": "dict", "required": True, "options": suboptions}},
         supports_check_mode=True,
     )

@@ -51,13 +51,14 @@ def main() -> None:
     )
     root, name = Path(module.params["root"]), module.params["name"]
     directory, current = root / name, root / "current"
-    changed = not (directory / _DONE).exists() or os.path.realpath(current) != str(directory)
+    before = os.path.realpath(current)
+    changed = not (directory / _DONE).exists() or before != str(directory)
     if changed and not module.check_mode:
         try:
             if not (directory / _DONE).exists():
                 make(directory, Path(module.params["archive"]), module.params["requirement"])
             point(current, name)
-            remove_others(root, name, module.params["kept"])
+            remove_others(root, name, os.path.basename(before), module.params["kept"])
         except (Refused, OSError, tarfile.TarError) as error:
             module.fail_json(msg=f"{directory}: {error}")
     module.exit_json(changed=changed, directory=str(directory))
@@ -94,10 +95,11 @@ def point(link: Path, target: str) -> None:
     temporary.replace(link)
 
 
-def remove_others(root: Path, name: str, kept: int) -> None:
-    """All environments but this one and the ``kept`` newest others."""
+def remove_others(root: Path, name: str, before: str, kept: int) -> None:
+    """All environments but this one and ``kept`` others: the one that was in use ``before``, which parts may still run,
+    then the newest."""
     others = [entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink() and entry.name != name]
-    newest = sorted(others, key=lambda entry: entry.stat().st_mtime, reverse=True)
+    newest = sorted(others, key=lambda entry: (entry.name == before, entry.stat().st_mtime), reverse=True)
     for entry in newest[kept:]:
         shutil.rmtree(entry)
 

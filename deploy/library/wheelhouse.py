@@ -131,7 +131,7 @@ def pack(wheels: list[Path], archive: Path) -> None:
     """Write the archive beside its place, and move it there."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=archive.parent)
-    with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as packed:
+    with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w", dereference=True) as packed:
         for wheel in wheels:
             packed.add(wheel, wheel.name)
     os.replace(temporary, archive)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from ansible.plugins.lookup import LookupBase
 DOCUMENTATION = """
 name: shard_files
 short_description: Files of the shards of a host
-description: Runs C(shardpulse shards render) on the controller, and reads the host's certificate there.
+description: Runs C(shardpulse shards render machine) on the controller, once, and reads the host's certificate there.
 author: [shardpulse]
 options:
   _terms: {description: "Shards of the host: port, core.", required: true}
@@ -35,7 +35,7 @@ _raw: {description: Files., type: list, elements: dict}
 """
 
 _UNIT = "/etc/systemd/system/shardpulse-shard@"
-_ANY = "INSTANCE"  #: in paths, for what systemd calls %i
+_ETC = "/etc/shardpulse/shard"  #: and a dash and the port
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
@@ -56,31 +56,23 @@ def files(
 ) -> list[dict[str, str]]:
     """The template unit, and for each instance its directory, configuration, users, certificate, key and cores."""
     place = Path(secrets)
-    common = [command, "shards", "render"]
-    options = ["--announce", address, "--passwords", str(place / "passwords"), "--maxmemory", str(maxmemory),
-               "--connections", str(connections)]  # fmt: skip
-
-    def render(what: str, name: Any, *more: str) -> str:
-        where = ["--etc", f"/etc/shardpulse/shard-{name}", "--data", f"/var/lib/shardpulse-shard-{name}"]
-        return _printed([*common, what, *options, *where, *more])
-
-    unit = re.sub(r"(?m)^Description=.*", "Description=shardpulse shard at port %i", render("unit", _ANY))
-    found = [{"path": f"{_UNIT}.service", "content": unit.replace(_ANY, "%i")}]
-    users = render("users", _ANY) if instances else ""
-    bind = ["--bind", address] if _is_numeric(address) else []
+    rendered = _rendered(
+        [command, "shards", "render", "machine", "--announce", address, "--passwords", str(place / "passwords"),
+         "--maxmemory", str(maxmemory), "--connections", str(connections),
+         "--etc", _ETC, "--data", "/var/lib/shardpulse-shard",
+         *(f"--shard={one['port']}:{one['core']}" for one in instances),
+         *(["--bind", address] if _is_numeric(address) else [])]
+    )  # fmt: skip
+    found = [{"path": f"{_UNIT}.service", "content": rendered["unit"]}]
     for one in instances:
         port, core = str(one["port"]), str(one["core"])
-        etc = f"/etc/shardpulse/shard-{port}"
+        etc = f"{_ETC}-{port}"
         owned = {"group": "redis", "mode": "0640"}
         issued = place / "shards" / "issued"
         found += [
             {"path": etc, "kind": "directory", "group": "redis", "mode": "0750"},
-            {
-                "path": f"{etc}/redis.conf",
-                "secret": render("configuration", port, "--port", port, "--core", core, *bind),
-            }
-            | owned,
-            {"path": f"{etc}/users.acl", "secret": users} | owned,
+            {"path": f"{etc}/redis.conf", "secret": rendered["configurations"][port]} | owned,
+            {"path": f"{etc}/users.acl", "secret": rendered["users"]} | owned,
             {"path": f"{etc}/ca.pem", "content": (place / "shards" / "ca.pem").read_text()} | owned,
             {"path": f"{etc}/shard.pem", "content": (issued / f"{address}.pem").read_text()} | owned,
             {"path": f"{etc}/shard.key", "secret": (issued / f"{address}.key").read_text()} | owned,
@@ -89,11 +81,13 @@ def files(
     return found
 
 
-def _printed(command: list[str]) -> str:
+def _rendered(command: list[str]) -> dict[str, Any]:
+    """All that the host's shards need, by one start of the command."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AnsibleLookupError(f"{' '.join(command[:4])} ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def _is_numeric(address: str) -> bool:

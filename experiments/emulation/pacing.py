@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple
 
 from acquisition.model.ticks import tick_of
+from experiments.emulation.allowance import Allowance
 from experiments.emulation.fleet import AcknowledgedT, Fleet, FleetHost, HostT
 from probes.schedule import phase_of
 
@@ -14,7 +15,6 @@ _LONGEST_SLEEP = 0.05
 _IDLE_SLEEP = 0.001
 _FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
 _SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
-_SHORTEST_LOOP = 0.001  #: between two frames of a host in the closed loop
 _TURN = 64  #: frames made between two looks at the sockets, in the closed loop and by whom is late
 
 Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
@@ -94,7 +94,8 @@ class Paced(Generic[HostT]):
 
 
 class ClosedLoop(Generic[AcknowledgedT]):
-    """Every host samples again as soon as fewer than ``outstanding`` of its frames wait to be smoothed.
+    """Every host samples again as soon as its allowance says so (``experiments.emulation.allowance``): it has as many
+    frames on their way as were smoothed in a short time, ``outstanding`` at most.
 
     So no more is offered than the pipeline takes, and its limit is what is measured. The wall clock in frames is real,
     freshness is measured by it; ticks and the monotonic clock move by one interval of the workload per frame, so that
@@ -104,8 +105,7 @@ class ClosedLoop(Generic[AcknowledgedT]):
     def __init__(self, fleet: Fleet[AcknowledgedT], interval: float, outstanding: int) -> None:
         self._fleet = fleet
         self._interval = interval
-        self._outstanding = outstanding
-        self._next: dict[AcknowledgedT, float] = dict.fromkeys(fleet.hosts, 0.0)
+        self._allowances = {host: Allowance(outstanding) for host in fleet.hosts}
         self._began = time.monotonic()
         self._first = tick_of(time.time(), interval)
 
@@ -123,11 +123,12 @@ class ClosedLoop(Generic[AcknowledgedT]):
 
     def _sample(self, host: AcknowledgedT) -> bool:
         now = time.monotonic()
-        if now < self._next[host] or host.waiting() >= self._outstanding:
+        allowance = self._allowances[host]
+        if not allowance.allows(host.made, host.waiting(), now):
             if now >= host.due:
                 self._fleet.serve(host, now)
             return False
-        self._next[host] = now + _SHORTEST_LOOP
+        allowance.spend(now)
         monotonic = self._began + host.made * self._interval
         self._fleet.sample(host, self._first + host.made, time.time(), monotonic, now)
         return True

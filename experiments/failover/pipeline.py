@@ -88,7 +88,8 @@ class Pipeline:
 
     def prepare_generators(self, count: int, position_interval: float) -> Generators:
         """All emulated hosts in so many processes, none of which has connected yet. Raises ChildFailed."""
-        made = Generators(count, self.workload, self.shards.addresses, self._credentials(), position_interval)
+        seeds = [node.address for node in self.shards.masters()]  # in the order of their slots, as site.yml names them
+        made = Generators(count, self.workload, seeds, self._credentials(), position_interval)
         self._hosts = self.generators = self._stack.enter_context(made)
         made.prepare()
         return made

@@ -1,5 +1,5 @@
-"""Storms of TLS connections: all hosts connect at once; a shard dies, comes back, ends all connections; all hosts get
-another password."""
+"""Storms of TLS connections: all hosts connect at once; a shard dies, comes back, ends all connections, is full; all
+hosts get another password."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _CALM_SECONDS = 3.0
 _POSITION_SECONDS = 5.0
 _RECEIVED = "total_connections_received"
 _MAXMEMORY = 512 << 20  #: of each node: what ten thousand hosts send within two minutes fits
+_LIMIT = "maxmemory"
 _ASK_SECONDS = 20.0
 
 
@@ -79,6 +80,9 @@ def _storms(pipeline: Pipeline, generators: int) -> tuple[list[Storm], list[str]
     storms.append(measured("return of the shard", pipeline, shards.nodes, orphans, lambda: shards.fail_back(_LONGEST)))
     time.sleep(_CALM_SECONDS)
     storms.append(measured("connections ended", pipeline, shards.nodes, orphans, lambda: hang_up(master)))
+    time.sleep(_CALM_SECONDS)
+    full_seconds = pipeline.workload.interval + _CALM_SECONDS
+    storms.append(measured("full shard", pipeline, shards.nodes, orphans, lambda: fill(master, full_seconds)))
     time.sleep(_CALM_SECONDS)
     with Members(shards.addresses, shards.access.credentials(grants.KEEPER), _ASK_SECONDS) as members:
         begin_rotation(pipeline, members)
@@ -150,6 +154,14 @@ def _spent(before: usage.Usage, after: usage.Usage) -> dict[str, float]:
 def hang_up(node: Node) -> None:
     """Have a shard end the connections of all clients."""
     _call(node, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def fill(node: Node, seconds: float) -> None:
+    """Have a shard refuse for so long whatever takes memory."""
+    _, limit = _call(node, "CONFIG", "GET", _LIMIT)
+    _call(node, "CONFIG", "SET", _LIMIT, "1")
+    time.sleep(seconds)
+    _call(node, "CONFIG", "SET", _LIMIT, limit.decode())
 
 
 def begin_rotation(pipeline: Pipeline, members: Members) -> None:

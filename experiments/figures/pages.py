@@ -92,7 +92,7 @@ def times(entries: Entries) -> str:
         f"{samples / 1e6:.1f} million samples/s are {samples / _PAPER:,.0f} times what the paper's database took "
         f"({_PAPER:,} samples/s, hardware of 2011) and {least} to {most} times what the paper's own design reached "
         f"when it was rerun on a machine of this kind ({_RERUN[0]:,} to {_RERUN[1]:,} samples/s) on another day. "
-        "Such machines differ by up to 1.4 times between days, as the references show, and so do these multiples."
+        "Such machines differ by more than twice between days, as the references show, and so do these multiples."
     )
     return textwrap.fill(told, 120)
 

@@ -92,7 +92,7 @@ def run(case: Session) -> Outcome:
 
 
 def _run(case: Session) -> Outcome:
-    partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}), STEP and STEP.next_frame)
+    partition = Partition(0, "0", 1, FilterSettings(tau={PROCESSES.metrics[0].name: 1.0}), STEP)
     smoother = Smoother(FilterSettings(), _KERNELS)
     archived = archive.Partition(0, 1, archive.Rules(retention=_CLOCK / 1000.0))
     decoded = applied = valid = number = 0

@@ -31,9 +31,9 @@ _READY_SECONDS = 180.0
 _ANSWER_SECONDS = 30.0
 _CLIENTS_FOR_OTHERS = 512  #: connections to a shard beside those of emulated hosts
 _HOSTS_PER_GENERATOR = 15_000
-#: Seconds in the closed loop, of whole writers and of lean hosts: what a host does not know to be smoothed counts as
-#: waiting, and at the rates of lean hosts all that may wait was what they had not asked for yet.
-_CLOSED_LOOP_POSITIONS, _LEAN_POSITIONS = 0.25, 0.1
+#: Seconds between two readings of a host in the closed loop: what it does not know to be smoothed counts as on its way.
+#: Many whole writers together ask no more than so many times a second.
+_LOOP_POSITIONS, _SLOWEST_LOOP_POSITIONS, _MOST_QUESTIONS = 0.1, 0.25, 1000.0
 
 #: Which decision inputs the filter keeps -> its configuration: as the product ships, none, and everything for VMs too.
 INPUTS = {"shipped": "", "off": "enabled = false\n", "full": 'order_statistics = ["*"]\n'}
@@ -212,7 +212,6 @@ def _shares(options: Options) -> list[tuple[int, int]]:
 def generator_task(options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path) -> dict[str, Any]:
     """The first order of a generator with the hosts of ``share``; ``profile`` is where it writes its profile."""
     workload = options.workload
-    closed = _LEAN_POSITIONS if options.lean else _CLOSED_LOOP_POSITIONS
     return {
         "workload": workload._asdict(),
         "shards": list(addresses),
@@ -222,13 +221,20 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
         "outstanding": options.outstanding if options.closed_loop else 0,
         "held_frames": options.held_frames,
         "held_seconds": options.held_seconds,
-        "position_interval": closed if options.closed_loop else options.position_interval,
+        "position_interval": loop_positions(options) if options.closed_loop else options.position_interval,
         "drain_seconds": options.drain_seconds,
         "old_seconds": options.old_seconds,
         "credentials": Credentials(),
         "breakable": options.breakable,
         "profile": str(profile) if options.profile else None,
     }
+
+
+def loop_positions(options: Options) -> float:
+    """How often a host of the closed loop asks what is smoothed, in seconds."""
+    if options.lean:
+        return _LOOP_POSITIONS
+    return max(_LOOP_POSITIONS, min(_SLOWEST_LOOP_POSITIONS, options.hosts / _MOST_QUESTIONS))
 
 
 def _reader_task(options: Options, addresses: Sequence[str]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
+from acquisition.wire.signature import Verifier
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive import claims, sifting
 from filters.archive.desk import Desk
@@ -42,12 +43,14 @@ DATABASE = "database"  #: the trouble that the database does not answer as it sh
 
 class Limits(NamedTuple):
     """``claim`` in seconds; ``read_bytes`` is what one round reads, of all partitions together: some, not exactly;
-    ``commit_samples`` those of the minutes of one transaction, some as well: it is made in memory."""
+    ``commit_samples`` those of the minutes of one transaction, some as well: it is made in memory.
+    ``verifier`` None: signatures are not looked at."""
 
     rules: Rules = Rules()
     claim: float = 900.0
     read_bytes: int = 8 << 20
     commit_samples: int = 60 << 20
+    verifier: Verifier | None = None
 
 
 class Follower:
@@ -188,7 +191,9 @@ class Follower:
     def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
         """Go on where the database says that it is; this archiver and all others together were at ``published``."""
         for number in sorted(cursors.keys() & self._leases.held):
-            partition = Partition(number, self._layout.partitions, self._limits.rules, self._whereabouts)
+            partition = Partition(
+                number, self._layout.partitions, self._limits.rules, self._whereabouts, self._limits.verifier
+            )
             partition.resume(cursors[number])
             others = published.get(number, START) if partition.commit_id else START
             known = max(self._durable.get(number, START), others, key=parse)

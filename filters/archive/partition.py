@@ -16,6 +16,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers, table
 from acquisition.wire.archived import Archived
 from acquisition.wire.frame import MOST_COUNTED, Frame
+from acquisition.wire.signature import Verifier
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive import state as states
 from filters.archive.entry_ids import START, after, before
@@ -53,9 +54,17 @@ class Counts(NamedTuple):
 
 
 class Partition:
-    """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions."""
+    """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions;
+    ``verifier`` None: signatures are not looked at."""
 
-    def __init__(self, number: int, partitions: int, rules: Rules, whereabouts: Whereabouts | None = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        partitions: int,
+        rules: Rules,
+        whereabouts: Whereabouts | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
         self.number = number
         self.tag = keys.tags(partitions)[number]
         self.read = START
@@ -63,6 +72,7 @@ class Partition:
         self.entry = START  #: the oldest that is still needed, as of the last commit
         self._partitions = partitions
         self._rules = rules
+        self._verifier = verifier
         self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
@@ -136,13 +146,15 @@ class Partition:
     # ---------------------------------------------------------------- entries
 
     def take(self, entries: Iterable[Any]) -> int:
-        """Entries in stream order; answers how many samples were new. What is no frame is the filter's to put aside;
-        whatever else cannot be taken is one entry, and an event."""
+        """Entries in stream order; answers how many samples were new. What is no frame, or not signed by its host, is
+        the filter's to put aside; whatever else cannot be taken is one entry, and an event."""
         samples = 0
         for entry, fields in entries:
             self.read = entry
             if isinstance(fields, list) and len(fields) > 1 and fields[0] == keys.ENTRY_FIELD:
                 try:
+                    if self._verifier is not None:
+                        self._verifier.check(fields[1], fields)
                     frame = wire.decode(fields[1])
                     if keys.partition_of(frame.host, self._partitions) == self.number:
                         samples += self._take(entry, frame)

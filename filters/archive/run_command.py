@@ -18,6 +18,7 @@ from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.sd_notify import Notifier
+from acquisition.signing.files import verifier_of
 from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
@@ -86,6 +87,7 @@ class _Service:
         self._settings = with_url(settings.archive, options.archive)
         self._cluster = connect(with_addresses(settings.shards, options.shards))
         self._log = TroubleLog(say)
+        self._verifier = verifier_of(settings.filter.signing)
         self._url = url_of(self._settings)
 
     def run(self) -> None:
@@ -106,7 +108,7 @@ class _Service:
         me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
         leases = Leases(self._cluster, layout.tags, me)
         rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,))
-        limits = Limits(rules, settings.claim_seconds)
+        limits = Limits(rules, settings.claim_seconds, verifier=self._verifier)
         self._follower = follower = Follower(self._cluster, layout, store, leases, self._log, limits)
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False

@@ -6,12 +6,13 @@ said that they follow is it written at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from acquisition.link.resp import Word, pack
+from acquisition.link.resp import pack
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.wire import changes, keys
 from filters.worker.host_records import value_of
+from filters.worker.state import State
 
 _OWN = f":{resource_set_id(HOST_SET):08x}:".encode()
 _EXPIRE = "60"  #: seconds, so that nothing stays of a worker that has ended
@@ -32,15 +33,15 @@ class ChangeLog:
             self._renew = [pack(("EXPIRE", self._key, _EXPIRE))]
 
     def commands(
-        self, before: bytes, commit: bytes, applied: Sequence[Word], records: Mapping[bytes, bytes]
+        self, before: bytes, commit: bytes, moved: Mapping[bytes, State], records: Mapping[bytes, bytes]
     ) -> list[bytes]:
-        """What a commit runs as well, packed: ``applied`` are pairs of member and position, ``records`` SET commands by
-        prefix, of which those of hosts' own figures are taken."""
+        """What a commit runs as well, packed: ``moved`` are the states by member whose positions it writes, ``records``
+        SET commands by prefix, of which those of hosts' own figures are taken."""
         if not self._is_followed:
             ended, self._is_there = self._is_there, False
             return [pack(("DEL", self._key))] if ended else []
         own = [value_of(prefix, command) for prefix, command in records.items() if _OWN in prefix]
-        pairs = b"".join(word for word in applied if isinstance(word, bytes))
+        pairs = b"".join([member + bytes(state.track) for member, state in moved.items()])
         entry = changes.encode(before, commit, pairs, own)
         renew, self._renew, self._is_there = self._renew, [], True
         return [pack(("XADD", self._key, "MAXLEN", str(changes.KEPT), "*", *entry)), *renew]

@@ -24,10 +24,12 @@ from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Address
 from acquisition.model.inputs import Span
 from acquisition.sd_notify import Notifier
+from acquisition.signing.files import verifier_of
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
+from acquisition.wire.signature import Verifier
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
 from filters.runtime.memory import keep_freed_memory
@@ -75,7 +77,7 @@ def main(argv: list[str]) -> int:
     return errors.EXIT_OK
 
 
-def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
+def filter_settings(settings: Settings, keep_ticks: int, verifier: Verifier | None = None) -> FilterSettings:
     """The filter's part of the configuration. Raises ConfigError for an unknown kernel or metric.
 
     How many ticks are kept was decided when the shards were started: all readers must agree.
@@ -99,6 +101,7 @@ def filter_settings(settings: Settings, keep_ticks: int) -> FilterSettings:
         reader_retention_bytes=chosen.reader_retention_bytes,
         expire_seconds=chosen.expire_seconds,
         inputs=_inputs_settings(chosen.inputs),
+        verifier=verifier,
     )
 
 
@@ -142,7 +145,7 @@ class _Service:
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
-        self._settings = self._read()
+        self._settings, self._verifier = self._read()
         check(self._settings.shards)
         self._me = self._holder()
         self._cluster = connect(self._settings.shards)
@@ -152,7 +155,7 @@ class _Service:
         self._notifier.ready()
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
-            settings = filter_settings(self._settings, layout.keep_ticks)
+            settings = filter_settings(self._settings, layout.keep_ticks, self._verifier)
             worker, leases, watch, guard = leasing_worker(self._cluster, layout, settings, self._me)
             self._work(worker, leases, watch, guard)
             if self._over():
@@ -207,24 +210,25 @@ class _Service:
     def _over(self) -> bool:
         return self._stopped or time.monotonic() >= self._deadline
 
-    def _read(self) -> Settings:
-        """The configuration, whole and checked, with the shards of the command line."""
+    def _read(self) -> tuple[Settings, Verifier | None]:
+        """The configuration, whole and checked, with the shards of the command line, and what verifies frames."""
         settings = load_checked(self._options.config)
         filter_settings(settings, settings.filter.keep_ticks)
         shards = with_addresses(settings.shards, self._options.shards)
-        return settings if shards is settings.shards else _with_shards(settings, shards.addresses)
+        verifier = verifier_of(settings.filter.signing)
+        return settings if shards is settings.shards else _with_shards(settings, shards.addresses), verifier
 
     def _load_again(self, layout: Layout) -> Layout | None:
         self._reload = False
         self._notifier.reloading()
         try:
-            settings = self._read()
+            settings, verifier = self._read()
             if settings.shards != self._settings.shards:
                 cluster = connect(settings.shards)
                 layout = read_layout(cluster)
                 self._cluster.close()
                 self._cluster = cluster
-            self._settings = settings
+            self._settings, self._verifier = settings, verifier
             say("configuration read again")
             if settings.filter.keep_ticks != layout.keep_ticks:
                 say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")

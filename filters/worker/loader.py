@@ -42,13 +42,12 @@ class Loader:
         self._layout = layout
         self._settings = settings
         self._kernels = kernels
-        step = step_of(kernels)
-        self._next_frame = None if step is None else step.next_frame
+        self._step = step_of(kernels)
         self._background = background
 
     def empty(self, number: int) -> Partition:
         """A partition of which nothing is known."""
-        return Partition(number, self._layout.tags[number], self._layout.partitions, self._settings, self._next_frame)
+        return Partition(number, self._layout.tags[number], self._layout.partitions, self._settings, self._step)
 
     def start(self, channel: Channel, address: Address, done: Callable[[Channel, Outcome], None]) -> None:
         """Load a channel's partition; ``done`` gets the channel and what was Loaded, or the error, unless

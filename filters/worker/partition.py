@@ -9,37 +9,39 @@ else has committed (or the shard came back empty), and state and cursor are load
 from __future__ import annotations
 
 import os
-import struct
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import Word, pack
+from acquisition.link.resp import front, pack, word
 from acquisition.wire import changes, commit, keys, readers, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
 from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import Rejected
+from acquisition.wire.signature import SignatureError
 from filters.worker import oom_commit
 from filters.worker.change_log import ChangeLog
 from filters.worker.dormant_positions import DormantPositions
+from filters.worker.forged import Forged
 from filters.worker.host_records import HostRecords
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
-from filters.worker.step.native import NextFrame
+from filters.worker.step.native import Step
 from filters.worker.unforeseen import unforeseen
 
 START = b"0-0"
+_XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")
 _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _SOUGHT_FOR = 30.0  #: seconds, for which readers ask
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
-_WHOSE = struct.Struct("<16xQI")  #: of a frame: host and resource set
 _NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
 
 
@@ -70,21 +72,31 @@ class Accepted(NamedTuple):
 class Partition:
     """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed.
 
-    ``next_frame`` judges the frames that simply follow (filters.worker.step.native), which are not decoded then.
+    The native ``step`` (filters.worker.step.native) takes the frames that simply follow, which are not decoded then,
+    and leaves its commands in ``_records`` and ``_extra``.
     """
 
     def __init__(
-        self, number: int, tag: str, partitions: int, settings: FilterSettings, next_frame: NextFrame | None = None
+        self,
+        number: int,
+        tag: str,
+        partitions: int,
+        settings: FilterSettings,
+        step: Step | None = None,
     ) -> None:
         self.number = number
         self.tag = tag
         self.partitions = partitions
         self.settings = settings
-        self._next_frame = next_frame
+        self._step = step
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
         self.dormant = DormantPositions(tag)
+        self._set_commit = front(3, "SET", self.commit_key)
+        self._applied = word(b"HSET") + word(self.applied_key.encode())
+        self._watch = pack(("WATCH", self.commit_key)) + pack(("GET", self.commit_key))
+        self._streams = word(b"STREAMS") + word(self.raw_key.encode())
         self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",), ("GET", keys.sought(tag)))))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
@@ -104,6 +116,7 @@ class Partition:
         self._followed_until = 0.0
         self._forgot = False  #: whether the next commit takes members away
         self._kept = Kept(settings)
+        self._forged = Forged(tag)
         self._expire_at = 0.0
         self._trim_at = 0.0
         self._renewed = False  #: whether the stream is another one, which no commit says yet
@@ -129,29 +142,45 @@ class Partition:
         accepted: list[Accepted] = []
         size = 0
         now = time.monotonic()
-        states, dirty, heard, next_frame = self.states, self._dirty, self._heard, self._next_frame
-        for entry_id, fields in entries:
-            try:
-                data = _payload(fields)
-                size += len(data)
-                if next_frame is not None and len(data) >= _WHOSE.size:
-                    key = _WHOSE.unpack_from(data)
-                    state = states.get(key)
-                    if state is not None and (samples := next_frame(data, state.track)):
-                        heard[key] = now
-                        dirty[state.member] = state
-                        accepted.append(Accepted(self, state, samples, data))
-                        continue
-                self._judge(data, now, accepted)
-            except FrameError as error:
-                self._reject(entry_id, error, fields)
-            except Exception as error:  # whatever it is: no entry of a stranger ends a worker
-                self._reject(entry_id, unforeseen(error), fields)
+        at = 0
+        while at < len(entries):
+            if self.settings.verifier is None:
+                at, taken = self._follow(entries, at, len(entries), now, accepted)
+                size += taken
+            if at < len(entries):
+                size += self._take_one(entries, at, now, accepted)
+                at += 1
         self._taken = entries
         self.cursor = entries[-1][0]
         self._kept.add(self.cursor, size)
         self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))
         return accepted
+
+    def _follow(self, entries: list[Any], at: int, end: int, now: float, accepted: list[Accepted]) -> tuple[int, int]:
+        """Take the frames between these places that simply follow, up to the first that does not: where that is, and
+        the bytes of frames until there. Without the native step none of them is known to follow."""
+        if self._step is None:
+            return at, 0
+        known = self.states, self._heard, self._dirty
+        return self._step.take_followers(entries, at, end, self, *known, now, Accepted, accepted)
+
+    def _take_one(self, entries: list[Any], at: int, now: float, accepted: list[Accepted]) -> int:
+        """Any entry, or put it aside; answers the bytes of its frame."""
+        entry_id, fields = entries[at]
+        size = 0
+        try:
+            data = _payload(fields)
+            size = len(data)
+            verifier = self.settings.verifier
+            if verifier is not None:
+                verifier.check(data, fields)
+            if verifier is None or self._follow(entries, at, at + 1, now, accepted)[0] == at:
+                self._judge(data, now, accepted)
+        except FrameError as error:
+            self._reject(entry_id, error, fields)
+        except Exception as error:  # whatever it is: no entry of a stranger ends a worker
+            self._reject(entry_id, unforeseen(error), fields)
+        return size
 
     def _judge(self, data: bytes, now: float, accepted: list[Accepted]) -> None:
         """Any frame; those of samples that are applied go to ``accepted``. Raises FrameError."""
@@ -195,6 +224,8 @@ class Partition:
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
+        if isinstance(error, SignatureError):
+            self._extra += self._forged.commands(error.host, entry_id, str(error), time.monotonic())
         self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
         said = rejected.encode(Rejected(entry_id, error.reason, str(error)))
         for stream, told in (
@@ -226,11 +257,6 @@ class Partition:
         its key, replaces it."""
         self._records[prefix] = command
 
-    def keep_all(self, records: dict[bytes, bytes], rows: list[bytes]) -> None:
-        """The same of several records by their prefixes, and ``also`` of rows of recent values."""
-        self._records |= records
-        self._extra += rows
-
     # ---------------------------------------------------------------- committing
 
     def commit(self, fair_share: float = 0.0, full: bool = False) -> tuple[list[bytes], int]:
@@ -243,17 +269,15 @@ class Partition:
         self._extra += self._hosts.commands(self._records, time.monotonic(), full)
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
-        applied: list[Word] = ["HSET", self.applied_key]
         if self._dirty:
-            for member, state in self._dirty.items():
-                applied += (member, bytes(state.track))
-            commands.append(pack(tuple(applied)))
+            positions = write_positions if self._step is None else self._step.write_positions
+            commands.append(positions(self._applied, self._dirty))
             count += 1
         share = max(1, int(fair_share)) if fair_share else 0
         value = commit.encode(Commit(self.commit_id, self.cursor, self.rejected, share))
-        commands.append(pack(("SET", self.commit_key, value)))
+        commands.append(self._set_commit + word(value))
         if not full and not self._forgot:
-            logged = self._changes.commands(held, self.commit_id, applied[2:], self._records)
+            logged = self._changes.commands(held, self.commit_id, self._dirty, self._records)
             commands += logged
             count += len(logged)
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
@@ -273,14 +297,8 @@ class Partition:
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
-        count, block = str(self._most_entries), str(round(block_seconds * 1000.0))
-        return b"".join(
-            (
-                pack(("WATCH", self.commit_key)),
-                pack(("GET", self.commit_key)),
-                pack(("XREAD", "COUNT", count, "BLOCK", block, "STREAMS", self.raw_key, self.cursor)),
-            )
-        )
+        count, block = b"%d" % self._most_entries, b"%d" % round(block_seconds * 1000.0)
+        return b"".join((self._watch, _XREAD, word(count), _BLOCK, word(block), self._streams, word(self.cursor)))
 
     def trim_commands(self, now: float) -> list[bytes]:
         """XTRIM of what may go, as far as it is known by now, then HGETALL, TIME and GET, whose replies are for
@@ -330,6 +348,12 @@ class Partition:
             self._extra.append(pack(("DEL", state.names_key)))
         self._forgot = self._forgot or bool(gone)
         return bool(gone)
+
+
+def write_positions(key: bytes, states: Mapping[bytes, State]) -> bytes:
+    """The packed HSET of the positions of these states by their members; ``key`` are its packed first two words."""
+    pairs = [word(member) + word(bytes(state.track)) for member, state in states.items()]
+    return front(2 + 2 * len(pairs)) + key + b"".join(pairs)
 
 
 def _payload(fields: Any) -> bytes:

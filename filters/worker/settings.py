@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from acquisition.wire import record_format
 from acquisition.wire.record_format import Versions
+from acquisition.wire.signature import Verifier
 from filters.worker.inputs.plan import InputsSettings, Lengths, Plan, make_plan
 
 _MOST_PLANS = 4096
@@ -30,6 +31,7 @@ class FilterSettings:
     reader_retention_bytes: int = 32 << 20
     expire_seconds: float = 600.0
     inputs: InputsSettings | None = None  #: None: no decision inputs
+    verifier: Verifier | None = field(default=None, repr=False, compare=False)  #: None: signatures are not looked at
     versions: Versions = record_format.FORMATS[record_format.NEWEST]  #: of the records that are written
     _plans: dict[tuple[int, tuple[str, ...], Lengths], Plan | None] = field(
         default_factory=dict, repr=False, compare=False

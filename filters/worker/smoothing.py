@@ -27,7 +27,6 @@ from filters.worker.inputs.state import InputsState
 from filters.worker.partition import Accepted
 from filters.worker.record import RecordEncoder, exceptions_of
 from filters.worker.settings import FilterSettings
-from filters.worker.state import State
 from filters.worker.step.native import STEP, Step, step_of
 
 _MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
@@ -100,23 +99,15 @@ class Smoother:
     def _smooth_natively(self, accepted: list[Accepted], native: Step) -> list[Item]:
         """Answers the items that are left to numpy: a formula of theirs is not known."""
         others: list[Item] = []
-        runs: dict[State, list[Accepted]] = {}
-        for each in accepted:
-            runs.setdefault(each.state, []).append(each)
         now, moment = time.time(), time.monotonic()
-        for state, run in runs.items():
-            at = 0
-            while at < len(run):
-                if state.stepper is not None:
-                    done, records, rows = state.stepper.run([each.data for each in run[at:]], now, moment)
-                    run[0].partition.keep_all(records, rows)
-                    at += done
-                if at < len(run):
-                    item = Item(run[at].partition, state, run[at].decoded())
-                    if not self._smooth_one(item, native, now, moment):
-                        others += [Item(each.partition, state, each.decoded()) for each in run[at:]]
-                        break
-                    at += 1
+        for run in native.run_all(accepted, now, moment):
+            left = run
+            while left:
+                item = Item(left[0].partition, left[0].state, left[0].decoded())
+                if not self._smooth_one(item, native, now, moment):
+                    others += [Item(each.partition, each.state, each.decoded()) for each in left]
+                    break
+                left = next(iter(native.run_all(left[1:], now, moment)), [])
         return others
 
     def _smooth_one(self, item: Item, native: Step, now: float, moment: float) -> bool:

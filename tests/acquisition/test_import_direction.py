@@ -33,6 +33,7 @@ ROOMS = {
     "acquisition.link": {"acquisition.model", "acquisition.wire"},
     "acquisition.config": {"acquisition.model", "acquisition.wire", "acquisition.link"},
     "acquisition.outbox": {"acquisition.model", "acquisition.wire", "acquisition.link"},
+    "acquisition.signing": {"acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config"},
     "acquisition.shards": {"acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config"},
     "acquisition.snapshot": {"acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config"},
     "acquisition.status": {
@@ -43,8 +44,8 @@ ROOMS = {
     "filters.runtime": set(),
     "filters.kernels": {"acquisition.model", "acquisition.wire"},
     "filters.worker": {
-        "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "filters.kernels",
-        "filters.runtime",
+        "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "acquisition.signing",
+        "filters.kernels", "filters.runtime",
     },
     # What decides: pure, of values only.
     "filters.decisions": {
@@ -52,8 +53,8 @@ ROOMS = {
     },
     # What reads: no reader knows the worker.
     "filters.archive": {
-        *_VALUES, "acquisition.link", "filters.runtime", "filters.text", "filters.worker.leases.ownership",
-        "filters.worker.leases.scripts",
+        *_VALUES, "acquisition.link", "acquisition.signing", "filters.runtime", "filters.text",
+        "filters.worker.leases.ownership", "filters.worker.leases.scripts",
     },
     "filters.text": {"acquisition.snapshot"},
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},

@@ -364,7 +364,7 @@ def test_a_part_that_is_stuck_is_named_and_fails(demo):
         running.process.terminate()
         began = time.monotonic()
         code, output = running.finish()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30  # it does not wait for what is stopped
         assert code == 1, running.said
         assert any(STUCK[part] in line for line in running.said if "error: " in line), running.said
         result = json.loads(output)

@@ -29,8 +29,8 @@ def test_masters_come_before_replicas_which_lie_elsewhere() -> None:
     found = plan({"a": {}, "b": {}, "c": {}}, replicas=1)
     assert found["problems"] == []
     assert found["masters"] == ["10.0.0.1:7600", "10.0.0.2:7600", "10.0.0.3:7600"]
-    assert found["replicas"] == ["10.0.0.2:7601", "10.0.0.3:7601", "10.0.0.1:7601"]
-    assert found["instances"]["a"] == [SHARD, {"port": 7601, "core": 0, "role": "replica"}]
+    assert found["replicas"] == ["10.0.0.2:7700", "10.0.0.3:7700", "10.0.0.1:7700"]
+    assert found["instances"]["a"] == [SHARD, {"port": 7700, "core": 0, "role": "replica"}]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,35 @@ def test_masters_come_before_replicas_which_lie_elsewhere() -> None:
 )  # fmt: skip
 def test_a_wrong_inventory_is_refused_in_words(hosts: dict[str, dict[str, Any]], replicas: Any, word: str) -> None:
     assert word in "; ".join(plan(hosts, replicas)["problems"])
+
+
+def test_a_database_of_the_role_is_for_one_archive() -> None:
+    groups = {"shards": ["a"], "filters": ["a"], "archives": ["a", "b"]}
+    hostvars: dict[str, dict[str, Any]] = {"a": {}, "b": {"archive_postgresql": True}}
+    assert roles.plan(groups, {"a": {}, "b": {}})["problems"] == []
+    (problem,) = roles.plan(groups, hostvars)["problems"]
+    assert problem.startswith("b: archive_postgresql is for one host in the group archives, and there are a, b: ")
+    assert roles.plan(groups | {"archives": ["b"]}, hostvars)["problems"] == []
+
+
+def test_shards_that_run_are_those_whose_units_do() -> None:
+    planned = plan({"a": {}, "b": {}, "c": {}}, replicas=1)
+    active = {"ActiveState": "active"}
+    units = {"shardpulse-shard@7600.service": active, "shardpulse-shard@7700.service": {"ActiveState": "failed"}}
+    looked = {"common_found": {"host": {"units": units}}}
+    assert roles.running(planned, {"a": looked, "b": {}, "c": {"common_found": {"host": {}}}}) == ["10.0.0.1:7600"]
+
+
+def test_only_what_shards_have_against_the_secrets_is_told() -> None:
+    foreign = "shard 10.0.0.1:7600 has a certificate that no authority in ca.pem has made ([shards] tls_ca): unable"
+    wrong = "shard 10.0.0.2:7600: WRONGPASS invalid username-password pair; set [shards] username and password_file"
+    away = "shard 10.0.0.3:7600 cannot be reached: refused"
+    rows = {"shards": [{"problem": foreign}, {"problem": away}, {"problem": ""}]}
+    asked = [{"stdout": json.dumps(rows), "stderr": "", "rc": 69}, {"stderr": f"shardpulse: {wrong}", "rc": 77}]
+    asked += [{"stderr": f"shardpulse: {away}", "rc": 69}, {"skipped": True}]
+    (one, other) = roles.refused(asked)
+    assert one == foreign
+    assert other.startswith("shard 10.0.0.2:7600: WRONGPASS")
 
 
 def test_each_kind_of_host_has_an_environment() -> None:

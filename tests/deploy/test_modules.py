@@ -115,6 +115,18 @@ def test_wheels_are_packed_by_what_they_hold(tmp_path: Path) -> None:
     assert wheelhouse.digest([one, two]) != name
 
 
+def test_a_wheel_that_is_a_link_is_packed_whole(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a")
+    link = tmp_path / "a-1.whl"
+    link.symlink_to(tmp_path / "kept")
+    wheelhouse.pack([link], tmp_path / "links.tar")
+    (tmp_path / "out").mkdir()
+    with tarfile.open(tmp_path / "links.tar") as packed:
+        python_environment.unpack(packed, tmp_path / "out")
+    assert (tmp_path / "out" / "a-1.whl").read_text() == "a"
+    assert not (tmp_path / "out" / "a-1.whl").is_symlink()
+
+
 def test_a_host_gets_the_wheels_that_its_parts_need() -> None:
     requires = {
         "shardpulse-1-cp311-abi3-linux.whl": [
@@ -145,5 +157,22 @@ def test_older_environments_go(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (number, number))
     python_environment.point(tmp_path / "current", "now")
-    python_environment.remove_others(tmp_path, "now", 1)
+    python_environment.remove_others(tmp_path, "now", "", 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "now", "older"]
+
+
+def test_the_environment_that_was_in_use_outlives_newer_ones(tmp_path: Path) -> None:
+    for number, name in enumerate(("running", "newer", "now")):  # somebody had gone back from the newer one
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (number, number))
+    python_environment.remove_others(tmp_path, "now", "running", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["now", "running"]
+
+
+def test_a_secret_is_not_in_the_journal_either(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(host_files.Module, "log", lambda _, message, **more: said.append(message))
+    module = object.__new__(host_files.Module)
+    module.params = {"files": [wanted(tmp_path / "key", secret="hush\n"), wanted(tmp_path / "b", content="x")]}
+    module._log_invocation()
+    assert said == [f"files: {tmp_path}/key {tmp_path}/b"]

@@ -3,106 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+import shutil
+import ssl
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.support import ROOT
-from tests.support.hosts import Host
-from tests.support.hosts.demanded import hosts_for_a_test
+from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
 
-DEPLOY = ROOT / "deploy"
-BIN = Path(sys.executable).parent
-NAMES = ["node1", "node2", "node3"]
 MOST_CALLS = 20  #: to a host in a second run
-#: Hosts of tests share this machine's kernel, clock and memory.
-VARIABLES = {
-    "redis_shard_replicas": 1, "redis_shard_maxmemory": 64 << 20, "redis_shard_connections": 500,
-    "ansible_user": "admin",
-    "common_sysctl": {"net.core.somaxconn": 4096}, "common_huge_pages": "", "common_time_packages": [],
-    "controller_command": str(BIN / "shardpulse"),
-}  # fmt: skip
 #: A call is what ssh is asked to run: Ansible says so with -vvv, with pipelining once for each module.
 _CALL = re.compile(r"^<([\d.]+)> SSH: EXEC ", re.MULTILINE)
-
-
-class Site(NamedTuple):
-    """The hosts, and where the inventory lies."""
-
-    hosts: Mapping[str, Host]
-    directory: Path
-
-    def inventory(self, **changes: Any) -> dict[str, Any]:
-        """Three machines with everything; ``changes`` are variables of all."""
-        everyone: dict[str, Any] = {"hosts": {name: {} for name in NAMES}}
-        ssh = {"ansible_ssh_common_args": f"-F {self.directory.parent / 'hosts' / 'ssh_config'}"}
-        wheels = {"controller_wheelhouse": str(self.directory / "wheels"), "controller_packed": str(self.directory)}
-        addresses = {name: {"ansible_host": host.address} for name, host in self.hosts.items()}
-        return {
-            "all": {"vars": VARIABLES | ssh | wheels | changes, "hosts": addresses},
-            "shards": everyone, "filters": everyone, "probes": everyone,
-            "servers": {"hosts": {"node1": {}}}, "archives": {"hosts": {"node2": {}}},
-        }  # fmt: skip
-
-    def play(self, book: str, *options: str, inventory: Any = None) -> subprocess.CompletedProcess[str]:
-        """Run a playbook."""
-        file = self.directory / "hosts.json"
-        file.write_text(json.dumps(inventory or self.inventory()))
-        command = [str(BIN / "ansible-playbook"), "-i", str(file), book, *options]
-        environment = os.environ | {
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-            "ANSIBLE_HOME": str(self.directory / "ansible"),
-            "ANSIBLE_NOCOLOR": "1",
-        }
-        return subprocess.run(
-            command, cwd=DEPLOY, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900
-        )
-
-    def shows(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """What the controller's command prints."""
-        config = str(self.directory / "secrets" / f"{user}.toml")
-        return subprocess.run(
-            [str(BIN / "shardpulse"), *words, "--config", config], capture_output=True, text=True, timeout=120
-        )
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Three hosts on which ``site.yml`` has run once."""
-    directory = tmp_path_factory.mktemp("site")
-    (directory / "inventory").mkdir()
-    build = [str(DEPLOY / "build"), "wheelhouse", "--extra", "probe,filter,serve,archive", "--as-they-lie"]
-    wheels = directory / "inventory" / "wheels"
-    made = subprocess.run([*build, "--out", str(wheels)], capture_output=True, text=True, timeout=600)
-    assert made.returncode == 0, made.stderr
-    with hosts_for_a_test(directory / "hosts", NAMES, packages=["redis-server"]) as hosts:
-        made_of = Site(hosts, directory / "inventory")
-        done = made_of.play("site.yml")
-        assert done.returncode == 0, said(done, hosts)
-        yield made_of
-
-
-def said(done: subprocess.CompletedProcess[str], hosts: Mapping[str, Host]) -> str:
-    """What a playbook said in the end, and the journals of all parts."""
-    journals = [
-        f"{host}\n{host.try_ssh('journalctl -u shardpulse* -n 30 --no-pager').stdout}" for host in hosts.values()
-    ]
-    return "\n".join([done.stdout[-6000:], done.stderr[-2000:], *journals])
-
-
-def changed(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """How much each host was changed, by the play recap."""
-    return {
-        host: int(count) for host, count in re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+)", done.stdout, re.MULTILINE)
-    }
+    with three_hosts(tmp_path_factory.mktemp("site")) as made:
+        yield made
 
 
 def test_real_samples_of_all_hosts_arrive_smoothed_over_tls(site: Site) -> None:
@@ -190,6 +113,44 @@ def test_passwords_are_exchanged_while_samples_flow(site: Site) -> None:
         assert host.ssh("cat /etc/shardpulse/probe.password") == after
     status = json.loads(site.shows("observer", "status", "--json").stdout)
     assert status["books"]["lost"] == 0
+
+
+@pytest.mark.parametrize("wrong", ["all", "observer"])
+def test_secrets_that_are_not_the_shards_are_refused_before_anything_is_written(site: Site, wrong: str) -> None:
+    other = site.directory / f"other-{wrong}"
+    shutil.copytree(site.directory / "secrets", other)
+    if wrong == "all":  # an empty directory: another authority, other passwords
+        shutil.rmtree(other)
+    else:
+        (other / "passwords" / wrong).write_text("somebody-elses\n")
+    done = site.play("site.yml", inventory=site.inventory(controller_secrets=str(other)))
+    assert done.returncode != 0
+    words = " ".join(done.stdout.split())
+    assert f"controller_secrets ({other}) are not what these shards run with" in words, done.stdout
+    assert ("has a certificate that no authority in" if wrong == "all" else "WRONGPASS") in words
+    assert sum(changed(done)[name] for name in changed(done) if name != "localhost") == 0
+    authority = (site.directory / "secrets" / "shards" / "ca.pem").read_text()
+    for host in site.hosts.values():
+        assert host.ssh("cat /etc/shardpulse/ca.pem") == authority
+
+
+def test_certificates_are_renewed_while_samples_flow(site: Site) -> None:
+    shards = [(host.address, port) for host in site.hosts.values() for port in (7600, 7700)]
+    before = {shard: ssl.get_server_certificate(shard) for shard in shards}
+    served = ssl.get_server_certificate((site.hosts["node1"].address, 7680))
+    done = site.play("renew.yml", "-e", "controller_renew_days=400")
+    assert done.returncode == 0, said(done, site.hosts)
+    issued = site.directory / "secrets" / "shards" / "issued"
+    for address, port in shards:
+        assert ssl.get_server_certificate((address, port)) != before[address, port]
+        assert ssl.get_server_certificate((address, port)) == (issued / f"{address}.pem").read_text()
+    assert ssl.get_server_certificate((site.hosts["node1"].address, 7680)) != served
+    eventually(lambda: site.shows("observer", "status").returncode == 0, 120)
+    status = json.loads(site.shows("observer", "status", "--json").stdout)
+    assert status["books"]["lost"] == 0
+    done = site.play("renew.yml")
+    assert done.returncode == 0, said(done, site.hosts)
+    assert changed(done) == dict.fromkeys(["localhost", *NAMES], 0)
 
 
 def test_what_is_removed_leaves_nothing(site: Site) -> None:

@@ -114,6 +114,7 @@ ALONE = {
     "archive_cost": ["--episodes", "100000000"],
     "exposition": ["--hosts", "2000"],
     "planner": [],
+    "signing_cost": ["--repeats", "1000000"],
 }  #: they start nothing
 
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import hiredis
 import numpy as np
 
 from acquisition.model import codes
 from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.wire import frame, table
+from acquisition.wire import frame, smoothed, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.inputs import COUNTS, figure_names
 from experiments.harness import scalar_model
@@ -125,6 +126,19 @@ class Bench:
 
     def feed(self, *items: Accepted) -> None:
         self.smoother.smooth(list(items))
+
+    def committed(self) -> dict[bytes, list[bytes]]:
+        """What a commit of everything that was fed says of each record and ring, but for the time at which records were
+        made."""
+        reader = hiredis.Reader()
+        reader.feed(b"".join(self.partition.commit()[0]))
+        found: dict[bytes, list[bytes]] = {}
+        while (command := reader.gets()) is not False:
+            if command[0] == b"SET" and command[1].startswith(b"smoothed"):
+                found[command[1]] = [command[2][: smoothed.HEADER_SIZE - 8] + command[2][smoothed.HEADER_SIZE :]]
+            elif len(command) > 2 and command[1].startswith(b"recent"):
+                found.setdefault(command[1], []).append(b" ".join(command))
+        return found
 
     def found(self, host: int, entity: int, column: int) -> dict[str, float]:
         inputs = self.states[host].inputs

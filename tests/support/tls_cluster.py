@@ -65,7 +65,7 @@ def tls_cluster(directory: Path, masters: int = 3, spare: int = 0) -> Iterator[S
             made.children.append(stack.enter_context(started(command_in(home), stdout=log, cwd=home)))
         operator = made.credentials(grants.OPERATOR)
         for address in addresses:
-            eventually(lambda address=address: _answers(address, operator))  # type: ignore[misc]
+            eventually(lambda address=address: answers(address, operator))  # type: ignore[misc]
         config = directory / "operator.toml"
         config.write_text(made.configure(grants.OPERATOR, "timeout_seconds = 20.0\n"))
         form = ["shards", "form", "--addresses", ",".join(map(str, addresses[:masters])), "--config", str(config)]
@@ -87,7 +87,8 @@ def denied(secured: Secured) -> list[str]:
     return found
 
 
-def _answers(address: Address, credentials: Credentials) -> bool:
+def answers(address: Address, credentials: Credentials) -> bool:
+    """Whether a server lets this user in."""
     with contextlib.suppress(ShardError), contextlib.closing(Connection(address, credentials)):
         return True
     return False

@@ -20,6 +20,7 @@ from acquisition.wire import keys, position
 from acquisition.wire.frame import Samples
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
+from acquisition.wire.signature import Verifier
 from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
@@ -70,9 +71,9 @@ class Pipeline:
         self.tick = 0
         self.slowest = 0.0
 
-    def start_filter(self, expire_seconds: float = 600.0) -> Worker:
+    def start_filter(self, expire_seconds: float = 600.0, verifier: Verifier | None = None) -> Worker:
         number = keys.partition_of(self.host, self.layout.partitions)
-        settings = FilterSettings(expire_seconds=expire_seconds)
+        settings = FilterSettings(expire_seconds=expire_seconds, verifier=verifier)
         self.worker = lone_worker(self.cluster, self.layout, settings, [number], report=self.said.append)
         return self.worker
 

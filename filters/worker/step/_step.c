@@ -15,10 +15,14 @@
 #include "../../../acquisition/wire/crc32.h"
 #include "next_frame.h"
 #include "stepper.h"
+#include "names.h"
+#include "followers.h"
+#include "turn.h"
+#include "positions.h"
 
 static PyObject *run(const Frame *frame, Inputs *inputs, const Py_buffer *given, int raw)
 {
-    Room room;
+    Room room = {0};
     Moved moved;
     PyObject *answer = NULL;
     if (!make_room(&room, frame, inputs))
@@ -91,7 +95,9 @@ static PyObject *advance(PyObject *module, PyObject *arguments)
 
 static PyMethodDef methods[] = {
     {"advance", advance, METH_VARARGS, advance_doc},
-    {"next_frame", next_frame, METH_VARARGS, next_frame_doc},
+    {"take_followers", take_followers, METH_VARARGS, take_followers_doc},
+    {"write_positions", write_positions, METH_VARARGS, write_positions_doc},
+    {"run_all", run_all, METH_VARARGS, run_all_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -99,10 +105,10 @@ static int prepare(PyObject *module)
 {
     make_crc_table();
     folds = can_fold();
-    PyObject *type = PyType_FromSpec(&stepper_spec);
-    int failed = !type || PyModule_AddObjectRef(module, "Stepper", type);
-    Py_XDECREF(type);
-    return failed ? -1 : 0;
+    if (!make_names())
+        return -1;
+    stepper_type = PyType_FromSpec(&stepper_spec);
+    return stepper_type && !PyModule_AddObjectRef(module, "Stepper", stepper_type) ? 0 : -1;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};

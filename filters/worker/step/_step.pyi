@@ -22,7 +22,21 @@ def advance(
     inputs: NativeInputs | None,
     /,
 ) -> tuple[bytes, int, bytes, bytes | None]: ...
-def next_frame(data: bytes, track: Any, /) -> int: ...
+def take_followers(
+    entries: list[Any],
+    at: int,
+    end: int,
+    partition: Any,
+    states: dict[tuple[int, int], Any],
+    heard: dict[tuple[int, int], float],
+    dirty: dict[bytes, Any],
+    now: float,
+    kind: type,
+    accepted: Any,
+    /,
+) -> tuple[int, int]: ...
+def write_positions(key: bytes, states: dict[bytes, Any], /) -> bytes: ...
+def run_all(accepted: list[Any], now: float, moment: float, /) -> list[list[Any]]: ...
 
 class Stepper:
     def __new__(
@@ -44,5 +58,4 @@ class Stepper:
         lives_until: float,
         /,
     ) -> Stepper: ...
-    def run(self, frames: list[bytes], now: float, moment: float, /) -> tuple[int, dict[bytes, bytes], list[bytes]]: ...
     def state(self) -> tuple[bytes, float, int]: ...

@@ -87,12 +87,14 @@ static PyObject *seed_command(const Inputs *inputs, const float *means, unsigned
     return made;
 }
 
-/* Where the exceptions of a frame go, and what is needed meanwhile. */
+/* Where the exceptions of a frame go, and what is needed meanwhile, for frames of so many samples, time constants and
+   bytes of scratch. */
 typedef struct {
     Exception *exceptions; /* as many as the frame has samples */
     Sample *old;           /* those of the frame and of the one before it, and one more */
     float *alpha;
     char *scratch; /* of the inputs */
+    size_t samples, taus, size;
 } Room;
 
 static void free_room(Room *room)
@@ -101,16 +103,28 @@ static void free_room(Room *room)
     PyMem_Free(room->alpha);
     PyMem_Free(room->old);
     PyMem_Free(room->exceptions);
+    memset(room, 0, sizeof *room);
 }
 
-/* Room for frames like this one; 0 with an error set when there is none. */
+static size_t greater(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Let a room, all zero at first, have place for frames like this one as well; 0 with an error set when there is none. */
 static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
 {
-    size_t n = frame->samples, scratch = inputs->held ? scratch_size(&inputs->plan, inputs->tick.entities) : 1;
-    room->exceptions = PyMem_Malloc((n + 1) * sizeof(Exception));
-    room->old = PyMem_Malloc((2 * n + 1) * sizeof(Sample));
-    room->alpha = PyMem_Malloc(2 * (frame->tau_count + BLOCK) * sizeof(float));
-    room->scratch = PyMem_Malloc(scratch);
+    size_t size = inputs->held ? scratch_size(&inputs->plan, inputs->tick.entities) : 1;
+    if (room->size >= size && room->samples >= frame->samples && room->taus >= frame->tau_count)
+        return 1;
+    Room larger = {.samples = greater(room->samples, frame->samples), .taus = greater(room->taus, frame->tau_count),
+                   .size = greater(room->size, size)};
+    free_room(room);
+    larger.exceptions = PyMem_Malloc((larger.samples + 1) * sizeof(Exception));
+    larger.old = PyMem_Malloc((2 * larger.samples + 1) * sizeof(Sample));
+    larger.alpha = PyMem_Malloc(2 * (larger.taus + BLOCK) * sizeof(float));
+    larger.scratch = PyMem_Malloc(larger.size);
+    *room = larger;
     if (room->exceptions && room->old && room->alpha && room->scratch)
         return 1;
     free_room(room);

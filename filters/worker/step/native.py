@@ -28,15 +28,32 @@ Advance = Callable[
     tuple[bytes, int, bytes, bytes | None],
 ]  # fmt: skip
 
-#: (data, track) -> samples, or 0; see filters/worker/step/next_frame.h
-NextFrame = Callable[[bytes, Any], int]
+#: (entries, at, end, partition, states, heard, dirty, now, kind, accepted) -> (at, size): step/followers.h
+TakeFollowers = Callable[
+    [
+        list[Any],
+        int,
+        int,
+        Any,
+        dict[tuple[int, int], Any],
+        dict[tuple[int, int], float],
+        dict[bytes, Any],
+        float,
+        type,
+        Any,
+    ],
+    tuple[int, int],
+]
+
+#: (key, states) -> command; see filters/worker/step/positions.h
+WritePositions = Callable[[bytes, dict[bytes, Any]], bytes]
+
+#: (accepted, now, moment) -> left; see filters/worker/step/turn.h
+RunAll = Callable[[list[Any], float, float], list[list[Any]]]
 
 
 class Stepper(Protocol):
     """The state of one resource set between frames that simply follow each other; see filters/worker/step/stepper.h."""
-
-    def run(self, frames: list[bytes], now: float, moment: float, /) -> tuple[int, dict[bytes, bytes], list[bytes]]:
-        """How many of the frames followed, their records by prefix, and their rows of recent values."""
 
     def state(self) -> tuple[bytes, float, int]:
         """The exceptions of the newest frame, its CLOCK_MONOTONIC, and the step of the decision inputs, 0
@@ -44,10 +61,13 @@ class Stepper(Protocol):
 
 
 class Step(NamedTuple):
-    """What is compiled: one frame of any kind, the judgement of those that simply follow, and a run of these."""
+    """What is compiled: one frame of any kind; of those that simply follow, taking all of a read, smoothing all of a
+    turn, and the command that writes where they stand."""
 
     advance: Advance
-    next_frame: NextFrame
+    take_followers: TakeFollowers
+    run_all: RunAll
+    write_positions: WritePositions
     make_stepper: Callable[..., Stepper]
 
 
@@ -76,8 +96,8 @@ def _load() -> Step | None:
         from filters.worker.step import _step
     except ImportError:
         return None
-    compiled.complete(_step, "advance", "next_frame", "Stepper")
-    return Step(_step.advance, _step.next_frame, _step.Stepper)
+    compiled.complete(_step, "advance", "take_followers", "run_all", "write_positions", "Stepper")
+    return Step(_step.advance, _step.take_followers, _step.run_all, _step.write_positions, _step.Stepper)
 
 
 STEP = _load()

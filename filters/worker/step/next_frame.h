@@ -67,29 +67,17 @@ static void count_frame(Track *track, const FrameHeader *head)
     track->made = head->made + samples;
 }
 
-PyDoc_STRVAR(next_frame_doc,
-"next_frame(data, track) -> samples\n\n"
-"How many samples ``data`` carries when it is a sound frame of samples and the next one of ``track`` (the memory of a\n"
-"filters.worker.sequence.Track, which counts it then); 0 when it is anything else, and nothing is counted.");
-
-static PyObject *next_frame(PyObject *module, PyObject *arguments)
+/* How many samples ``data`` carries when it is a sound frame of samples and the next one of ``track``, which counts it
+   then; 0 when it is anything else, and nothing is counted. */
+static size_t next_frame(const uint8_t *data, size_t size, Track *track)
 {
-    Py_buffer data, counts;
     FrameHeader head;
-    unsigned long samples = 0;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "y*w*", &data, &counts))
-        return NULL;
-    if ((size_t)data.len >= sizeof head && (size_t)counts.len == sizeof(Track)) {
-        Track *track = counts.buf;
-        memcpy(&head, data.buf, sizeof head);
-        if (!(track->flags & CONTESTED) && head.epoch == track->epoch && head.sequence == track->sequence + 1
-            && is_sound(&head, data.buf, (size_t)data.len)) {
-            count_frame(track, &head);
-            samples = (unsigned long)head.entities * head.metrics;
-        }
-    }
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&data);
-    return PyLong_FromUnsignedLong(samples);
+    if (size < sizeof head)
+        return 0;
+    memcpy(&head, data, sizeof head);
+    if (track->flags & CONTESTED || head.epoch != track->epoch || head.sequence != track->sequence + 1
+        || !is_sound(&head, data, size))
+        return 0;
+    count_frame(track, &head);
+    return (size_t)head.entities * head.metrics;
 }

@@ -1,8 +1,8 @@
 /* What the step of one resource set needs from frame to frame, checked once, so that frames which simply follow each
    other need nothing of Python between them (docs/decisions/0045).
 
-   ``run`` takes frames as long as they do; for the first that does not, Python takes the state back (``state``), does
-   what there is to do, and makes another Stepper. */
+   ``run_all`` (turn.h) takes frames as long as they do; for the first that does not, Python takes the state back
+   (``state``), does what there is to do, and makes another Stepper. */
 
 #define SHORTEST 1e-9 /* seconds between two frames: filters.worker.state */
 #define LONGEST 1e9f  /* seconds that a sample stands for: filters.worker.inputs.state */
@@ -140,84 +140,49 @@ static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *dat
     return kept;
 }
 
-/* Marks the frames whose record a later one of ``frames`` replaces; 0 with an error set when one is no frame. */
-static int mark_replaced(const Stepper *self, PyObject *frames, FrameHeader *heads, char *replaced, char *seen)
+/* Marks the frames whose record a later one of these replaces; ``seen`` has a place for each of the kept ticks. Both are
+   zero at first. */
+static void mark_replaced(const Stepper *self, PyObject *const *frames, size_t count, char *replaced, char *seen)
 {
-    for (Py_ssize_t i = PyList_Size(frames) - 1; i >= 0; i--) {
-        char *data;
-        Py_ssize_t size;
-        if (PyBytes_AsStringAndSize(PyList_GetItem(frames, i), &data, &size))
-            return 0;
-        if ((size_t)size < sizeof *heads) {
-            PyErr_SetString(PyExc_ValueError, "a frame is shorter than its header");
-            return 0;
-        }
-        memcpy(&heads[i], data, sizeof *heads);
-        Py_ssize_t slot = slot_of(self, &heads[i]);
+    FrameHeader head;
+    for (size_t i = count; i-- > 0;) {
+        memcpy(&head, PyBytes_AsString(frames[i]), sizeof head);
+        Py_ssize_t slot = slot_of(self, &head);
         replaced[i] = seen[slot];
         seen[slot] = 1;
     }
-    return 1;
 }
 
-static Py_ssize_t step_frames(Stepper *self, PyObject *frames, const FrameHeader *heads, const char *replaced,
-                              double now, double moment, PyObject *records, PyObject *rows)
+/* Step over frames (bytes of at least a header, sound and in order) up to the first that does not simply follow the one
+   before it. The SET commands of their records go to the dict ``records`` by their prefix, without those that a later
+   frame replaces, the SETRANGE commands of their rows of recent values and of seeds to the list ``rows``. ``now`` is the
+   time of the record, ``moment`` CLOCK_MONOTONIC. Answers how many frames that were, -1 with an error set. */
+static Py_ssize_t step_frames(Stepper *self, PyObject *const *frames, size_t count, Room *room, double now,
+                              double moment, PyObject *records, PyObject *rows)
 {
-    Py_ssize_t count = PyList_Size(frames), done = 0;
-    Room room;
-    FrameHeader like = self->like;
-    Frame shape = frame_of(self, &like, NULL);
-    if (!make_room(&room, &shape, &self->inputs))
+    FrameHeader head = self->like;
+    Frame shape = frame_of(self, &head, NULL);
+    char *marks = count > 1 ? PyMem_Calloc(count + (size_t)PyTuple_Size(self->prefixes), 1) : NULL;
+    size_t done = 0;
+    if (!make_room(room, &shape, &self->inputs) || (count > 1 && !marks)) {
+        PyMem_Free(marks);
+        PyErr_NoMemory();
         return -1;
+    }
+    if (marks)
+        mark_replaced(self, frames, count, marks, marks + count);
     for (; done < count; done++) {
-        PyObject *each = PyList_GetItem(frames, done);
-        const uint8_t *data = (const uint8_t *)PyBytes_AsString(each);
-        if (!follows(self, &heads[done], data, (size_t)PyBytes_Size(each), moment))
+        const uint8_t *data = (const uint8_t *)PyBytes_AsString(frames[done]);
+        memcpy(&head, data, sizeof head);
+        if (!follows(self, &head, data, (size_t)PyBytes_Size(frames[done]), moment))
             break;
-        if (!step_frame(self, &heads[done], data, &room, !replaced[done], now, records, rows)) {
-            done = -1;
-            break;
+        if (!step_frame(self, &head, data, room, !(marks && marks[done]), now, records, rows)) {
+            PyMem_Free(marks);
+            return -1;
         }
     }
-    free_room(&room);
-    return done;
-}
-
-PyDoc_STRVAR(run_doc,
-"run(frames, now, moment) -> (done, records, rows)\n\n"
-"Step over ``frames`` (a list of encoded ones, sound and in order) up to the first that does not simply follow the one\n"
-"before it; ``done`` is how many that were. ``records`` are the SET commands by their prefix, without those that a\n"
-"later frame replaces, ``rows`` the SETRANGE commands of rows of recent values and of seeds. ``now`` is the time of the record,\n"
-"``moment`` CLOCK_MONOTONIC. Raises ValueError for what is no frame; nothing is changed then.");
-
-static PyObject *stepper_run(PyObject *object, PyObject *arguments)
-{
-    Stepper *self = (Stepper *)object;
-    PyObject *frames, *records = NULL, *rows = NULL, *answer = NULL;
-    double now, moment;
-    if (!PyArg_ParseTuple(arguments, "Odd", &frames, &now, &moment))
-        return NULL;
-    if (!PyList_Check(frames)) {
-        PyErr_SetString(PyExc_TypeError, "frames must be a list");
-        return NULL;
-    }
-    size_t count = (size_t)PyList_Size(frames), kept = (size_t)PyTuple_Size(self->prefixes);
-    FrameHeader *heads = PyMem_Malloc((count + 1) * sizeof *heads);
-    char *marks = PyMem_Calloc(count + kept, 1);
-    if (heads && marks && mark_replaced(self, frames, heads, marks, marks + count)) {
-        records = PyDict_New();
-        rows = PyList_New(0);
-        Py_ssize_t done = records && rows ? step_frames(self, frames, heads, marks, now, moment, records, rows) : -1;
-        if (done >= 0)
-            answer = Py_BuildValue("nOO", done, records, rows);
-    } else if (!PyErr_Occurred()) {
-        PyErr_NoMemory();
-    }
-    Py_XDECREF(records);
-    Py_XDECREF(rows);
     PyMem_Free(marks);
-    PyMem_Free(heads);
-    return answer;
+    return (Py_ssize_t)done;
 }
 
 PyDoc_STRVAR(state_doc, "state() -> (exceptions, monotonic, step)\n\nWhere it stands, for who goes on without it.");
@@ -321,7 +286,6 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *
 }
 
 static PyMethodDef stepper_methods[] = {
-    {"run", stepper_run, METH_VARARGS, run_doc},
     {"state", stepper_state, METH_NOARGS, state_doc},
     {NULL, NULL, 0, NULL},
 };

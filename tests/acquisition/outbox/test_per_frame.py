@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
@@ -34,7 +34,7 @@ CAPACITY = 200_000
 SECONDS = 30.0
 HOST = 0xFEDC_BA98_7654_3210
 SETS = (7, 0xFFFFFFFF)
-_WINDOW = [name for name in SendWindow.__slots__ if name not in ("counts", "stall")]
+_WINDOW = [name for name in SendWindow.__slots__ if name not in ("counts", "stall", "_unsettled")]
 
 
 def samples(resource_set: int, rows: int, metrics: int, coded: bool, tick: int) -> Samples:
@@ -105,7 +105,7 @@ class Host:
         """Everything that there is."""
         box, index = self.outbox, self.outbox._index
         windows = {
-            number: [getattr(window, name) for name in _WINDOW] + [window.status()]
+            number: [getattr(window, name) for name in _WINDOW] + [window.status(), [*window._unsettled._frames]]
             for number, window in box.windows.items()
         }
         entries = [
@@ -170,6 +170,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, max_size=60), st.booleans())
+@example([("offer", samples(7, rows, 15, False, 0)) for rows in (0, 1000, 0)] + [("take", None)], False)
 def test_every_step_equals_the_definition(steps: list[tuple[str, Any]], in_file: bool) -> None:
     with both(in_file) as (native, defined):
         for step in steps:

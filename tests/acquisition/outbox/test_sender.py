@@ -138,6 +138,24 @@ def test_every_host_finds_its_owner_from_any_seed(make: Make, cluster: Cluster, 
         assert sender.tag == read_layout(cluster).tag_of(host)
 
 
+def test_who_is_hung_up_on_by_a_living_shard_asks_no_other_one(make: Make, start_cluster: StartCluster) -> None:
+    shards = start_cluster(2)  # to which nobody else connects
+    sender = make(shards.addresses)
+    advance_until(sender, lambda: sender.ready)
+    owner = sender.address
+    assert owner is not None
+    with contextlib.closing(Connection(owner)) as link:
+        before = received(shards)
+        with socket.socket(fileno=os.dup(sender.fileno())) as made:
+            own = ":".join(map(str, made.getsockname()))
+        link.call("CLIENT", "KILL", own)
+        eventually(lambda: not sender.ready, meanwhile=lambda: sender.receive(time.monotonic()))
+        advance_until(sender, lambda: sender.ready)
+    new = {address: count - before[address] - 1 for address, count in received(shards).items()}
+    assert new == {address: int(address == owner) for address in shards.addresses}
+    assert (sender.address, sender.errors) == (owner, {"closed": 1})
+
+
 def test_dead_seeds_are_passed_over(make: Make, cluster: Cluster, shards: Shards) -> None:
     sender = make([Address("127.0.0.1", 1), Address("127.0.0.1", 2), shards.addresses[0]])
     advance_until(sender, lambda: sender.ready)
@@ -314,19 +332,19 @@ def run_all(senders: list[Sender], done: Callable[[], bool], seconds: float = PA
     return True
 
 
+@pytest.mark.parametrize(("order", "connections"), [(1, 1), (-1, 2)])
 def test_a_cold_start_takes_one_connection_to_each_shard_that_has_to_be_asked(
-    make: Make, start_cluster: StartCluster
+    make: Make, start_cluster: StartCluster, order: int, connections: int
 ) -> None:
-    """Any of them, and the owner, unless that is the same: a copy of the layout lies on each."""
+    """The owner alone, where seeds are named in the order of their slots; else another one before it: a copy of the
+    layout lies on each."""
     shards = start_cluster(2)  # to which nobody else connects
     before = received(shards)
-    senders = [make(shards.addresses, host) for host in range(60)]
+    senders = [make(shards.addresses[::order], host) for host in range(60)]
     assert run_all(senders, lambda: all(sender.ready for sender in senders))
     made = {address: count - before[address] - 1 for address, count in received(shards).items()}
     assert all(not sender.errors for sender in senders)
-    first = [shards.addresses[host % len(shards.addresses)] for host in range(len(senders))]
-    asked = sum(1 + (sender.address != seed) for sender, seed in zip(senders, first, strict=True))
-    assert sum(made.values()) == asked
+    assert sum(made.values()) == connections * len(senders)
 
 
 def test_while_the_owner_is_dead_a_host_asks_one_shard_that_lives_on_one_connection(

@@ -200,3 +200,51 @@ def test_another_frame_than_the_one_that_was_sent_again_is_not_doubted() -> None
     hold_from(window, 7)  # the ring has dropped it meanwhile
     assert stall(window, 5)
     assert (window.stall.in_doubt, window.next) == (False, 7)
+
+
+def dropped(window: SendWindow) -> int:
+    return window.counts.dropped_frames
+
+
+def test_what_the_ring_gave_up_between_two_readings_is_dropped_only_if_it_was_not_applied() -> None:
+    window = sent(10)
+    window.observe(at(2), b"2-0")
+    hold_from(window, 8)
+    assert dropped(window) == 0  # all of it is in the stream
+    window.observe(at(5), b"5-0")
+    assert dropped(window) == 0
+    window.observe(at(10), b"10-0")
+    hold_from(window, 11)
+    window.go_back(11)
+    assert dropped(window) == 0
+
+
+def test_what_the_ring_gave_up_is_dropped_once_the_window_goes_back_behind_it() -> None:
+    window = sent(10)
+    window.observe(at(2), b"2-0")
+    hold_from(window, 8)
+    window.synchronize(at(5))  # a replica that had less has taken over
+    assert (dropped(window), window.next) == (2, 8)
+    for position in (None, at(9, epoch=5)):
+        window = sent(10)
+        hold_from(window, 8)
+        window.synchronize(position)
+        assert dropped(window) == 7
+
+
+def test_what_the_shard_has_not_stored_is_dropped_at_once() -> None:
+    window = sent(10, acked=4)
+    hold_from(window, 8)
+    assert dropped(window) == 3
+    window = sent(10)
+    window.go_back(3)  # what was acknowledged before says nothing of what the shard has now
+    hold_from(window, 8)
+    assert dropped(window) == 7
+
+
+def test_what_no_reading_settles_is_dropped_in_the_end() -> None:
+    window = sent(3000)
+    hold_from(window, 2001)
+    assert dropped(window) == 2000 - 1024
+    window.restart(EPOCH + 1)
+    assert dropped(window) == 2000

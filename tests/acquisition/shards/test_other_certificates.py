@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 import redis
 
 from acquisition.certificates import files, making
-from acquisition.errors import ShardError
+from acquisition.errors import EXIT_UNAVAILABLE, ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Connection
 from acquisition.shards import grants, join, redis_binary, rendering
@@ -53,14 +54,16 @@ def believe(secured: Secured, data: bytes) -> None:
     replace(secured.ca, data)
     for number, _ in enumerate(secured.addresses):
         replace(home(secured, number) / "ca.pem", data)
-        tell(secured, number, "tls-ca-cert-file", str(home(secured, number) / "ca.pem"))
+    assert tell(secured).returncode == 0
 
 
-def tell(secured: Secured, number: int, *settings: str) -> None:
-    """CONFIG SET by the user who may: a file of the same name is read again."""
-    operator = secured.credentials(grants.OPERATOR)
-    with contextlib.closing(Connection(secured.addresses[number], operator, PATIENCE)) as connection:
-        assert connection.call("CONFIG", "SET", *settings) == b"OK"
+def tell(secured: Secured) -> subprocess.CompletedProcess[str]:
+    """All shards read their files again, by the user who may."""
+    config = secured.access.directory / "operator.toml"
+    config.write_text(secured.configure(grants.OPERATOR, ""))
+    command = [sys.executable, "-m", "acquisition", "shards", "certificates", "--config", str(config)]
+    where = ["--addresses", str(secured.addresses[0])]
+    return subprocess.run([*command, *where], capture_output=True, text=True)
 
 
 def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_path: Path) -> None:
@@ -101,8 +104,11 @@ def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_
             )
             for path in made:
                 replace(place / path.name, path.read_bytes())
-            pair = {"tls-cert-file": f"{place / CERTIFICATE}.pem", "tls-key-file": f"{place / CERTIFICATE}.key"}
-            tell(secured, number, *(word for setting in pair.items() for word in setting))
+        told = tell(secured)
+        count = len(secured.addresses)
+        said_of_them = f"{count} shards have read their certificates again, {count} have another one now\n"
+        assert told.stdout == said_of_them, told.stderr
+        assert "again, 0 have" in tell(secured).stdout
         goes_on()
         believe(secured, new)
         goes_on()
@@ -121,6 +127,24 @@ def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_
         found = books.totals(books.read(reader, layout).accounts)
     assert found.lost == 0
     assert "cannot be reached" not in said.read_text()
+
+
+def test_files_that_do_not_fit_are_refused_and_nothing_changes(secured: Secured) -> None:
+    key = home(secured, 0) / f"{CERTIFICATE}.key"
+    own = key.read_bytes()
+    other = making.authority(making.SHARDS, datetime.now(UTC).replace(microsecond=0), 30)
+    replace(key, files.write(other, home(secured, 0) / "other", files.AUTHORITY)[1].read_bytes())
+    told = tell(secured)
+    assert told.returncode == EXIT_UNAVAILABLE
+    assert f"shard {secured.addresses[0]} keeps the certificate that it has: " in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+    Connection(secured.addresses[0], secured.credentials(grants.READER), PATIENCE).close()
+    replace(key, own)
+    assert tell(secured).returncode == 0
+    secured.children[REPLICA].kill()
+    secured.children[REPLICA].wait()
+    eventually(lambda: tell(secured).returncode == EXIT_UNAVAILABLE)
+    assert "no shard was told: " in tell(secured).stderr
 
 
 def is_in_sync(client: redis.Redis) -> bool:

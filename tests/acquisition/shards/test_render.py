@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import socket
 import ssl
@@ -129,6 +130,20 @@ def test_hosts_get_users_of_their_own(server: Run, tmp_path: Path, capsys: pytes
     assert text.count("{*}") == printed(capsys, "users", "--passwords", str(server.passwords)).count("{*}") - 5
 
 
+def test_a_machines_shards_are_printed_at_once_as_one_by_one(server: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = ["--announce", "a", "--bind", "::1", "--maxmemory", "99999999", "--passwords", str(server.passwords)]
+    places = ["--etc", "/etc/x", "--data", "/var/lib/x"]
+    found = json.loads(printed(capsys, "machine", *shared, *places, "--shard", "7600:0", "--shard", "7701:3"))
+    assert set(found) == {"unit", "users", "configurations"}
+    assert found["users"] == printed(capsys, "users", *shared)
+    for port, core in (("7600", "0"), ("7701", "3")):
+        own = [*shared, "--etc", f"/etc/x-{port}", "--data", f"/var/lib/x-{port}", "--port", port, "--core", core]
+        assert found["configurations"].pop(port) == printed(capsys, "configuration", *own)
+        unit = printed(capsys, "unit", *own).replace(f"shard a:{port}", f"shard at port {port}")
+        assert found["unit"].replace("%i", port) == unit
+    assert not found["configurations"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze not found")
 @pytest.mark.parametrize("data", ["/var/lib/shardpulse-shard", "/srv/shard"])
 def test_systemd_understands_the_unit(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +172,7 @@ def test_the_template_of_a_shard_is_hardened_as_the_rendered_unit_is() -> None:
         (["unit", "--announce", "a", "--bind", "x y", "--maxmemory", "99999999"], 2, "not a name or an address"),
         (["unit", "--announce", "a", "--etc", "/a b", "--maxmemory", "99999999"], 2, "path without blanks"),
         (["unit", "--announce", "a", "--user", "a b", "--maxmemory", "99999999"], 2, "not a user of a system"),
+        (["machine", "--announce", "a", "--maxmemory", "99999999", "--passwords", "DIR"], 2, "--shard is missing"),
         (["users", "--passwords", "DIR", "--host", "a b"], 2, "not a name of a host"),
         (["users", "--passwords", "OPEN"], 78, "others may read"),
         (["users", "--passwords", "EMPTY"], 66, "holds no password"),

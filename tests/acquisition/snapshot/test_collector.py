@@ -13,6 +13,8 @@ from acquisition.snapshot import collector
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
+    gc.enable()
+    gc.set_threshold(700, 10, 10)  # Python's own, whatever ran in this process before
     yield
     gc.set_threshold(*before)
     gc.unfreeze()

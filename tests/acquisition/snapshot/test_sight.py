@@ -165,3 +165,9 @@ def test_a_long_interval_has_a_long_patience() -> None:
     blocks = [block(0, 100.0, interval=60.0), *(block(number, 0.5) for number in range(1, 5))]
     sight.look(blocks, Sight(**ONE_SHARD), NOW, DOWN_AFTER)
     assert blocks[0].state == LATE
+
+
+def test_one_whose_probe_says_that_it_is_refused_is_not_down() -> None:
+    found = look([60.0, 60.0, *[0.5] * 6], refused=frozenset({0}))
+    assert told(found)[:2] == [(UNKNOWN, states.REFUSED), (DOWN, states.SILENT)]
+    assert "signature" in states.CAUSES[states.REFUSED]

@@ -9,13 +9,14 @@ import pytest
 from acquisition.errors import ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import ReplyError
+from acquisition.model.identity import host_id
 from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.sight_reading import Begun, SightReader, heard_before
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
-from acquisition.wire import keys
+from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from tests.support.scene import Scene
 
@@ -110,3 +111,21 @@ def test_where_no_partition_can_be_read_each_shard_s_words_are_told() -> None:
     replies = [gone if number % 2 == 0 else ReplyError("CLUSTERDOWN The cluster is down") for number in range(64)]
     with pytest.raises(ShardError, match=r"7600 cannot be reached.*; shard: CLUSTERDOWN .*two have no majority"):
         PositionReader(layout).take(replies, NOW)
+
+
+@pytest.mark.parametrize(
+    ("ago", "said", "cause"),
+    [
+        (1.0, {"refused": "signature"}, "refused"),
+        (60.0, {"refused": "signature"}, "silent"),  # what it said before it fell silent
+        (1.0, {"refused": ["signature"]}, "silent"),
+        (1.0, {}, "silent"),
+    ],
+)
+def test_a_silent_host_whose_probe_says_that_it_is_refused_is_not_down(
+    scene: Scene, ago: float, said: dict[str, object], cause: str
+) -> None:
+    host = host_id(SILENT)
+    key = keys.status(read_layout(scene.cluster).tag_of(host), host)
+    scene.cluster.call(key, "SET", key, status.encode(SILENT, NOW - ago, {}, said))
+    assert [block.cause for block in look(scene.cluster, begun(scene.cluster))] == [cause]

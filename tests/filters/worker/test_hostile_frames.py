@@ -48,7 +48,7 @@ def frames(draw: st.DrawFn) -> bytes:
 @given(st.lists(st.one_of(frames(), st.binary(max_size=120)), min_size=1, max_size=12))
 def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
     chosen = FilterSettings()
-    partition = Partition(0, "0", 1, chosen, STEP and STEP.next_frame)
+    partition = Partition(0, "0", 1, chosen, STEP)
     smoother = Smoother(FilterSettings(), ALL)
     for number, data in enumerate(entries):
         taken = partition.take([(b"%d-0" % (number + 1), [b"f", data])])
@@ -62,7 +62,7 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
 
 
 def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> None:
-    partition = Partition(0, "0", 1, FilterSettings(), STEP and STEP.next_frame)
+    partition = Partition(0, "0", 1, FilterSettings(), STEP)
     smoother = Smoother(FilterSettings(), ALL)
     values = bytes(4 * 3)
     old = Frame(frame.KIND_SAMPLES, 1, 1, 1, 1, 3, 1.0, 7, 1, 1, 0, 1, 1.0, 1.0, bytes(8), values, b"\3\3\3")

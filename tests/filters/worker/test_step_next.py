@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
-import hiredis
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,8 +33,14 @@ TIMES = st.floats(allow_nan=True, allow_infinity=True)
 
 
 def next_frame(data: bytes, track: Track) -> int:
+    """The samples of a frame that follows in a track, as the native step says of a read of it alone; 0: it does not."""
     assert native.STEP is not None
-    return native.STEP.next_frame(data, track)
+    key = struct.unpack_from("<16xQI", data) if len(data) >= 28 else (0, 0)
+    state, accepted = SimpleNamespace(member=b"member", track=track), []
+    entries = [[b"1-0", [b"f", data]]]
+    at, size = native.STEP.take_followers(entries, 0, 1, None, {key: state}, {}, {}, 0.0, Accepted, accepted)
+    assert (at, size) == ((1, len(data)) if accepted else (0, 0))
+    return accepted[0].samples if accepted else 0
 
 
 def made(entities: int = 2, metrics: int = 3, codes: bool = True, **changes: Any) -> Frame:
@@ -191,22 +197,14 @@ def test_a_run_of_frames_is_as_single_ones(frames: list, together: int, with_inp
 
 
 def feed(bench: Bench, group: list[tuple], single: bool) -> dict[bytes, list[bytes]]:
-    """What the commit of these frames says of each key, but for the time at which records were made and what is
-    random. ``single``: each frame is smoothed by itself, and its state does not go on alone."""
+    """What the commit of these frames says. ``single``: each frame is smoothed by itself, and its state does not go on
+    alone."""
     frames = [bench.frame(1, at, ids, values, marks, epoch=epoch) for at, ids, values, marks, epoch in group]
     for each in [[frame] for frame in frames] if single else [frames]:
         bench.smoother.smooth(each)
         if single:
             bench.state(1).settle()
-    reader = hiredis.Reader()
-    reader.feed(b"".join(bench.partition.commit()[0]))
-    found: dict[bytes, list[bytes]] = {}
-    while (command := reader.gets()) is not False:
-        if command[0] == b"SET" and command[1].startswith(b"smoothed"):
-            found[command[1]] = [command[2][: smoothed.HEADER_SIZE - 8] + command[2][smoothed.HEADER_SIZE :]]
-        elif len(command) > 2 and command[1].startswith(b"recent"):
-            found.setdefault(command[1], []).append(b" ".join(command))
-    return found
+    return bench.committed()
 
 
 def test_records_that_a_later_frame_replaces_are_not_made() -> None:
@@ -214,13 +212,13 @@ def test_records_that_a_later_frame_replaces_are_not_made() -> None:
     bench = Bench(native=native.STEP)
     values = np.full((2, 4), 0.5, "<f4")
     bench.feed(bench.frame(1, 1.0, [1, 2], values, None))
-    stepper = bench.state(1).stepper
-    assert stepper is not None
-    frames = [bench.frame(1, float(at), [1, 2], values, None).data for at in range(2, 12)]
-    done, records, rows = stepper.run(frames, 1.0, 0.0)
-    assert (done, len(records), len(rows)) == (10, 3, 10)
-    ticks = [smoothed.HEADER.unpack_from(data, data.index(smoothed.MAGIC))[14] for data in records.values()]
+    bench.committed()
+    assert native.STEP.run_all([bench.frame(1, float(at), [1, 2], values, None) for at in range(2, 12)], 1.0, 0.0) == []
+    found = bench.committed()
+    (rows,) = [said for key, said in found.items() if key.startswith(b"recent")]
+    ticks = [smoothed.HEADER.unpack(said[0][:88] + bytes(8))[14] for said in found.values() if said is not rows]
     assert sorted(ticks) == [9, 10, 11]
+    assert len(rows) == 10
 
 
 def test_seeds_of_averages_are_written_without_leaving_the_run() -> None:
@@ -236,16 +234,20 @@ def test_seeds_of_averages_are_written_without_leaving_the_run() -> None:
     assert found[key] == expected[key]
 
 
-@pytest.mark.parametrize("frames", [[b"short"], [1], (), None])
-def test_what_is_no_list_of_frames_is_refused(frames: Any) -> None:
+@pytest.mark.parametrize("wrong", [b"short", 1, None, ()])
+def test_what_is_no_accepted_frame_is_refused(wrong: Any) -> None:
+    assert native.STEP is not None
     bench = Bench(native=native.STEP)
-    bench.feed(bench.frame(1, 1.0, [1], np.full((1, 4), 0.5, "<f4"), None))
+    values = np.full((1, 4), 0.5, "<f4")
+    bench.feed(bench.frame(1, 1.0, [1], values, None))
     stepper = bench.state(1).stepper
     assert stepper is not None
     before = stepper.state()
-    with pytest.raises((ValueError, TypeError)):
-        stepper.run(frames, 1.0, 0.0)
-    assert stepper.state() == before
+    sound = bench.frame(1, 2.0, [1], values, None)
+    for frames in ([sound, sound._replace(data=wrong)], [sound, wrong], wrong):
+        with pytest.raises((ValueError, TypeError)):
+            native.STEP.run_all(frames, 1.0, 0.0)
+        assert stepper.state() == before
 
 
 def given_stepper(**changes: Any) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Secrets with which frames are signed: their files, and the command that makes them."""

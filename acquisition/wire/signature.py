@@ -1,0 +1,123 @@
+"""The signature of a frame: who has made it, whatever the password was that brought it into the stream.
+
+A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know nothing of it pass over the second field::
+
+    4 bytes   the number of the master secret that the key is of
+    16 bytes  HMAC-SHA256 (RFC 2104) of all bytes of the frame as it was sent, cut to half (RFC 4868)
+
+A host has a key of its own, made of a master secret and its id, so it can sign for no other; whoever verifies has the
+masters. The frame holds host, resource set, epoch, sequence number and all samples or names, so none of these can be
+another one; a frame that is sent a second time is told by its number (``filters.worker.sequence``).
+``tests/acquisition/wire/test_signature.py`` holds golden bytes.
+
+A probe that signs nothing does not import this module, which brings OpenSSL.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from acquisition.errors import FrameError
+from acquisition.wire import frame, keys
+from acquisition.wire.rejected import SIGNATURE
+
+NUMBER_SIZE = 4
+SECRET_SIZE = 32
+_TAG_SIZE = 16
+SIZE = NUMBER_SIZE + _TAG_SIZE
+_HASH = "sha256"
+_MASTER, _HOST = b"shardpulse master", b"shardpulse frame"  #: what is derived is for one purpose each
+_HOST_ID = struct.Struct("<Q")
+_HOST_AT = 16  #: in a frame: acquisition.wire.frame.HEADER_FIELDS
+_MOST_HOSTS = 1 << 17  #: whose keys are remembered
+
+
+class HostKey(NamedTuple):
+    """What a host signs with: the ``number`` of the master that it is of, and a secret."""
+
+    number: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"HostKey({self.number.hex()})"  # no secret gets into a log
+
+
+class SignatureError(FrameError):
+    """A frame that its host has not signed, as far as anybody can tell; ``host`` is the id that it claims."""
+
+    def __init__(self, host: int, message: str) -> None:
+        super().__init__(SIGNATURE, message)
+        self.host = host
+
+
+def number_of(master: bytes) -> bytes:
+    """What names a master secret, and tells nothing of it."""
+    return hmac.digest(master, _MASTER, _HASH)[:NUMBER_SIZE]
+
+
+def host_key(master: bytes, host: int) -> HostKey:
+    """The key of the host with this id."""
+    return HostKey(number_of(master), _secret_of(master, host))
+
+
+def sign(key: HostKey, data: bytes) -> bytes:
+    """The signature of an encoded frame, SIZE bytes."""
+    return key.number + hmac.digest(key.secret, data, _HASH)[:_TAG_SIZE]
+
+
+def signer(key: HostKey) -> Callable[[bytes], bytes]:
+    """``sign`` for a writer, which does so for every frame."""
+    return lambda data: sign(key, data)
+
+
+class Verifier:
+    """Tells frames that their hosts have signed; any of the ``masters`` will do, so that they can be exchanged.
+
+    ``required``: frames without a signature are refused as well, and not only those with a wrong one.
+    """
+
+    def __init__(self, masters: Sequence[bytes], required: bool = True) -> None:
+        self._masters = {number_of(master): master for master in masters}
+        self._secrets: dict[tuple[bytes, int], bytes] = {}  #: of hosts that have signed: nobody else can fill it
+        self._required = required
+
+    def check(self, data: bytes, fields: Sequence[bytes]) -> None:
+        """Raise SignatureError where the frame ``data`` of a stream entry is not signed by the host that it names;
+        ``fields`` are all of the entry. What is too short for a frame is left to ``acquisition.wire.frame.decode``."""
+        if len(data) < frame.HEADER_SIZE:
+            return
+        (host,) = _HOST_ID.unpack_from(data, _HOST_AT)
+        signature = fields[3] if len(fields) > 3 and fields[2] == keys.SIGNATURE_FIELD else b""
+        if not signature:
+            if self._required:
+                raise SignatureError(host, f"a frame that names host {host:016x} is not signed")
+            return
+        number = signature[:NUMBER_SIZE]
+        secret = self._secrets.get((number, host))
+        if secret is None:
+            self._check_first(host, number, signature, data)
+        elif not hmac.compare_digest(signature, number + hmac.digest(secret, data, _HASH)[:_TAG_SIZE]):
+            raise _wrong(host)
+
+    def _check_first(self, host: int, number: bytes, signature: bytes, data: bytes) -> None:
+        master = self._masters.get(number)
+        if master is None:
+            told = f"a frame that names host {host:016x} is signed with a key of another master ({number.hex()})"
+            raise SignatureError(host, told)
+        key = HostKey(number, _secret_of(master, host))
+        if not hmac.compare_digest(signature, sign(key, data)):
+            raise _wrong(host)
+        if len(self._secrets) >= _MOST_HOSTS:
+            self._secrets.clear()
+        self._secrets[number, host] = key.secret
+
+
+def _secret_of(master: bytes, host: int) -> bytes:
+    return hmac.digest(master, _HOST + _HOST_ID.pack(host), _HASH)
+
+
+def _wrong(host: int) -> SignatureError:
+    return SignatureError(host, f"the signature of a frame that names host {host:016x} is wrong")

@@ -1,0 +1,68 @@
+"""What Ansible does on the controller for ``host_files``: under ``render.yml`` the files go to a directory there.
+
+Anywhere else it runs the module on the host, as if this were not here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action.normal import ActionModule as OnTheHost
+
+
+class ActionModule(OnTheHost):  # type: ignore[misc]
+    """What Ansible looks for. ``rendered_to`` (a variable): the directory, which gets one of each host's name; a task
+    that runs once for a play writes the files of all its hosts there."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The module's result."""
+        variables = task_vars or {}
+        directory = variables.get("rendered_to")
+        if not directory:
+            result: dict[str, Any] = super().run(tmp, task_vars)
+            return result
+        place = Path(str(self._templar.template(directory)))
+        if self._task.run_once:
+            for host, files in self._of_all(variables):
+                render(place / host, files)
+        else:
+            render(place / str(variables["inventory_hostname"]), self._task.args["files"])
+        return {"changed": False, "paths": []}
+
+    def _of_all(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+        """Each host of the play with its files, from the task as it is written: its arguments here are the first
+        host's. A host's files are to be read before the next one's are asked for: they are filled in with the
+        variables that were set last. Raises AnsibleActionFail with the host's name."""
+        written = self._task.get_ds()[self._task.action]["files"]
+        manager, play = variables["hostvars"]._variable_manager, self._task.get_play()
+        names = variables["ansible_play_hosts"]
+        for name in names:
+            host = manager._inventory.get_host(name)
+            self._templar.available_variables = manager.get_vars(
+                play=play, host=host, task=self._task, _hosts=names, _hosts_all=variables["ansible_play_hosts_all"]
+            )
+            try:
+                yield name, self._templar.template(written)
+            except AnsibleError as error:
+                raise AnsibleActionFail(f"{name}: {error}") from error
+
+
+def render(place: Path, files: Sequence[Mapping[str, Any]]) -> None:
+    """Write ``files``, as ``host_files`` takes them, below ``place``; of a secret only how long it is."""
+    for file in files:
+        if file.get("kind", "file") not in {"file", "link"}:
+            continue
+        path = place / str(file["path"]).lstrip("/")
+        if file.get("kind") == "link":
+            text = f"(a link to {file['target']})\n"
+        elif file.get("secret") is not None:
+            text = f"({len(str(file['secret']).encode())} bytes, not shown)\n"
+        else:
+            text = str(file["content"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as written:
+            written.write(text)

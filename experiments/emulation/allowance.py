@@ -1,0 +1,59 @@
+"""When a host of the closed loop may make its next frame: what is in flight is bounded by time (no clock of its own).
+
+A host knows what is smoothed when it reads the filter's position, some ten times a second. It may have as many frames
+under way as are smoothed in ``FLIGHT_SECONDS``, or between two readings that bring news and the next two: a pipeline
+that slows down has fewer of them waiting, not the same number for longer (a window of rate times delay, as in
+BBR, Cardwell et al., ACM Queue 2016). And what it may make until it knows more it makes evenly: a host that makes all
+of it at once, and then nothing, lets its newest value grow old although nothing holds it up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+#: A frame waits up to 0.1 s for a filter that lingers, and its host up to 0.1 s to know of it.
+FLIGHT_SECONDS = 0.25
+_READINGS = 2.0  #: with news: what comes with one of them was made before the one before it
+_FEWEST = 4  #: frames that may always be under way, so that there is something to measure
+_REMEMBERED = 5  #: readings that brought news; between them lies what the rate is measured by
+_SHORTEST = 0.001  #: seconds between two frames
+_MADE_UP = 0.02  #: seconds of frames that a late generator makes up for
+
+
+class Allowance:
+    """``most`` frames of the host at most are not known to be smoothed."""
+
+    __slots__ = ("_most", "_news", "_next", "_spacing", "window")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._news: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        self._next = 0.0
+        self._spacing = _SHORTEST
+        self.window = min(most, _FEWEST)  #: frames that may be under way now
+
+    def allows(self, made: int, waiting: int, now: float) -> bool:
+        """Whether the next frame may be made: of ``made`` frames ``waiting`` are not known to be smoothed at ``now``
+        (seconds of any clock)."""
+        smoothed = made - waiting
+        if not self._news or smoothed > self._news[-1][1]:
+            self._learn(smoothed, waiting, now)
+        return waiting < self.window and now >= self._next
+
+    def spend(self, now: float) -> None:
+        """A frame was made."""
+        self._next = max(now + _SHORTEST, max(self._next, now - _MADE_UP) + self._spacing)
+
+    def _learn(self, smoothed: int, waiting: int, now: float) -> None:
+        news = self._news
+        news.append((now, smoothed))
+        seconds = now - news[0][0]
+        if seconds <= 0.0:
+            return
+        rate = (smoothed - news[0][1]) / seconds
+        until_next = seconds / (len(news) - 1)
+        flight = max(FLIGHT_SECONDS, _READINGS * until_next)
+        self.window = min(self._most, max(_FEWEST, math.ceil(rate * flight)))
+        self._spacing = max(_SHORTEST, until_next / max(1, self.window - waiting))
+        self._next = now

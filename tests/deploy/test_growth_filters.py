@@ -1,0 +1,54 @@
+"""What the playbooks decide of machines that come and go, from what the shards answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from filter_plugins import shardpulse
+from filter_plugins import shardpulse_growth as growth
+
+VARIABLES: dict[str, dict[str, Any]] = {f"h{one}": {"ansible_host": f"10.0.0.{one}"} for one in (1, 2, 3, 4)}
+EVERYTHING = {"shards": list(VARIABLES), "filters": ["h1", "h2"], "servers": ["h1"]}
+PLAN = shardpulse.plan(EVERYTHING, VARIABLES, 1)
+MASTERS, REPLICAS = PLAN["masters"], PLAN["replicas"]
+
+
+def asked(slots: dict[str, int], following: dict[str, str], silent: tuple[str, ...] = ()) -> dict[str, str]:
+    """As the command answers: who owns how many slots, who follows whom, who does not answer."""
+    blank = {"answering": True, "cluster_state": "ok", "slots": 0, "role": "master", "replica_of": "", "in_sync": False}
+    rows = [{**blank, "address": one, "slots": count} for one, count in slots.items()]
+    rows += [{**blank, "address": one, "role": "replica", "replica_of": it, "in_sync": True}
+             for one, it in following.items()]  # fmt: skip
+    rows += [{**blank, "address": one, "answering": False, "cluster_state": "", "role": ""} for one in silent]
+    return {"stdout": json.dumps({"shards": rows})}
+
+
+WHOLE = asked(
+    dict.fromkeys(MASTERS[:3], 1), {REPLICAS[0]: MASTERS[0], REPLICAS[1]: MASTERS[1], REPLICAS[3]: MASTERS[2]}
+)
+
+
+def test_running_shards_stay_what_they_are_when_hosts_and_cores_come_after_them() -> None:
+    less = shardpulse.plan({**EVERYTHING, "shards": ["h1", "h2", "h3"]}, VARIABLES, 1)
+    more = shardpulse.plan(EVERYTHING, VARIABLES | {"h1": {**VARIABLES["h1"], "redis_shard_cores": [0, 1]}}, 1)
+    for host, instances in less["instances"].items():
+        assert all(one in PLAN["instances"][host] and one in more["instances"][host] for one in instances)
+
+
+def test_a_new_machine_brings_a_master_and_a_replica() -> None:
+    found = growth.joining(WHOLE, PLAN, [MASTERS[3], REPLICAS[2]])
+    assert (found["masters"], found["replicas"], found["half"]) == ([MASTERS[3]], [REPLICAS[2]], [])
+    assert len(found["members"]) == 6
+
+
+def test_what_was_interrupted_is_found() -> None:
+    begun = asked(dict.fromkeys(MASTERS[:3], 1) | {MASTERS[3]: 0, REPLICAS[2]: 0}, {})
+    found = growth.joining(begun, PLAN, [])
+    assert (found["masters"], found["replicas"], found["half"]) == ([], [], [REPLICAS[2]])
+
+
+def test_servers_of_a_dead_machine_become_replicas() -> None:
+    stood_in = dict.fromkeys([*MASTERS[:3], REPLICAS[2]], 1)
+    found = growth.joining(asked(stood_in, {}), PLAN, [MASTERS[3], REPLICAS[3]])
+    assert (found["masters"], found["replicas"]) == ([], [MASTERS[3], REPLICAS[3]])
