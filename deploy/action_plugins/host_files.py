@@ -35,18 +35,17 @@ class ActionModule(OnTheHost):  # type: ignore[misc]
 
     def _of_all(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
         """Each host of the play with its files, from the task as it is written: its arguments here are the first
-        host's. A host's files are to be read before the next one's are asked for: they are filled in with the
-        variables that were set last. Raises AnsibleActionFail with the host's name."""
+        host's. Raises AnsibleActionFail with the host's name."""
         written = self._task.get_ds()[self._task.action]["files"]
         manager, play = variables["hostvars"]._variable_manager, self._task.get_play()
         names = variables["ansible_play_hosts"]
         for name in names:
             host = manager._inventory.get_host(name)
-            self._templar.available_variables = manager.get_vars(
+            found = manager.get_vars(
                 play=play, host=host, task=self._task, _hosts=names, _hosts_all=variables["ansible_play_hosts_all"]
             )
             try:
-                yield name, self._templar.template(written)
+                yield name, self._templar.copy_with_new_env(available_variables=found).template(written)
             except AnsibleError as error:
                 raise AnsibleActionFail(f"{name}: {error}") from error
 

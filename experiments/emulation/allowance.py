@@ -1,10 +1,10 @@
 """When a host of the closed loop may make its next frame: what is in flight is bounded by time (no clock of its own).
 
-A host knows what is smoothed when it reads the filter's position, some ten times a second. It may have as many frames
-under way as are smoothed in ``FLIGHT_SECONDS``, or between two readings that bring news and the next two: a pipeline
-that slows down has fewer of them waiting, not the same number for longer (a window of rate times delay, as in
-BBR, Cardwell et al., ACM Queue 2016). And what it may make until it knows more it makes evenly: a host that makes all
-of it at once, and then nothing, lets its newest value grow old although nothing holds it up.
+A host knows what is smoothed when it reads the filter's position, four to ten times a second. It may have as many
+frames under way as are smoothed in ``FLIGHT_SECONDS``, or between two readings that bring news and the next two: a
+pipeline that slows down has fewer of them waiting, not the same number for longer (a window of rate times delay, as
+in BBR, Cardwell et al., ACM Queue 2016). And what it may make until it knows more it makes evenly: a host that makes
+all of it at once, and then nothing, lets its newest value grow old although nothing holds it up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-#: A frame waits up to 0.1 s for a filter that lingers, and its host up to 0.1 s to know of it.
+#: A frame waits up to 0.1 s for a filter that lingers, and its host up to as long again, or more, to know of it.
 FLIGHT_SECONDS = 0.25
 _READINGS = 2.0  #: with news: what comes with one of them was made before the one before it
 _FEWEST = 4  #: frames that may always be under way, so that there is something to measure

@@ -55,7 +55,7 @@ def helper(shards: RunningShards, center: Center) -> ShardpulseHelper:
 def settings(*addresses: str, timeout: float = 2.0, directory: str = "") -> Settings:
     return Settings(
         shards=Shards(addresses=list(addresses), timeout_seconds=timeout, directory=directory),
-        snapshot=Snapshot(grace_seconds=20.0, down_after_seconds=30.0),  # this machine may be busy
+        snapshot=Snapshot(grace_seconds=60.0, down_after_seconds=75.0),  # this machine may be busy
     )
 
 
