@@ -17,6 +17,7 @@ from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
+from acquisition.link.layout_patience import LayoutPatience
 from acquisition.sd_notify import Notifier
 from acquisition.signing.files import verifier_of
 from acquisition.stderr import speaker
@@ -35,7 +36,6 @@ from filters.archive.upkeep import Upkeep
 from filters.archive.values import DAY
 
 say = speaker("archive")
-_LAYOUT_SECONDS = 10.0  #: in which shards that are being started get their layout
 _LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
 _SLICE = 0.1  #: seconds after which a signal is heard at the latest
 
@@ -150,13 +150,12 @@ class _Service:
 
     def _wait_for_layout(self) -> Layout | None:
         """The layout, waiting for shards that are not there yet; None when told to stop meanwhile."""
-        began = time.monotonic()
+        patience = LayoutPatience(self._options.wait, time.monotonic())
         while not self._over():
             try:
                 return read_layout(self._cluster)
             except (UnavailableError, TemporaryError, ConfigError) as error:
-                longest = _LAYOUT_SECONDS if isinstance(error, ConfigError) else math.inf
-                if time.monotonic() >= began + min(self._options.wait, longest):
+                if patience.ends(error, time.monotonic()):
                     raise
                 self._log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"))
             self._sleep(_SLICE)

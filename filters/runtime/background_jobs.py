@@ -32,10 +32,16 @@ class BackgroundJobs:
         """For poll."""
         return self._event
 
+    @property
+    def is_open(self) -> bool:
+        """Whether outcomes are still for the loop; after ``close`` they are only to be cleaned up."""
+        return self._event >= 0
+
     def submit(self, lane: Hashable, job: Callable[[], Any], done: Callable[[Outcome], None]) -> None:
         """Run ``job`` after those before it in the same lane; ``deliver`` calls ``done`` with its outcome.
 
-        After ``close`` a job that was under way calls ``done`` itself, so that it can clean up.
+        After ``close`` a job that was under way calls ``done`` itself, in its thread, so that it can clean up; for one
+        that had not begun the outcome is None.
         """
         queue = self._lanes.get(lane)
         if queue is None:

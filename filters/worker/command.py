@@ -21,6 +21,7 @@ from acquisition.config.inputs import Inputs
 from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
+from acquisition.link.layout_patience import LayoutPatience
 from acquisition.link.resp import Address
 from acquisition.model.inputs import Span
 from acquisition.sd_notify import Notifier
@@ -126,7 +127,6 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
     )
 
 
-_LAYOUT_SECONDS = 10.0  #: in which shards that are being started get their layout
 _LOOK_SECONDS = 0.5  #: between two looks whether other shards run on this machine
 _QUIET_AT_FIRST, _QUIET_LATER = 1.0, 10.0  #: seconds before it is said that shards are waited for
 
@@ -254,14 +254,13 @@ class _Service:
 
         Raises what keeps it from being read when it has waited for ``--wait`` seconds.
         """
-        log, began = TroubleLog(say), time.monotonic()
+        log, patience = TroubleLog(say), LayoutPatience(self._options.wait, time.monotonic())
         quiet = _QUIET_LATER if self._others_run else _QUIET_AT_FIRST
         while not self._over():
             try:
                 return read_layout(self._cluster)
             except (UnavailableError, TemporaryError, ConfigError) as error:
-                longest = _LAYOUT_SECONDS if isinstance(error, ConfigError) else math.inf
-                if time.monotonic() >= began + min(self._options.wait, longest):
+                if patience.ends(error, time.monotonic()):
                     raise
                 log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), quiet)
             self._notifier.turn(lambda: log.trouble)

@@ -79,6 +79,11 @@ class Home:
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
+    def story(self) -> str:
+        """What every part has said, and the status."""
+        said = {name: self.said(name) for name in self.running}
+        return json.dumps({"said": said, "status": self.status()}, indent=1)
+
     def flows(self, addresses: list[str]) -> dict[str, Any] | None:
         """The status when frames of these shards are applied and nothing is wrong."""
         found = self.status()
@@ -101,23 +106,23 @@ def test_everything_flows_again_when_shards_come_back_elsewhere(home: Home) -> N
     for name, arguments in LONG_RUNNING.items():
         home.start(name, *arguments)
     for name in LONG_RUNNING:
-        eventually(lambda name=name: home.laments(name) == 1, PATIENT)
+        eventually(lambda name=name: home.laments(name) == 1, PATIENT, says=home.story)
     first = home.up()
-    eventually(lambda: home.flows(first), PATIENT)
+    eventually(lambda: home.flows(first), PATIENT, says=home.story)
     with SnapshotReader.connect() as reader:
-        eventually(lambda: reader.coherent().blocks, PATIENT)
+        eventually(lambda: reader.coherent().blocks, PATIENT, says=home.story)
         home.run("shards", "down")
         assert home.status() is None
         for name in LONG_RUNNING:
-            eventually(lambda name=name: home.laments(name) == 2, PATIENT)
+            eventually(lambda name=name: home.laments(name) == 2, PATIENT, says=home.story)
         second = home.up()
         assert second != first
-        found = eventually(lambda: home.flows(second), PATIENT)
+        found = eventually(lambda: home.flows(second), PATIENT, says=home.story)
         assert [len(worker["partitions"]) for worker in found["workers"]] == [len(found["partitions"])]
 
         with contextlib.suppress(ShardError):  # of the connection before
             reader.coherent()
-        eventually(lambda: reader.coherent().blocks, PATIENT)
+        eventually(lambda: reader.coherent().blocks, PATIENT, says=home.story)
     assert all(process.poll() is None for process in home.running.values())
     for name in LONG_RUNNING:
         lines = home.said(name)

@@ -76,7 +76,7 @@ class Link:
             ticket = self._ticket = object()
 
             def done(outcome: Outcome) -> None:
-                if self._ticket is ticket:
+                if self._ticket is ticket and self._background.is_open:
                     self._connected(outcome)
                 elif isinstance(outcome, Connection):
                     outcome.close()
