@@ -259,7 +259,7 @@ class Writer:
         parts: list[bytes] = []
         was_idle = not in_flight.expected
         frames_wait = not positions.synchronizing and in_flight.may_go
-        interval = catch_up.reading if catch_up.is_active else positions.interval
+        interval = min(catch_up.reading, positions.interval) if catch_up.is_active else positions.interval
         if now >= positions.due - (_EARLY * interval if frames_wait else 0.0):
             parts.append(self._questions(now))
             if not frames_wait and self._sent_frames:

@@ -30,6 +30,7 @@ from acquisition.shards import (
     growth_command,
     handover,
     machine,
+    one_operator,
     passwords_command,
     remote_command,
     remote_growth,
@@ -40,7 +41,7 @@ from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
 from acquisition.shards.upgrade import upgrade
-from acquisition.stderr import say
+from acquisition.stderr import say, speaker
 from acquisition.wire import record_format
 
 _DESCRIPTION = """\
@@ -85,6 +86,11 @@ _BY_ADDRESS = (
     remote_command.form, remote_growth.drain, replicas_command.replicas, handover.handover, passwords_command.passwords,
     certificates_command.certificates,
 )  # fmt: skip
+#: With --addresses: what moves partitions or replicas. Each may be repeated, but no two may meet.
+_ONE_AT_A_TIME = (
+    growth_command.add, growth_command.remove, growth_command.balance, remote_growth.drain, replicas_command.replicas,
+    handover.handover,
+)  # fmt: skip
 _PORT = help_text.whole(1, 65535)
 
 
@@ -97,7 +103,16 @@ def main(argv: list[str]) -> int:
         settings = replace(settings, directory=options.dir)
     options.keep_ticks = everything.filter.keep_ticks
     action: Callable[[argparse.Namespace, config.Shards], int] = options.action
+    if getattr(options, "addresses", None) and action in _ONE_AT_A_TIME:
+        addresses, user = remote_command.named(options, settings)
+        words = ["shards", action.__name__, *_named_shards(options)]
+        with one_operator.only(addresses, user, " ".join(words), speaker("shards")):
+            return action(options, settings)
     return action(options, settings)
+
+
+def _named_shards(options: argparse.Namespace) -> list[str]:
+    return [str(one) for one in (*getattr(options, "server", ()), getattr(options, "shard", "")) if one]
 
 
 def up(options: argparse.Namespace, settings: config.Shards) -> int:

@@ -42,7 +42,9 @@ def take_in(
         join.replicate(replica, newcomer, credentials=credentials)
     everybody = [*members, newcomer, *replicas]
     wait_for_names(everybody, credentials)
-    return even_out(everybody, partitions, report, credentials)
+    moved = even_out(everybody, partitions, report, credentials)
+    join.wait_received(dict.fromkeys(replicas, newcomer), credentials=credentials)
+    return moved
 
 
 def wait_for_names(members: Sequence[Address], credentials: Credentials | None = None) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -156,6 +157,23 @@ def replicate(replica: Address, master: Address, seconds: float = 15.0, credenti
     with clients_of([replica, master], seconds, credentials) as (client, leader):
         _call(client, "CLUSTER", "REPLICATE", _text(_call(leader, "CLUSTER", "MYID")))
         _wait(lambda: in_sync(client), deadline, f"shard {replica} does not synchronize with {master}")
+    wait_received({replica: master}, deadline - time.monotonic(), credentials)
+
+
+def wait_received(
+    followed: Mapping[Address, Address], seconds: float = 15.0, credentials: Credentials | None = None
+) -> None:
+    """Wait until replicas (replica -> its master) have what their masters have written by now.
+
+    A replica may be in sync and yet have nothing of it: a master keeps all back until the replica acknowledges for the
+    first time, which it does once a second (Redis 7.0, ``repl_start_cmd_stream_on_ack``). A master that died within
+    this second would be followed by an empty one. Raises ShardError, TemporaryError.
+    """
+    deadline = time.monotonic() + seconds
+    for replica, master in followed.items():
+        with clients_of([replica, master], max(1.0, seconds), credentials) as (client, leader):
+            has_all = partial(_has_received, client, _offset(leader))
+            _wait(has_all, deadline, f"shard {replica} does not receive what {master} has")
 
 
 def wait_in_sync(replica: Address, seconds: float = 15.0, credentials: Credentials | None = None) -> None:
@@ -171,6 +189,17 @@ def in_sync(client: redis.Redis) -> bool:
     """Whether a replica has its master's data and a link to it (INFO replication)."""
     found = _call(client, "INFO", "replication")
     return isinstance(found, dict) and found.get("role") == "slave" and found.get("master_link_status") == "up"
+
+
+def _has_received(client: redis.Redis, written: int) -> bool:
+    return _offset(client) >= written
+
+
+def _offset(client: redis.Redis) -> int:
+    """How much a master has written for its replicas, or a replica has of it, in bytes (INFO replication)."""
+    found = _call(client, "INFO", "replication")
+    name = "slave_repl_offset" if found.get("role") == "slave" else "master_repl_offset"
+    return int(found.get(name, 0))
 
 
 @contextmanager

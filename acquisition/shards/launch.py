@@ -294,6 +294,10 @@ def _start(
         readiness.wait_cluster(shards.shards, _START_SECONDS, shards.shards[:masters], release, administrator)
         with contextlib.closing(shards.connect()) as cluster:
             write_layout(cluster, *shards.layout)
+        followed = {
+            one.address: shards.addresses[number % masters] for number, one in enumerate(shards.shards[masters:])
+        }
+        join.wait_received(followed, _START_SECONDS, administrator)
     except BaseException:
         shards.stop()
         raise

@@ -35,14 +35,18 @@ def form(options: argparse.Namespace, settings: config.Shards) -> int:
     masters, rest = divmod(len(addresses), 1 + replicas)
     if rest or not masters:
         raise UsageError(f"--addresses: {len(addresses)} servers cannot be masters with {replicas} replicas each")
-    if not _is_formed(addresses, user):
+    followed = {replica: addresses[number % masters] for number, replica in enumerate(addresses[masters:])}
+    is_new = not _is_formed(addresses, user)
+    if is_new:
         check_empty(addresses, user)
         join.form(addresses[:masters], seconds=_SECONDS, credentials=user)
-        for number, replica in enumerate(addresses[masters:]):
-            join.replicate(replica, addresses[number % masters], _SECONDS, user)
+        for replica, master in followed.items():
+            join.replicate(replica, master, _SECONDS, user)
         growth.wait_for_names(addresses, user)
     with closing(Cluster(addresses, user, settings.timeout_seconds)) as cluster:
         write_layout(cluster, settings.partitions, options.keep_ticks)
+    if is_new:
+        join.wait_received(followed, _SECONDS, user)
     return _show(addresses, user, settings.timeout_seconds, options.json)
 
 

@@ -32,6 +32,7 @@ key                                             type    written by; holds
 ``told:{tag}``                                  hash    the same; what was told last by whom it concerns, expires
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
+``shardpulse:operating``                        string  operators; who changes the cluster now, expires
 ``layout:{copy}``                               string  shards up, form; ``acquisition.wire.layout``
 ==============================================  ======  =====================================
 
@@ -49,6 +50,7 @@ from functools import cache
 SLOTS = 16384
 MIGRATIONS = "shardpulse:migrations"
 SETTLED = "shardpulse:settled"
+OPERATING = "shardpulse:operating"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"

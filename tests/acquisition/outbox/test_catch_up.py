@@ -162,6 +162,20 @@ def until_sent(pipeline: Pipeline) -> float:
     return time.monotonic() - began
 
 
+def test_playback_that_has_paused_goes_on_whatever_the_readings_interval(make_pipeline: MakePipeline) -> None:
+    """Readings of a paused playback are up to 1.6 s apart: far longer than ones asked for five times a second."""
+    clock = PastClock()
+    pipeline = make_pipeline(outbox=Outbox(None, clock=clock), position_interval=0.2)
+    for second in range(60, 0, -1):
+        clock.ago = float(second)
+        pipeline.offer()
+    clock.ago = 0.0
+    pipeline.turn_for(7.0)  # without a filter: readings grow rare
+    pipeline.start_filter()
+    pipeline.turn_until(pipeline.is_applied, 20.0)
+    pipeline.assert_everything_applied_once()
+
+
 def test_filter_that_does_not_read_slows_the_playback_down(make_pipeline: MakePipeline) -> None:
     clock = PastClock()
     pipeline = make_pipeline(outbox=Outbox(None, clock=clock), position_interval=2.0)

@@ -138,6 +138,22 @@ def test_shard_without_enough_replicas_keeps_the_connection(scene: Scene) -> Non
     scene.assert_whole(client, "noreplicas")
 
 
+def test_shard_that_cannot_save_keeps_the_connection(scene: Scene) -> None:
+    """Ours save nothing; one that somebody has told to save, and to take no writes unless it can, takes none then."""
+    client = scene.begin()
+    home, file = (scene.call("CONFIG", "GET", name)[1].decode() for name in ("dir", "dbfilename"))  # type: ignore[index]
+    in_its_way = Path(home, file)
+    in_its_way.mkdir()
+    scene.call("CONFIG", "SET", "save", "3600 1", "stop-writes-on-bgsave-error", "yes")
+    scene.call("BGSAVE")
+    eventually(lambda: b"rdb_last_bgsave_status:err" in scene.call("INFO", "persistence"))  # type: ignore[operator]
+    told = scene.wait_for_errors("misconf")
+    assert all("MISCONF" in problem for problem in told)
+    in_its_way.rmdir()
+    scene.call("CONFIG", "SET", "save", "")
+    scene.assert_whole(client, "misconf")
+
+
 def test_shard_that_runs_a_script_keeps_the_connection(scene: Scene) -> None:
     client = scene.begin()
     scene.call("CONFIG", "SET", "lua-time-limit", 1)

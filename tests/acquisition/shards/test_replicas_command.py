@@ -180,6 +180,7 @@ def test_a_dead_machine_is_replaced_by_empty_servers_at_the_same_addresses_and_a
     assert has_replicas(run.followed(), run.masters())
     run("handover", machines.replicas[1], "--to", dead[0])
     assert run.masters() == sorted(map(str, machines.masters[:3]))
+    eventually(lambda: has_replicas(run.followed(), run.masters()), 60)  # who handed over has all again
 
     for address in dead:  # and for good: others take their place
         machines.kill(address)

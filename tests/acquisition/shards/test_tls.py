@@ -330,9 +330,14 @@ def test_off_loopback_nothing_is_said_without_tls_and_a_user(
             client.ping()
         config = tmp_path / "shardpulse.toml"
         config.write_text(f'[shards]\naddresses = ["{address}"]\n')
-        for command in (["query"], ["status"], ["filter", "--wait", "0.2"], ["serve", "--wait", "0.2"]):
-            assert shardpulse([*command, "--config", str(config)]) in (69, 78)
-            assert told in capsys.readouterr().err
+        there = ["--addresses", str(address)]
+        for command in (
+            ["query"], ["status"], ["top", "--json"], ["metrics"], ["archive", "status"], ["shards", "upgrade"],
+            *(["shards", name, *there] for name in ("status", "form", "balance", "certificates")),
+            ["filter", "--wait", "0.2"], ["serve", "--wait", "0.2"],
+        ):  # fmt: skip
+            assert shardpulse([*command, "--config", str(config)]) in (69, 78), command
+            assert told in capsys.readouterr().err, command
         server.settimeout(0.0)
         with contextlib.suppress(BlockingIOError):
             while True:

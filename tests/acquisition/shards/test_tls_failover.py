@@ -19,6 +19,8 @@ from acquisition.shards import grants, join
 from acquisition.wire import keys, position
 from experiments.processes import access
 from experiments.processes.access import MASTER_KEY
+from tests.support.beyond import beyond
+from tests.support.forbidden import refused
 from tests.support.processes import started
 from tests.support.tls_cluster import Secured, command_in, denied, tls_cluster
 from tests.support.waiting import eventually
@@ -60,6 +62,14 @@ def listed(secured: Secured, number: int) -> str:
     return "\n".join(" ".join(sorted(user.decode().replace("(", "").replace(")", "").split())) for user in users)
 
 
+def not_refused(secured: Secured, number: int, user: str) -> list[str]:
+    """What a server lets a user do beyond its work."""
+    commands = beyond(user)
+    with contextlib.closing(Connection(secured.addresses[number], secured.credentials(user), _PATIENT)) as connection:
+        replies = connection.pipeline([tuple(command.split()) for command in commands])
+    return [f"{user}: {command}" for command, reply in zip(commands, replies, strict=True) if not refused(reply)]
+
+
 @pytest.mark.few
 @pytest.mark.skipif(bool(LACK), reason=f"FAILOVER OVER TLS IS NOT TESTED HERE: {LACK}")
 def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(tmp_path: Path) -> None:
@@ -94,3 +104,5 @@ def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(tmp_path:
         observer.write_text(secured.access.section(grants.OBSERVER, secured.addresses))
         waits(lambda: shardpulse(["status", "--config", str(observer)]) == 0)
         assert denied(secured) == []
+        for number in (3, 0):  # who has taken over, and who follows it now
+            assert [each for user in grants.USERS for each in not_refused(secured, number, user)] == []
