@@ -71,11 +71,14 @@ def render(place: Path, hosts: int) -> int:
     return sum(path.is_file() for path in out.rglob("*"))
 
 
-def render_inventory(inventory: Path, place: Path, out: Path, told: dict[str, str] | None = None) -> None:
+def render_inventory(
+    inventory: Path, place: Path, out: Path, told: dict[str, str] | None = None, limit: str = ""
+) -> None:
     """Let ``render.yml`` write the files of the hosts of ``inventory``, a program that is ``told`` some environment or
-    a file, into ``out``; secrets are in ``place``. Raises RuntimeError with what it said."""
+    a file, into ``out``, or of those only that ``limit`` names; secrets are in ``place``. Raises RuntimeError with
+    what it said."""
     command = [
-        str(_BIN / "ansible-playbook"), "-i", str(inventory), "render.yml",
+        str(_BIN / "ansible-playbook"), "-i", str(inventory), "render.yml", *(["--limit", limit] if limit else []),
         "-e", json.dumps({"rendered_to": str(out), "controller_secrets": str(place / "secrets"),
                           "controller_command": str(_BIN / "shardpulse")}),
     ]  # fmt: skip

@@ -50,5 +50,5 @@ def numbers(found: dict[str, Any] | None, row: Row) -> Sequence[Number]:
 
 
 def stale(found: dict[str, Any], row: Row) -> bool:
-    """Whether what the figures depend on has changed since their commit; False where git cannot say."""
+    """Whether what the figures depend on has changed since their commit, as far as git can say."""
     return machine.changed_since(found["commit"], row.depends)

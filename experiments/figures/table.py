@@ -40,7 +40,8 @@ def _million(kind: str, what: str, full: str) -> Row:
     cores = f"{at}.cpu_cores.shards + {at}.cpu_cores.filter"
     cost = f"{at}.cpu_seconds_per_million.shards + {at}.cpu_seconds_per_million.filter"
     figures = (
-        Figure(f"{at}.samples_smoothed_per_second", "{:.2f} million samples/s", scale=_MILLIONS),
+        Figure(f"{at}.samples_smoothed_per_second", "{:.2f} million samples/s smoothed", scale=_MILLIONS),
+        Figure(f"{at}.samples_offered_per_second", "of {:.2f} million offered", scale=_MILLIONS),
         Figure(f"{at}.samples_lost", "lost {:,.0f}"),
         Figure(f"{at}.freshness_ms.p50", "freshness p50 {:,.0f} ms"),
         Figure(f"{at}.freshness_ms.p99", "p99 {:,.0f} ms"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,10 @@ def test_figures_are_stale_once_what_they_depend_on_has_changed(tmp_path: Path) 
     commit("b/two.py")
     assert not machine.changed_since(first, ["a"], tmp_path)
     assert machine.changed_since(first, ["a", "b"], tmp_path)
-    assert not machine.changed_since("0" * 40, ["a", "b"], tmp_path)
+    assert machine.changed_since("0" * 40, ["a", "b"], tmp_path), "a commit that nobody can look at vouches for nothing"
+    git("clone", "-q", "--depth", "1", tmp_path.as_uri(), str(tmp_path / "part"))
+    assert not machine.changed_since(first, ["a", "b"], tmp_path / "part")
+    shutil.rmtree(tmp_path / "part")
     assert not machine.changed(tmp_path)
     (tmp_path / "experiments/results").mkdir(parents=True)
     (tmp_path / "experiments/results/figures.json").write_text("{}")
