@@ -74,6 +74,7 @@ def plan(
     found += _databases(groups, hostvars)
     cores = {host: _whole(hostvars[host].get("redis_shard_cores", [0])) for host in shards}
     found += [problem for host, chosen in cores.items() for problem in _wrong_cores(host, chosen)]
+    found += [problem for host in shards for problem in _reserved(host, cores[host], hostvars[host])]
     instances: dict[str, list[dict[str, Any]]] = {host: [] for host in shards}
     masters, followers = [], []
     if not found:
@@ -181,13 +182,24 @@ def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
     ]
 
 
-def unheld(found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], address: str, memory: int) -> list[str]:
-    """Why a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each."""
+def unheld(
+    found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], address: str, memory: int, quiet: bool = False
+) -> list[str]:
+    """Why a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each; ``quiet``:
+    interrupts shall go to cores without shards."""
     problems = taken(found, {one["port"]: f"shardpulse-shard@{one['port']}.service" for one in instances})
     missing = sorted({one["core"] for one in instances} - set(found["cores"]))
     if missing:
         there = ", ".join(map(str, found["cores"]))
         problems.append(f"core {missing[0]} does not exist: it has {there}; correct redis_shard_cores")
+    closed = sorted({one["core"] for one in instances} - set(found["usable"]) - set(missing))
+    if closed:
+        there = ", ".join(map(str, found["usable"]))
+        problems.append(
+            f"core {closed[0]} is kept from services of systemd, which have {there}: correct redis_shard_cores"
+        )
+    if quiet and set(found["cores"]) <= {one["core"] for one in instances}:
+        problems.append("each of its cores has a shard, none is left for interrupts: set redis_shard_quiet to false")
     if found["addresses"] and _is_numeric(address) and address not in found["addresses"]:
         problems.append(f"it has no address {address}, only {', '.join(found['addresses'])}: set shardpulse_address")
     if memory * len(instances) > found["memory"]:
@@ -263,7 +275,7 @@ def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping
 
 def stopping(found: Mapping[str, Any]) -> list[str]:
     """The units of a host in the order in which they end: senders before what they send to, the firewall last."""
-    ranks = ("probe", "serve", "archive", "filter", "shard@", "firewall")
+    ranks = ("probe", "serve", "archive", "filter", "shard@", "firewall", "interrupts")
     names = [name for name, unit in found["units"].items() if name.startswith("shardpulse-") and _exists(unit)]
 
     def rank(name: str) -> tuple[int, str]:
@@ -347,6 +359,16 @@ def _wrong_cores(host: str, cores: list[int] | None) -> list[str]:
     if min(cores) < 0 or max(cores) >= _MOST_CORES:
         return [f"{host}: redis_shard_cores has a core below 0 or above {_MOST_CORES - 1}"]
     return []
+
+
+def _reserved(host: str, cores: list[int] | None, variables: Mapping[str, Any]) -> list[str]:
+    kept = _whole(variables.get("redis_shard_reserved_cores", []))
+    if kept is None:
+        return [f"{host}: redis_shard_reserved_cores must be a list of numbers of cores, as [0, 1]"]
+    both = sorted(set(cores or ()) & set(kept))
+    return [
+        f"{host}: core {core} is reserved (redis_shard_reserved_cores): take it out of one of both" for core in both
+    ]
 
 
 def _port_of_replica(instances: Mapping[str, list[dict[str, Any]]], place: Place, master: int) -> int:

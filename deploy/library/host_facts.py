@@ -39,19 +39,36 @@ RETURN = """
 host: {description: What was found., type: dict, returned: always}
 """
 
-_PROPERTIES = ("Id", "ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText", "Result")
+_PROPERTIES = (
+    "Id",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "MainPID",
+    "ExecMainStartTimestamp",
+    "NRestarts",
+    "StatusText",
+    "Result",
+)
 _UNIT_FILES = (
     "/etc/systemd/system/shardpulse*.service",
     "/etc/systemd/system/multi-user.target.wants/shardpulse*.service",
 )
-_PATTERNS = ("shardpulse*", "redis-server.service", "prometheus.service")
+_PATTERNS = ("shardpulse*", "redis-server.service", "prometheus.service", "irqbalance.service")
 #: What roles and units make outside of /etc/shardpulse.
 _PLACES = (
     "/etc/shardpulse", "/etc/systemd/system/shardpulse*", "/etc/sysctl.d/60-shardpulse.conf",
+    "/etc/systemd/system/irqbalance.service.d/shardpulse.conf",
     "/etc/tmpfiles.d/shardpulse.conf",
     "/etc/systemd/journald.conf.d/shardpulse.conf", "/etc/prometheus/shardpulse*", "/opt/shardpulse",
     "/usr/local/bin/shardpulse", "/var/lib/shardpulse*", "/run/shardpulse*", "/var/tmp/shardpulse*",
 )  # fmt: skip
+#: CPUs that services may have; all that there are where no cgroup keeps some back.
+_CPUS = (
+    "/sys/fs/cgroup/system.slice/cpuset.cpus.effective",
+    "/sys/fs/cgroup/cpuset.cpus.effective",
+    "/sys/devices/system/cpu/online",
+)
 _WRITTEN = ("/etc", "/opt", "/var/lib")  #: whose file systems need room
 _LISTENS = "0A"  #: state of a socket in /proc/net/tcp
 _ETC = "/etc/shardpulse"
@@ -73,6 +90,7 @@ def look(packages: list[str]) -> dict[str, Any]:
         "python": list(sys.version_info[:2]),
         "machine": platform.machine(),
         "cores": cores(_read("/sys/devices/system/cpu/online") or "0"),
+        "usable": cores(next(filter(None, map(_read, _CPUS)), "0")),
         "memory": _memory(_read("/proc/meminfo")),
         "free": {path: _free(path) for path in _WRITTEN},
         "addresses": _addresses(),
@@ -134,7 +152,7 @@ def _owner(pid: str) -> str:
 
 
 def _units() -> dict[str, dict[str, Any]]:
-    shown = ["systemctl", "show", "--no-pager", "-p", ",".join(_PROPERTIES)]
+    shown = ["systemctl", "show", "--no-pager", "--timestamp=unix", "-p", ",".join(_PROPERTIES)]
     # a pattern knows what is loaded only, and one that was stopped in order is not
     placed = {os.path.basename(path) for pattern in _UNIT_FILES for path in glob.glob(pattern)}
     text = _output([*shown, *_PATTERNS, *sorted(name for name in placed if "@." not in name)])
@@ -146,8 +164,30 @@ def _units() -> dict[str, dict[str, Any]]:
             found[unit["Id"]] = unit | {
                 "cpus": _cpus(pid),
                 "environment": environment_in(_read(f"/proc/{pid}/maps")),
+                "stale": _is_stale(unit["Id"], pid, unit.get("ExecMainStartTimestamp", "")),
             }
     return found
+
+
+def _is_stale(unit: str, pid: str, began: str) -> bool:
+    """Whether a shard's process is of a program that was replaced, or older than its configuration or its unit;
+    ``began`` is @ and the second of its start."""
+    port = re.fullmatch(r"shardpulse-shard@(\d+)\.service", unit)
+    if port is None or pid == "0":
+        return False
+    try:
+        if os.readlink(f"/proc/{pid}/exe").endswith(" (deleted)"):
+            return True
+    except OSError:
+        return False
+    changed = [os.path.getmtime(path) for path in _read_at_start(port[1]) if os.path.exists(path)]
+    # both in whole seconds: what is written is written before it is started
+    return any(int(one) > int(began.lstrip("@") or 0) for one in changed)
+
+
+def _read_at_start(port: str) -> list[str]:
+    units = "/etc/systemd/system/shardpulse-shard@"
+    return [f"{_ETC}/shard-{port}/redis.conf", f"{units}.service", *glob.glob(f"{units}{port}.service.d/*.conf")]
 
 
 def _cpus(pid: str) -> list[str]:

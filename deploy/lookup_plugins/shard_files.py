@@ -76,7 +76,10 @@ def files(
             {"path": f"{etc}/ca.pem", "content": (place / "shards" / "ca.pem").read_text()} | owned,
             {"path": f"{etc}/shard.pem", "content": (issued / f"{address}.pem").read_text()} | owned,
             {"path": f"{etc}/shard.key", "secret": (issued / f"{address}.key").read_text()} | owned,
-            {"path": f"{_UNIT}{port}.service.d/core.conf", "content": f"[Service]\nCPUAffinity={core}\n"},
+            {
+                "path": f"{_UNIT}{port}.service.d/core.conf",
+                "content": f"[Service]\nCPUAffinity={core}\nNUMAPolicy=local\n",
+            },
         ]
     return found
 

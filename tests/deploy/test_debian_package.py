@@ -25,6 +25,13 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def test_two_packages_of_one_commit_are_equal(package: Path, tmp_path: Path) -> None:
+    other = commit_of_the_checkout(tmp_path / "a directory of another length")
+    (made,) = built(other, "debian", out=tmp_path / "out").glob("*.deb")
+    assert made.name == package.name
+    assert made.read_bytes() == package.read_bytes()
+
+
 @pytest.fixture(scope="module")
 def host(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with hosts_for_a_test(tmp_path_factory.mktemp("hosts"), ["one"]) as running:

@@ -52,3 +52,39 @@ def test_servers_of_a_dead_machine_become_replicas() -> None:
     stood_in = dict.fromkeys([*MASTERS[:3], REPLICAS[2]], 1)
     found = growth.joining(asked(stood_in, {}), PLAN, [MASTERS[3], REPLICAS[3]])
     assert (found["masters"], found["replicas"]) == ([], [MASTERS[3], REPLICAS[3]])
+
+
+def test_who_does_not_serve_or_follow_is_told() -> None:
+    good = {"address": "a:1", "answering": True, "cluster_state": "ok", "role": "master", "in_sync": False}
+    rows = [
+        good,
+        good | {"address": "a:2", "answering": False},
+        good | {"address": "a:3", "cluster_state": "fail"},
+        good | {"address": "a:4", "role": "replica", "replica_of": "a:1"},
+        good | {"address": "a:5", "role": "replica", "in_sync": True},
+    ]
+    told = growth.restless({"stdout": json.dumps({"shards": rows})})
+    assert told == ["a:2 does not answer", "a:3 says that the cluster is fail", "a:4 is not in sync with a:1"]
+    assert growth.restless({"stdout": "", "stderr": "no shard answers: refused"}) == ["no shard answers: refused"]
+
+
+def test_replicas_that_run_something_else_come_first() -> None:
+    units = {f"shardpulse-shard@{port}.service": {"stale": port != 7601} for port in (7600, 7601, 7700)}
+    instances = [{"port": 7600, "role": "master"}, {"port": 7601, "role": "master"}, {"port": 7700, "role": "replica"}]
+    assert growth.stale({"units": units}, instances) == [7700, 7600]
+    assert growth.stale({"units": {}}, instances) == []
+
+
+def test_a_silent_probe_counts_only_where_the_inventory_has_it() -> None:
+    silent = {"kind": "stale", "about": "host dead-1", "text": "its probe has said nothing for 241 s"}
+    note = {"kind": "note", "about": "host web-1", "text": "sheds frames"}
+    down = {"kind": "down", "about": "shard a:1", "text": "does not answer"}
+
+    def told(*findings: dict[str, str]) -> list[str]:
+        return growth.unsettled({"stdout": json.dumps({"findings": findings})}, ["web-1"])
+
+    assert told(silent, note) == []
+    assert told(silent | {"about": "host web-1"}) == ["host web-1: its probe has said nothing for 241 s"]
+    assert told(down) == ["shard a:1: does not answer"]
+    assert growth.unsettled({"stdout": "", "stderr": "no shard answers"}, []) == ["no shard answers"]
+    assert growth.unsettled({"stdout": "[]"}, []) == ["`shardpulse status` does not answer"]

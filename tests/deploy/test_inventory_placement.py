@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 pytestmark = pytest.mark.quick
 
 FOUND = {
-    "cores": [0, 1], "ports": {"22": "ssh.service"}, "addresses": ["10.0.0.1"], "memory": 8 << 30, "sent": 100.0,
-    "time": 100.5, "synchronised": True, "units": {}, "files": {}, "packages": {}, "python": [3, 11],
+    "cores": [0, 1], "usable": [0], "ports": {"22": "ssh.service"}, "addresses": ["10.0.0.1"], "memory": 8 << 30,
+    "sent": 100.0, "time": 100.5, "synchronised": True, "units": {}, "files": {}, "packages": {}, "python": [3, 11],
 }  # fmt: skip
 SHARD = {"port": 7600, "core": 0, "role": "master"}
 
@@ -45,6 +45,8 @@ def test_masters_come_before_replicas_which_lie_elsewhere() -> None:
         ({"a": {"redis_shard_cores": "0"}}, 0, "a: redis_shard_cores must be a list"),
         ({"a": {"redis_shard_cores": [0, 0]}}, 0, "names a core twice"),
         ({"a": {"redis_shard_cores": [-1]}}, 0, "a core below 0"),
+        ({"a": {"redis_shard_reserved_cores": [0]}}, 0, "a: core 0 is reserved"),
+        ({"a": {"redis_shard_reserved_cores": 0}}, 0, "a: redis_shard_reserved_cores must be a list"),
         ({"a": {}}, -1, "redis_shard_replicas is -1"),
         ({"a": {}}, "1", "redis_shard_replicas is '1'"),
     ],
@@ -163,6 +165,7 @@ def test_a_wrong_clock_is_told(time: float, synchronised: bool, word: str) -> No
     [
         ({}, SHARD, ""),
         ({}, SHARD | {"core": 7}, "core 7 does not exist: it has 0, 1"),
+        ({}, SHARD | {"core": 1}, "core 1 is kept from services of systemd, which have 0"),
         ({"ports": {"7600": "other.service"}}, SHARD, "port 7600 is taken by other.service"),
         ({"ports": {"7600": "shardpulse-shard@7600.service"}}, SHARD, ""),
         ({"addresses": ["10.0.0.9"]}, SHARD, "it has no address 10.0.0.1, only 10.0.0.9"),
@@ -173,6 +176,12 @@ def test_a_host_that_cannot_hold_its_shards_is_told_why(change: dict[str, Any], 
     said = "; ".join(roles.unheld(FOUND | change, [shard], "10.0.0.1", 1 << 30))
     assert word in said
     assert bool(word) == bool(said)
+
+
+def test_interrupts_need_a_core_without_a_shard() -> None:
+    assert roles.unheld(FOUND, [SHARD], "10.0.0.1", 1 << 30, quiet=True) == []
+    (problem,) = roles.unheld(FOUND | {"cores": [0]}, [SHARD], "10.0.0.1", 1 << 30, quiet=True)
+    assert "each of its cores has a shard" in problem
 
 
 def test_a_full_disk_is_told() -> None:

@@ -1,9 +1,11 @@
-"""grow.yml on real hosts, while a hundred emulated ones make 50,500 samples a second."""
+"""grow, drain, replace and upgrade on real hosts, while a hundred emulated ones make 50,500 samples a second."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,11 +14,18 @@ from acquisition.link.credentials import Credentials, ours
 from acquisition.shards import grants
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Child, python
+from tests.support.built import built, commit_of_the_checkout
 from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
 
 SPARE = "node4"
+NEXT = """\
+FORMATS = {**FORMATS, NEWEST + 1: Versions(*(version + 1 for version in FORMATS[NEWEST]))}
+NEWEST += 1
+"""
+PARTS = "probe,filter,serve,archive"
 WORKLOAD = Workload(hosts=100, entities=101, metrics=5)
 
 
@@ -27,8 +36,13 @@ class Loaded(NamedTuple):
     generator: Child
 
     def inventory(self, *shards: str) -> dict[str, Any]:
-        """With these hosts in the group shards."""
-        return self.site.inventory() | {"shards": {"hosts": {name: {} for name in shards}}}
+        """With these hosts in the group shards, and no host that has no power."""
+        made = self.site.inventory() | {"shards": {"hosts": {name: {} for name in shards}}}
+        running = [name for name, host in self.site.hosts.items() if host.running]
+        for group in set(made) - {"all"}:
+            made[group] = {"hosts": {name: {} for name in made[group]["hosts"] if name in running}}
+        made["all"] |= {"hosts": {name: made["all"]["hosts"][name] for name in running}}
+        return made
 
     def play(self, book: str, *shards: str, **variables: Any) -> dict[str, int]:
         """Run a playbook that succeeds; how much each host was changed."""
@@ -42,6 +56,11 @@ class Loaded(NamedTuple):
         told = self.site.shows("operator", "shards", "status", "--json", "--addresses", first)
         return {row["address"]: row for row in json.loads(told.stdout)["shards"]}
 
+    def owning(self) -> list[str]:
+        """Who has a master with partitions, once per master."""
+        names = {host.address: name for name, host in self.site.hosts.items()}
+        return sorted(names[address.split(":")[0]] for address, row in self.shards().items() if row["slots"])
+
     def machines(self) -> list[str]:
         """Who has a master with partitions, once per master; each has a replica in sync on another machine."""
         names = {host.address: name for name, host in self.site.hosts.items()}
@@ -52,11 +71,31 @@ class Loaded(NamedTuple):
         assert all(one.split(":")[0] != other.split(":")[0] for one, other in following.items()), rows
         return sorted(names[address.split(":")[0]] for address in owning)
 
+    def started(self, names: Sequence[str]) -> dict[tuple[str, str], str]:
+        """Which start of each unit runs, by host and unit."""
+        found = {}
+        for name in names:
+            host = self.site.hosts[name]
+            units = host.ssh("systemctl list-units --plain --no-legend --state=running 'shardpulse-*' | cut -d' ' -f1")
+            for unit in units.split():
+                found[name, unit] = host.ssh(f"systemctl show -P InvocationID {unit}").strip()
+        return found
+
     def lost(self) -> int:
         """Samples of all hosts."""
         books = json.loads(self.site.shows("observer", "status", "--json").stdout)["books"]
         assert books["made"] > 0
         return int(books["lost"])
+
+
+def of_the_next_version(place: Path) -> Path:
+    """This checkout as its next version will be (as in tests.support.next_version): records have a newer format."""
+    repository = commit_of_the_checkout(place)
+    formats = repository / "acquisition" / "wire" / "record_format.py"
+    formats.write_text(f"{formats.read_text()}\n\n{NEXT}")
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "-C", str(repository)]
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message", "next"], check=True)
+    return repository
 
 
 @pytest.fixture(scope="module")
@@ -85,4 +124,51 @@ def test_a_machine_more_gets_its_part_and_other_hosts_are_not_disturbed(loaded: 
     assert set(loaded.play("grow.yml", *NAMES, SPARE).values()) == {0}
     after = loaded.site.hosts["node1"].ssh("systemctl show --property=InvocationID shardpulse-filter shardpulse-probe")
     assert after == before
+    assert loaded.lost() == 0
+
+
+def test_a_machine_is_drained_and_stopped(loaded: Loaded) -> None:
+    loaded.play("drain.yml", *NAMES, SPARE, drained=SPARE)
+    assert loaded.machines() == NAMES
+    listed = loaded.site.hosts[SPARE].ssh(
+        "systemctl list-units --state=active --plain --no-legend 'shardpulse-shard@*'"
+    )
+    assert listed == ""
+    assert set(loaded.play("drain.yml", *NAMES, SPARE, drained=SPARE).values()) == {0}
+    assert loaded.lost() == 0
+
+
+def test_a_dead_machine_is_replaced(loaded: Loaded) -> None:
+    address = loaded.site.hosts["node3"].address
+    loaded.site.hosts["node3"].kill()
+    eventually(
+        lambda: loaded.owning() == ["node1", "node1", "node2"] or loaded.owning() == ["node1", "node2", "node2"], 60
+    )
+    done = loaded.site.play(
+        "replace.yml", "-e", "dead=198.18.0.99", inventory=loaded.inventory("node1", "node2", SPARE)
+    )
+    assert done.returncode != 0
+    assert "no member is at 198.18.0.99; who does not answer" in " ".join(done.stdout.split()), done.stdout
+    # as a run leaves it that was interrupted: the new machine's servers run and know nobody
+    loaded.site.hosts[SPARE].ssh("systemctl start 'shardpulse-shard@7600' 'shardpulse-shard@7700'")
+    loaded.play("replace.yml", "node1", "node2", SPARE, dead=address)
+    assert loaded.machines() == ["node1", "node2", SPARE]
+    assert set(loaded.play("replace.yml", "node1", "node2", SPARE, dead=address).values()) == {0}
+    assert loaded.lost() == 0
+
+
+def test_everything_is_upgraded_under_load(loaded: Loaded, tmp_path: Path) -> None:
+    """To a build whose records have a newer format, and with other configurations of the shards."""
+    now = ["node1", "node2", SPARE]
+    before = loaded.started(now)
+    wheels = built(of_the_next_version(tmp_path / "next"), "wheelhouse", "--extra", PARTS, out=tmp_path / "wheels")
+    variables = {"controller_wheelhouse": str(wheels), "redis_shard_connections": 600}
+    did = loaded.play("upgrade.yml", *now, **variables)
+    assert all(did[name] for name in now), did
+    assert loaded.machines() == now
+    after = loaded.started(now)
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert set(loaded.play("upgrade.yml", *now, **variables).values()) == {0}
+    assert loaded.started(now) == after
     assert loaded.lost() == 0

@@ -83,6 +83,8 @@ def test_what_cannot_be_is_told(tmp_path: Path, more: dict[str, Any], word: str)
 def test_facts_of_this_machine() -> None:
     found = host_facts.look(["coreutils", "no-such-package"])
     assert found["cores"]
+    assert set(found["usable"]) <= set(found["cores"])
+    assert found["usable"]
     assert found["memory"] > 1 << 20
     assert "no-such-package" not in found["packages"]
     assert "root" in found["users"]

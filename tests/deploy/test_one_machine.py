@@ -91,3 +91,22 @@ def test_users_of_the_database_have_passwords_that_nobody_else_reads(site: Site)
         assert host.ssh(f"psql -XtAc 'SELECT 1' '{url}'").strip() == "1"
         assert host.try_ssh(f"psql -XtAc 'SELECT 1' '{url.replace(password.strip(), 'wrong')}'").returncode != 0
         assert password.strip() not in host.ssh("journalctl --no-pager; cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+
+
+def test_a_database_that_is_there_is_written_to(site: Site) -> None:
+    """As one of somebody else's: by its address and the password of its user."""
+    host = site.hosts[NAME]
+    password = (site.directory / "secrets" / "database" / "writer").read_text().strip()
+    theirs = inventory(site)
+    url = "postgresql://shardpulse_writer@127.0.0.1/shardpulse"
+    theirs["all"]["vars"] |= {"archive_postgresql": False, "archive_url": url, "archive_password": password}
+    done = site.play("site.yml", "--diff", inventory=theirs)
+    assert done.returncode == 0, said(done, site.hosts)
+    assert password not in done.stdout
+    assert host.ssh("stat -c '%a %U' /etc/shardpulse/database.password").split() == ["600", "root"]
+    known = int(sql(host, "SELECT count(*) FROM minutes"))
+    eventually(
+        lambda: int(sql(host, "SELECT count(*) FROM minutes")) > known,
+        240,
+        says=lambda: host.journal("shardpulse-archive"),
+    )

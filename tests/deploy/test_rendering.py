@@ -75,6 +75,14 @@ def test_what_cannot_be_rendered_is_told_with_its_host(rendered: Path, tmp_path:
         rendering.render_inventory(inventory(tmp_path, {}, wrong), rendered, tmp_path / "out")
 
 
+def test_some_hosts_are_rendered_with_the_controller_only(rendered: Path, tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, {}, {})
+    with pytest.raises(RuntimeError, match="--limit leaves out the controller"):
+        rendering.render_inventory(hosts, rendered, tmp_path / "none", limit="second")
+    rendering.render_inventory(hosts, rendered, tmp_path / "out", limit="second,localhost")
+    assert [place.name for place in (tmp_path / "out").iterdir()] == ["second"]
+
+
 def inventory(place: Path, first: dict[str, str], second: dict[str, str]) -> Path:
     """Two hosts with probes; the first is a shard, whose certificate is there, and a filter."""
     hosts = {"first": {"ansible_host": "198.51.100.1"} | first, "second": second}

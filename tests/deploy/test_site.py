@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import ssl
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
+from tests.support.hosts import Host
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
@@ -92,6 +94,18 @@ def test_what_is_wrong_is_said_before_anything_is_touched(site: Site, variables:
     assert sum(changed(done)[name] for name in changed(done) if name != "localhost") == 0
 
 
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core: it has the shard, and the interrupts")
+def test_interrupts_stay_away_from_shards_where_asked(site: Site) -> None:
+    host, unit = site.hosts["node1"], "shardpulse-interrupts.service"
+    assert host.ssh("systemctl show -P NUMAPolicy shardpulse-shard@7600").strip() == "local"
+    for asked in (True, False):
+        done = site.play("site.yml", "--limit", "node1,localhost", inventory=site.inventory(redis_shard_quiet=asked))
+        assert done.returncode == 0, said(done, site.hosts)
+        assert host.ssh(f"systemctl show -P ActiveState {unit}").strip() == ("active" if asked else "inactive")
+    assert " interrupts go to CPUs 1" in host.journal(unit)
+    assert " interrupts go to CPUs 0-" in host.journal(unit)
+
+
 def test_a_host_whose_disk_is_full_is_told_before_anything_is_touched(site: Site) -> None:
     site.hosts["node3"].ssh("mount -t tmpfs -o size=1m none /opt")
     try:
@@ -113,6 +127,32 @@ def test_passwords_are_exchanged_while_samples_flow(site: Site) -> None:
         assert host.ssh("cat /etc/shardpulse/probe.password") == after
     status = json.loads(site.shows("observer", "status", "--json").stdout)
     assert status["books"]["lost"] == 0
+
+
+def test_killed_units_are_started_again_on_their_cores(site: Site) -> None:
+    host = site.hosts["node2"]
+    known = _books(site)["before"]
+    before = _running(host)
+    assert len(before) == 5, before  # two shards, filter, probe, archive
+    pins = _pins(host)
+    assert all(core.isdecimal() for core in pins.values()), pins
+    host.ssh(f"systemctl kill -s KILL {' '.join(before)}")
+    _eventually_well(site)
+    after = _running(host)
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert _pins(host) == pins
+    assert _books(site)["before"] == known, "records of other hosts began anew"
+
+
+def test_a_host_that_reboots_loses_nothing_but_its_own_down_time(site: Site) -> None:
+    host = site.hosts["node3"]
+    known, units, pins = _books(site)["before"], _running(host).keys(), _pins(host)
+    host.reboot()
+    _eventually_well(site)
+    assert _running(host).keys() == units
+    assert _pins(host) == pins
+    assert _books(site)["before"] == known, "records of other hosts began anew"
 
 
 @pytest.mark.parametrize("wrong", ["all", "observer"])
@@ -166,3 +206,34 @@ def test_what_is_removed_leaves_nothing(site: Site) -> None:
         assert "redis" not in host.ssh("ps -eo comm")
         assert host.ssh("dpkg-query -W -f '${Status}' redis-server") == "install ok installed"
     assert changed(site.play("remove.yml", "-e", "confirmed=yes")) == dict.fromkeys(NAMES, 0)
+
+
+def _running(host: Host) -> dict[str, str]:
+    """Units of shardpulse that run, with their process."""
+    listed = host.ssh("systemctl list-units --plain --no-legend --state=running 'shardpulse-*.service' | cut -d' ' -f1")
+    return {unit: host.ssh(f"systemctl show -P MainPID {unit}").strip() for unit in listed.split()}
+
+
+def _pins(host: Host) -> dict[str, str]:
+    """Of each shard, the cores that its process may run on."""
+    asked = {unit: f"grep Cpus_allowed_list /proc/{pid}/status" for unit, pid in _running(host).items() if "@" in unit}
+    return {unit: host.ssh(command).split()[1] for unit, command in asked.items()}
+
+
+def _eventually_well(site: Site) -> None:
+    """All parts work, all hosts are seen, the books balance and no sample is lost."""
+
+    def well() -> bool:
+        rows = json.loads(
+            site.shows("reader", "query", "--set", "host", "--latest", "--json").stdout or '{"rows": []}'
+        )["rows"]
+        seen = {row["host"] for row in rows if row["state"] == "current"}
+        return seen == set(NAMES) and site.shows("observer", "status").returncode == 0
+
+    eventually(well, 120, says=lambda: site.shows("observer", "status").stdout)
+    assert _books(site)["lost"] == 0
+
+
+def _books(site: Site) -> dict[str, int]:
+    found: dict[str, int] = json.loads(site.shows("observer", "status", "--json").stdout)["books"]
+    return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support import ROOT
-from tests.support.hosts import Host
+from tests.support.hosts import Host, tree
 from tests.support.hosts.demanded import hosts_for_a_test
 
 DEPLOY = ROOT / "deploy"
@@ -80,9 +80,17 @@ def three_hosts(directory: Path, spare: Sequence[str] = ()) -> Iterator[Site]:
         yield made_of
 
 
-def build_wheels(wheels: Path) -> None:
-    """A wheelhouse of this checkout as it lies, for all parts."""
-    build = [str(DEPLOY / "build"), "wheelhouse", "--extra", "probe,filter,serve,archive", "--as-they-lie"]
+def build_wheels(wheels: Path, python: str = tree.PYTHON) -> None:
+    """A wheelhouse of this checkout as it lies, for all parts and the hosts' Python."""
+    build = [
+        str(DEPLOY / "build"),
+        "wheelhouse",
+        "--python",
+        python,
+        "--extra",
+        "probe,filter,serve,archive",
+        "--as-they-lie",
+    ]
     made = subprocess.run([*build, "--out", str(wheels)], capture_output=True, text=True, timeout=600)
     assert made.returncode == 0, made.stderr
 

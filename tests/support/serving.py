@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from tests.support.scene import Scene
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 HOSTS = ("web-1", "web-2")
 SILENT = "silent"
-PATIENCE = 20.0
 
 
 class Reply(NamedTuple):

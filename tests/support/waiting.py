@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE = 20.0  #: seconds; only a test that fails waits so long, and a busy machine must not make one fail
+PATIENCE = 60.0  #: seconds; only a test that fails waits so long, and a busy machine must not make one fail
 T = TypeVar("T")
 
 

@@ -68,7 +68,7 @@ def test_idle_connections_keep_nobody_out_and_are_closed(service: Serving) -> No
         assert service.ask("/v1/hot").status == 200
         assert len(os.listdir(f"/proc/{service.process.pid}/fd")) < 150
         assert all(closed(plug) for plug in plugs)
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < 20.0
     finally:
         for plug in plugs:
             plug.close()
@@ -113,7 +113,7 @@ def test_shards_that_vanish_are_told_and_come_back(alone: Shards, service: Servi
             gone = service.until("/v1/hot", lambda reply: reply.status == 503)
             assert gone.headers["content-type"] == "application/problem+json"
             assert gone.headers["retry-after"] == "1"
-            assert 0 < gone.json["age_seconds"] < PATIENCE
+            assert 0 < gone.json["age_seconds"] < 20.0
             assert "old" in gone.json["detail"]
             for path in (
                 "/v1/hosts",

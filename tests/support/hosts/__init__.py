@@ -3,7 +3,7 @@
     with data_center(directory, ["node1", "node2"]) as hosts:
         hosts["node1"].ssh("systemctl is-system-running")
 
-Each host is a set of namespaces over one Debian 12 (``tree``), with a disk of its own in ``directory`` that outlives
+Each host is a set of namespaces over one Debian (``tree``), with a disk of its own in ``directory`` that outlives
 power cuts, cgroups of its own in which limits are enforced, and a key of its own. Addresses are of 198.18.0.0/15 as
 those of experiments.testbed, whose bridge and links this uses, with their faults. Hosts share the machine's kernel: its
 clock, which none of them can set; its settings, of which they have copies; and the page cache. When the block ends
@@ -44,15 +44,20 @@ def missing() -> str:
 
 @contextmanager
 def data_center(
-    directory: Path, names: Sequence[str] = ("node1",), *, packages: Sequence[str] = (), internet: bool = False
+    directory: Path,
+    names: Sequence[str] = ("node1",),
+    *,
+    packages: Sequence[str] = (),
+    internet: bool = False,
+    suite: str = tree.SUITE,
 ) -> Iterator[Mapping[str, Host]]:
-    """Running hosts by their names, 1 to 20 of them, which know each other by name.
+    """Running hosts of a ``suite`` of Debian by their names, 1 to 20 of them, which know each other by name.
 
     ``packages`` of Debian are installed in all of them; with ``internet`` they reach the usual sources of packages, and
     nothing else. ``directory`` must not be one that is an overlay itself. Call it in the main thread.
     Raises HostError, DebianError, CannotCreateError.
     """
-    layers = tree.layers(packages)
+    layers = tree.layers(packages, suite)
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     with Testbed(len(names)) as bed, contextlib.ExitStack() as stack:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hosts import Host, data_center, missing
+from tests.support.hosts import Host, data_center, missing, tree
 
 
 @contextmanager
 def hosts_for_a_test(
-    directory: Path, names: Sequence[str], *, packages: Sequence[str] = ()
+    directory: Path, names: Sequence[str], *, packages: Sequence[str] = (), suite: str = tree.SUITE
 ) -> Iterator[Mapping[str, Host]]:
     """As ``data_center``."""
     reason = missing()
@@ -23,5 +23,5 @@ def hosts_for_a_test(
         if os.environ.get("CI") and os.geteuid() == 0:
             pytest.fail(said, pytrace=False)
         pytest.skip(said)
-    with data_center(directory, names, packages=packages) as hosts:
+    with data_center(directory, names, packages=packages, suite=suite) as hosts:
         yield hosts

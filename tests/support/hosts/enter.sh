@@ -84,10 +84,11 @@ mount --bind "$directory/console" "$root/dev/console"
 cd "$root"
 pivot_root . mnt
 # what systemd mounts for a service (credentials) it mounts in a copy of this namespace, and expects to see it here.
-# No host sets the machine's clock or loads modules into its kernel
+# No host sets the machine's clock or loads modules into its kernel. systemd 256 and newer want a word of the kernel's
+# command line, which is init's own here, before they use cgroups of version 1
 exec chroot . /bin/sh -c '
     umount -l /mnt
     mount --make-rshared /
     exec setpriv --bounding-set=-sys_time,-sys_module,-sys_rawio env -i container=unshare \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin /sbin/init
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin /sbin/init SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1
 ' </dev/null >>dev/console 2>&1

@@ -1,4 +1,4 @@
-"""The Debian 12 that hosts start from: made once, kept in the user's cache, never written by a host."""
+"""The Debians that hosts start from: made once, kept in the user's cache, never written by a host."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.support import debian
 from tests.support.debian import DebianError
 
-SUITE = "bookworm"
-PYTHON = "3.11"  #: that it has
+SUITE, NEXT_SUITE = "bookworm", "trixie"  #: Debian 12, and 13
+PYTHON, NEXT_PYTHON = "3.11", "3.13"  #: that they have
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-venv", "python3-apt", "sudo", "nftables",
     "iproute2", "procps", "ca-certificates",
@@ -43,12 +43,16 @@ rm "$part.root/usr/sbin/policy-rc.d" "$part.root/etc/resolv.conf"
 """
 
 
-def layers(packages: Sequence[str] = ()) -> list[Path]:
+def layers(packages: Sequence[str] = (), suite: str = SUITE) -> list[Path]:
     """What a host's tree consists of, the uppermost first: the Debian, and above it these packages if any.
 
     Raises DebianError.
     """
-    base = debian.kept("host", [SUITE, PACKAGES, inspect.getsource(_make)], _make)
+
+    def make(part: Path) -> None:
+        _make(part, suite)
+
+    base = debian.kept("host", [suite, PACKAGES, inspect.getsource(_make)], make)
     if not packages:
         return [base]
     wanted = sorted(packages)
@@ -59,8 +63,8 @@ def layers(packages: Sequence[str] = ()) -> list[Path]:
     return [debian.kept("host-packages", [base.name, wanted, _INSTALL], install), base]
 
 
-def _make(part: Path) -> None:
-    debian.debootstrap(SUITE, PACKAGES, part)
+def _make(part: Path, suite: str) -> None:
+    debian.debootstrap(suite, PACKAGES, part)
     units = part / "etc" / "systemd" / "system"
     for unit in _MASKED:
         (units / unit).unlink(missing_ok=True)
