@@ -19,17 +19,19 @@ _FEWEST = 4  #: frames that may always be under way, so that there is something 
 _REMEMBERED = 5  #: readings that brought news; between them lies what the rate is measured by
 _SHORTEST = 0.001  #: seconds between two frames
 _MADE_UP = 0.02  #: seconds of frames that a late generator makes up for
+_LOOK = 0.01  #: seconds between two looks at a host that may not make its next frame yet: it may have had news
 
 
 class Allowance:
-    """``most`` frames of the host at most are not known to be smoothed."""
+    """``most`` frames of the host at most are not known to be smoothed; before ``due`` (seconds of the clock that
+    ``allows`` is told) there is no need to ask."""
 
-    __slots__ = ("_most", "_news", "_next", "_spacing", "window")
+    __slots__ = ("_most", "_news", "_next", "_spacing", "due", "window")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._news: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
-        self._next = 0.0
+        self._next = self.due = 0.0
         self._spacing = _SHORTEST
         self.window = min(most, _FEWEST)  #: frames that may be under way now
 
@@ -39,11 +41,15 @@ class Allowance:
         smoothed = made - waiting
         if not self._news or smoothed > self._news[-1][1]:
             self._learn(smoothed, waiting, now)
-        return waiting < self.window and now >= self._next
+        if waiting < self.window and now >= self._next:
+            return True
+        self.due = now + _SHORTEST if now >= self._next else min(self._next, now + _LOOK)
+        return False
 
     def spend(self, now: float) -> None:
         """A frame was made."""
         self._next = max(now + _SHORTEST, max(self._next, now - _MADE_UP) + self._spacing)
+        self.due = min(self._next, now + _LOOK)
 
     def _learn(self, smoothed: int, waiting: int, now: float) -> None:
         news = self._news

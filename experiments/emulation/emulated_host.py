@@ -24,6 +24,7 @@ from experiments.emulation.workload import Workload, host_name, host_number, res
 
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
+_SAMPLES = Samples._make  #: half of what calling Samples takes, for each frame
 _JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its moment
 
 
@@ -134,21 +135,8 @@ class SampledHost(ABC):
         metrics = common.workload.metrics
         strip = common.strip
         values, codes = strip.cut((self._start + number * strip.stride) % STRIP_ROWS, rows)
-        self.writer.offer(
-            Samples(
-                common.set_id,
-                common.schema,
-                rows,
-                metrics,
-                common.workload.interval,
-                tick,
-                wall,
-                monotonic,
-                members.ids,
-                values,
-                codes,
-            )
-        )
+        made = (common.set_id, common.schema, rows, metrics, common.workload.interval, tick, wall, monotonic)
+        self.writer.offer(_SAMPLES((*made, members.ids, values, codes)))
         self.made = number + 1
         if self.log is not None:
             self.log.append(monotonic)

@@ -105,7 +105,7 @@ class ClosedLoop(Generic[AcknowledgedT]):
     def __init__(self, fleet: Fleet[AcknowledgedT], interval: float, outstanding: int) -> None:
         self._fleet = fleet
         self._interval = interval
-        self._allowances = {host: Allowance(outstanding) for host in fleet.hosts}
+        self._hosts = [(host, Allowance(outstanding)) for host in fleet.hosts]
         self._began = time.monotonic()
         self._first = tick_of(time.time(), interval)
 
@@ -113,17 +113,19 @@ class ClosedLoop(Generic[AcknowledgedT]):
         """Sample until stopped."""
         while True:
             made = 0
-            for start in range(0, len(self._fleet.hosts), _TURN):
-                for host in self._fleet.hosts[start : start + _TURN]:
-                    made += self._sample(host)
+            for start in range(0, len(self._hosts), _TURN):
+                now = time.monotonic()
+                for host, allowance in self._hosts[start : start + _TURN]:
+                    if now >= allowance.due or now >= host.due:
+                        made += self._sample(host, allowance)
+                        now = time.monotonic()
                 if stopped(self._fleet.attend(0.0)):
                     return
             if not made and stopped(self._fleet.attend(_IDLE_SLEEP)):
                 return
 
-    def _sample(self, host: AcknowledgedT) -> bool:
+    def _sample(self, host: AcknowledgedT, allowance: Allowance) -> bool:
         now = time.monotonic()
-        allowance = self._allowances[host]
         if not allowance.allows(host.made, host.waiting(), now):
             if now >= host.due:
                 self._fleet.serve(host, now)

@@ -16,6 +16,7 @@ import time
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
@@ -42,16 +43,18 @@ class Watch:
         self._cluster = cluster
         self._keep_ticks = layout.keep_ticks
         self._watched = _by_partition(layout, hosts, resource_set)
+        self._batch = Batch([watched.command for watched in self._watched])
+        self._told: list[Any] = [None] * len(self._watched)  #: the newest replies
         self._seen: dict[Member, int] = {}
         self.milliseconds: list[float] = []
         self.unreadable = 0
 
     def poll(self) -> None:
         """One reading of the positions, and of the records that are new."""
-        replies = self._cluster.gather([watched.command for watched in self._watched])
+        told, self._told = self._told, self._cluster.gather(self._batch)
         wanted: list[tuple[Member, int]] = []
-        for watched, reply in zip(self._watched, replies, strict=True):
-            if isinstance(reply, list):
+        for watched, before, reply in zip(self._watched, told, self._told, strict=True):
+            if reply != before and isinstance(reply, list):
                 for member, data in zip(watched.members, reply, strict=True):
                     if data is not None and self._moved(member, data):
                         wanted.append((member, slot_of(position.decode(data).tick, self._keep_ticks)))
