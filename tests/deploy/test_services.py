@@ -16,7 +16,7 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from probes.probe import ring_path
-from tests.support import ROOT
+from tests.support import ROOT, stuck_thread
 from tests.support.fixture_types import StartCluster
 from tests.support.processes import started
 from tests.support.service_manager import Manager
@@ -122,27 +122,55 @@ def test_a_part_without_shards_is_ready_and_says_what_is_missing(words: tuple[st
     assert running.process.poll() is None
 
 
-def test_a_loop_that_is_stuck_feeds_no_watchdog(run: Run, start_cluster: StartCluster) -> None:
-    """The event loop of `serve` goes on while its reading waits for shards that hang: that is not enough."""
-    shards = start_cluster(1)
-    running = run(shards.addresses, "serve", watchdog=0.2, timeout=300.0)
-    running.tells("STATUS=answering")
-    for pid in shards.pids:
-        os.kill(pid, signal.SIGSTOP)
+def is_silent(running: Running) -> bool:
+    """Whether nothing feeds the watchdog for five times as long as it waits."""
+    before = running.feeds
+    try:
+        eventually(lambda: running.feeds > before, 1.0)
+    except AssertionError:
+        return True
+    return False
 
-    def is_silent() -> bool:
-        before = running.feeds
-        try:
-            eventually(lambda: running.feeds > before, 1.0)
-        except AssertionError:
-            return True
-        return False
 
-    eventually(is_silent)
-    for pid in shards.pids:
-        os.kill(pid, signal.SIGCONT)
+def is_fed(running: Running) -> None:
+    """Wait until something feeds the watchdog."""
     fed = running.feeds
     eventually(lambda: running.feeds > fed)
+
+
+@pytest.mark.parametrize("words", [("serve",), ("archive", "run")], ids=" ".join)
+def test_a_loop_that_waits_for_shards_that_hang_feeds_no_watchdog(
+    words: tuple[str, ...], run: Run, start_cluster: StartCluster
+) -> None:
+    """The event loop of `serve`, and the upkeep of the archive, go on meanwhile: that is not enough."""
+    shards = start_cluster(1)
+    running = run(shards.addresses, *words, watchdog=0.2, timeout=300.0)
+    running.tells(PARTS[words])
+    for pid in shards.pids:
+        os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: is_silent(running))
+    for pid in shards.pids:
+        os.kill(pid, signal.SIGCONT)
+    is_fed(running)
+
+
+#: How many threads of a part go on while its loop is stuck, at least: a probe has no other.
+_BESIDE = {"probe": 0, "filter": 1, "serve": 1, "archive": 1}
+
+
+@pytest.mark.parametrize("words", PARTS, ids=" ".join)
+def test_a_loop_that_is_stuck_feeds_no_watchdog_while_other_threads_go_on(
+    words: tuple[str, ...], run: Run, cluster: Cluster, shards: Shards
+) -> None:
+    """As behind a read of a file that never comes back: the thread of the loop stands still, nothing else does."""
+    running = run(shards.addresses, *words, watchdog=0.2)
+    running.tells(PARTS[words], "WATCHDOG=1")
+    pid = running.process.pid
+    with stuck_thread.stuck(pid):
+        assert stuck_thread.threads(pid) > _BESIDE[words[0]]
+        eventually(lambda: is_silent(running))
+        assert stuck_thread.others_live(pid)
+    is_fed(running)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze not found")
