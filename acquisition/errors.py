@@ -15,6 +15,7 @@
     ├── TemporaryError        75   try again: LOADING, CLUSTERDOWN, TRYAGAIN, OOM
     ├── PermissionRefused     77   NOAUTH, NOPERM, WRONGPASS
     └── ConfigError           78   the configuration is wrong: file, line or key
+        └── AdmissionError    78   a shard that nothing may be said to as things are configured
 
 Codes follow sysexits.h; 76 is a verdict of ``shardpulse status`` and no error. Long-running
 commands (probe, filter, top, demo) that are told to stop by SIGINT or SIGTERM stop in order and
@@ -131,3 +132,7 @@ class ConfigError(ShardpulseError):
     """The configuration is wrong; the message names file, line or key."""
 
     exit_code = EXIT_CONFIG
+
+
+class AdmissionError(ConfigError):
+    """A shard that nothing may be said to: on another machine without TLS or without a user, or too old."""

@@ -15,7 +15,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from acquisition.errors import EXIT_FAILURE, EXIT_INTERNAL, EXIT_OK, ShardpulseError, UnavailableError
+from acquisition.errors import (
+    EXIT_FAILURE,
+    EXIT_INTERNAL,
+    EXIT_OK,
+    AdmissionError,
+    ShardpulseError,
+    UnavailableError,
+)
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
@@ -214,12 +221,15 @@ class Agent:
     def _report_shards(self, writer: Writer) -> None:
         """Say where frames go as soon as they do, what keeps them from going, and that it is over.
 
-        Raises UnavailableError when no shard has answered for as long as was to be waited.
+        Raises UnavailableError when no shard has answered for as long as was to be waited, AdmissionError when the
+        first one must not be spoken to: later ones only keep frames from going.
         """
         problem = writer.problem
         if problem:
             kind = problem if writer.needs_a_person else ""
             self._log.lasts(SHARDS, f"{problem}; frames are kept meanwhile", kind)
+            if writer.not_admitted and not self._sending:
+                raise AdmissionError(problem)
             if self._give_up and not self._sending and time.monotonic() > self._give_up:
                 raise UnavailableError(f"no shard has answered for {self._settings.wait:g} s: {problem}")
         elif not self._sending:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import AdmissionError, ShardpulseError
 from acquisition.link.resp import error_for
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
@@ -79,7 +79,8 @@ class Pusher:
     def finish(self) -> None:
         """Wait until the shard has acknowledged everything.
 
-        Raises what fits the shards' commonest answer when it does not: TemporaryError, PermissionRefused, ShardError.
+        Raises what fits the shards' commonest answer when it does not: TemporaryError, PermissionRefused,
+        AdmissionError, ShardError.
         """
         self._unsent = 0
         if not self._writer.drain(self._patience):
@@ -102,6 +103,8 @@ class Pusher:
 
 def _refusal(writer: Writer) -> ShardpulseError:
     """The error for what kept the shards from taking frames, most often if there was more than one reason."""
+    if writer.not_admitted:
+        return AdmissionError(f"the shards do not take the replay: {writer.problem}")
     errors: dict[str, int] = writer.account()["errors"]
     kind = max(errors, key=errors.__getitem__, default="timeout")
     reason = writer.problem or f"{kind.upper()} time and again" if errors else "no answer"

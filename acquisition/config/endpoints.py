@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, UsageError
-from acquisition.link import secret_file, state_directory, trusted_file
+from acquisition.link import admission, listener, secret_file, state_directory, trusted_file
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import PASSWORD_KEY, Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
-from acquisition.link.resp import parse_address
+from acquisition.link.resp import Address, parse_address
 
 
 def directory(settings: Shards) -> Path:
@@ -39,8 +41,32 @@ def credentials(settings: Shards) -> Credentials:
     """User and password: those of the configuration; without any, those of this machine's shards where these are meant.
 
     Raises NoInputError when the password file cannot be read or is empty, ConfigError when it is another user's or
-    others may read it, or when ``tls_ca`` is no file of certificates or others may write it.
+    others may read it, or when ``tls_ca`` is no file of certificates or others may write it, AdmissionError when an
+    address is another machine's and there is no ``tls_ca`` or no password.
     """
+    found = _credentials(settings)
+    if not admission.suffices(found):
+        _check_local(list(map(parse_address, settings.addresses)))
+    return found
+
+
+def _check_local(addresses: Sequence[Address]) -> None:
+    """Raise AdmissionError for a shard of another machine. A name that nobody knows now is looked up again, and asked
+    for the same, when it is called."""
+    for address in addresses:
+        try:
+            found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            continue
+        if not any(_leads_here(str(place[0])) for *_, place in found):
+            raise admission.demanded(address)
+
+
+def _leads_here(host: str) -> bool:
+    return listener.is_loopback(host) or host in ("0.0.0.0", "::")  # a connection to no address is one to loopback
+
+
+def _credentials(settings: Shards) -> Credentials:
     authority = _authority(settings.tls_ca) if settings.tls_ca else ""
     if not settings.password_file:
         return _local(settings) or Credentials(settings.username, authority=authority)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import _socket
 from typing import Any
 
-from acquisition.errors import ConfigError, ShardError
+from acquisition.errors import AdmissionError, ShardError
 from acquisition.link import listener
 from acquisition.link.credentials import Credentials
 
@@ -22,7 +22,7 @@ PERHAPS_TLS = "; if it speaks TLS only, set [shards] tls_ca"
 
 def check(made: _socket.socket, credentials: Credentials | None, address: object) -> None:
     """Raise ShardError when a connection that is to send a password leads over loopback to a process that is none of
-    the ``owners``, ConfigError when one leads to another machine without TLS or without a user."""
+    the ``owners``, AdmissionError when one leads to another machine without TLS or without a user."""
     try:
         peer, own = made.getpeername(), made.getsockname()
     except OSError as error:  # it has been closed meanwhile
@@ -31,8 +31,18 @@ def check(made: _socket.socket, credentials: Credentials | None, address: object
     if listener.is_loopback(peer[0]):
         if credentials is not None and known:
             listener.check(peer, own, credentials.owners)
-    elif not (credentials is not None and known and credentials.authority):
-        raise ConfigError(f"shard {address} {_DEMANDED}")
+    elif not suffices(credentials):
+        raise demanded(address)
+
+
+def suffices(credentials: Credentials | None) -> bool:
+    """Whether shards of other machines may be spoken to with these: over TLS, as a user with a password."""
+    return credentials is not None and bool(credentials.password) and bool(credentials.authority)
+
+
+def demanded(address: object) -> AdmissionError:
+    """What to say of a shard of another machine where ``suffices`` is False."""
+    return AdmissionError(f"shard {address} {_DEMANDED}")
 
 
 def greeting(credentials: Credentials) -> tuple[str, ...]:
@@ -43,7 +53,7 @@ def greeting(credentials: Credentials) -> tuple[str, ...]:
 
 
 def check_greeted(reply: Any, address: object) -> None:
-    """Take the answer to ``greeting``. Raises ConfigError for a server with TLS that is too old, ShardError for one
+    """Take the answer to ``greeting``. Raises AdmissionError for a server with TLS that is too old, ShardError for one
     that does not say of which version it is."""
     if not isinstance(reply, list):
         return
@@ -53,4 +63,4 @@ def check_greeted(reply: Any, address: object) -> None:
     except (ValueError, IndexError, AttributeError) as error:  # UnicodeDecodeError is a ValueError
         raise ShardError(f"shard {address} does not say of which version it is: {reply!r:.200}") from error
     if major < _OLDEST:
-        raise ConfigError(f"shard {address} is Redis {version}: with TLS {_OLDEST}.0 or newer is needed")
+        raise AdmissionError(f"shard {address} is Redis {version}: with TLS {_OLDEST}.0 or newer is needed")

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import AdmissionError, ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import slots
 from acquisition.link.batch import Batch, Command, Packed, Route
 from acquisition.link.credentials import Credentials
@@ -68,11 +68,16 @@ class Cluster:
         return Cluster(seeds, self._credentials, self._timeout)
 
     def refresh(self) -> None:
-        """Read the map of slots again from the first shard that answers."""
-        errors = []
+        """Read the map of slots again from the first shard that answers, and may be asked. Raises AdmissionError when
+        none may."""
+        errors: list[str] = []
+        refused: AdmissionError | None = None
         for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
             try:
                 self._stripes = slots.parse(self._connection(address).call("CLUSTER", "SLOTS"), address)
+            except AdmissionError as error:  # the map names it, and another seed may know of a better one
+                refused = error
+                continue
             except (ShardError, TemporaryError) as error:
                 self._drop(address)
                 errors.append(str(error))
@@ -82,7 +87,7 @@ class Cluster:
                 self._doubtful = sum(high - low + 1 for low, high, _ in self._stripes) < keys.SLOTS
                 return
             errors.append(f"shard {address} knows of no slots yet")
-        raise ShardError("no shard answers: " + "; ".join(errors))
+        raise refused or ShardError("no shard answers: " + "; ".join(errors))
 
     def is_replaced(self) -> bool:
         """Whether ``shards up`` has made another cluster on this machine since the map of slots was read."""
@@ -236,6 +241,7 @@ class Cluster:
                 except ShardError as error:
                     answers[address] = self._failed(address, error, len(indexes))
         except BaseException:  # replies that nobody will read must not be taken for those of a later call
+            self._doubtful = True
             for route in routes:
                 self._drop(route.address)
             raise

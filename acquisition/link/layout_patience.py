@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acquisition.errors import ConfigError
+from acquisition.errors import AdmissionError, ConfigError
 
 #: Seconds in which shards that are being started get their layout: they answer before it is written.
 LAYOUT_SECONDS = 10.0
@@ -10,7 +10,8 @@ LAYOUT_SECONDS = 10.0
 
 class LayoutPatience:
     """``seconds`` for shards that cannot be reached; LAYOUT_SECONDS for such as answer without a layout, from the
-    moment that they do so: it does not matter how long they could not be reached before."""
+    moment that they do so: it does not matter how long they could not be reached before. None for a shard that must not
+    be spoken to: that does not pass."""
 
     def __init__(self, seconds: float, now: float) -> None:
         self._until = now + seconds
@@ -18,6 +19,8 @@ class LayoutPatience:
 
     def ends(self, error: Exception, now: float) -> bool:
         """Whether ``error``, met at ``now`` (seconds of a monotonic clock), is to be raised instead of waited for."""
+        if isinstance(error, AdmissionError):
+            return True
         if not isinstance(error, ConfigError):
             self._without_since = None
             return now >= self._until

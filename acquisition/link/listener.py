@@ -31,7 +31,7 @@ _MAPPED = b"\0" * 10 + b"\xff\xff"  #: an IPv4 address in a socket of IPv6
 
 def is_loopback(host: str) -> bool:
     """Whether an address is of this machine and no other."""
-    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+    return host.startswith(("127.", "::ffff:127.")) or host == "::1"
 
 
 def check(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import hiredis
 
-from acquisition.errors import ShardError, ShardpulseError
+from acquisition.errors import AdmissionError, ShardError, ShardpulseError
 from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from acquisition.link.tls import Secured
 
 LOOKING_UP, CONNECTING, SECURING, OPEN, CLOSED = range(5)
+NOT_ADMITTED = "admission"  #: the kind of error that no repetition mends: AdmissionError says which they are
 _LOOKUP_POLL = 0.02
 _MOST_BYTES = 1 << 14  #: of one read
 
@@ -188,6 +189,8 @@ class ShardConnection:
             admission.check(plain, known, self.address)
         except OSError as error:
             self._fail_os(error)
+        except AdmissionError as error:
+            self.fail(NOT_ADMITTED, str(error), needs_a_person=True)
         except ShardpulseError as error:
             self.fail("stranger", str(error), needs_a_person=True)
         if known is not None and known.authority:

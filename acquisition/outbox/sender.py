@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from acquisition.errors import ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import AdmissionError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, error_for, pack
 from acquisition.link.slots import redirection
 from acquisition.outbox.back_off import BackOff
-from acquisition.outbox.connection import ConnectionFailed, ShardConnection
+from acquisition.outbox.connection import NOT_ADMITTED, ConnectionFailed, ShardConnection
 from acquisition.outbox.guide import Guide
 from acquisition.outbox.lookup import Lookup
 from acquisition.outbox.route import Route
@@ -38,7 +38,8 @@ class Sender:
     """``timeout`` bounds each step of finding the owner. ``errors`` counts by kind (``moved loading
     oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, or why
     what was sent last was refused, until something is taken; "" when all is well.
-    ``needs_a_person`` is whether it does not pass by itself; ``generation`` grows with every
+    ``needs_a_person`` is whether it does not pass by itself, ``not_admitted`` whether the shard must not be spoken to
+    as things are configured; ``generation`` grows with every
     connection that became ready; ``due`` is when ``advance`` wants to be called if nothing happens before."""
 
     def __init__(self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float) -> None:
@@ -46,7 +47,7 @@ class Sender:
         self.due = 0.0
         self.problem = "not connected yet"
         self._refused = ""  #: why it took nothing of what was sent last
-        self.needs_a_person = False
+        self.needs_a_person = self.not_admitted = False
         self.errors: dict[str, int] = {}
         self.generation = 0
         self.address: Address | None = None
@@ -189,7 +190,7 @@ class Sender:
         if slow or (self._guide is not None and self._guide.connection.fileno() < 0):
             self._dismiss()
         self._count(kind)
-        self.problem, self.needs_a_person = problem, slow
+        self.problem, self.needs_a_person, self.not_admitted = problem, slow, kind == NOT_ADMITTED
         # a living shard ends connections when passwords are exchanged; a dead one refuses the next, which costs nothing
         self._target, self._failed = self.address if hung_up else None, self.address
         self._route.forget_owners()
@@ -334,7 +335,7 @@ class Sender:
             try:
                 admission.check_greeted(reply, self.address)
             except ShardpulseError as error:
-                self.fail("old", str(error), now, slow=True)
+                self.fail(NOT_ADMITTED if isinstance(error, AdmissionError) else "greeting", str(error), now, slow=True)
                 return
         elif question == "slots":
             assert self.address is not None

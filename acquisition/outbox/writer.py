@@ -89,6 +89,11 @@ class Writer:
         return self._sender.needs_a_person
 
     @property
+    def not_admitted(self) -> bool:
+        """Whether ``problem`` is a shard that must not be spoken to as things are configured (AdmissionError)."""
+        return self._sender.not_admitted
+
+    @property
     def contested(self) -> bool:
         """Whether another sender uses the name of this host."""
         return any(window.contested for window in self._outbox.windows.values())
@@ -204,11 +209,12 @@ class Writer:
         return self.drain(seconds)
 
     def drain(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` until the shard has acknowledged every frame and the status."""
+        """Wait at most ``seconds`` until the shard has acknowledged every frame and the status; not for a shard that
+        must not be spoken to."""
         now = time.monotonic()
         end = now + seconds
         last_status = False
-        while now < end:
+        while now < end and not self.not_admitted:
             due = self.service(now)
             if self._is_settled():
                 if last_status:

@@ -20,7 +20,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from acquisition.errors import ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import AdmissionError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
@@ -206,11 +206,14 @@ def _offset(client: redis.Redis) -> int:
 def clients_of(
     addresses: Sequence[Address], seconds: float, credentials: Credentials | None = None
 ) -> Iterator[list[redis.Redis]]:
-    """A client of each shard, closed in the end. Raises ShardError when one refuses or cannot be reached."""
+    """A client of each shard, closed in the end. Raises ShardError when one refuses or cannot be reached,
+    AdmissionError when it must not be spoken to."""
     clients = [administer(address, min(5.0, seconds), credentials) for address in addresses]
     try:
         yield clients
     except redis.RedisError as error:
+        if isinstance(error.__cause__, AdmissionError):
+            raise error.__cause__ from error
         raise ShardError(f"shards {', '.join(map(str, addresses))}: {error}") from error
     finally:
         for client in clients:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
+from acquisition.errors import AdmissionError, FrameError, PermissionRefused, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
@@ -47,7 +47,7 @@ def only(
         note = _mine(what)
         try:
             _take(cluster, note, life)
-        except PermissionRefused:
+        except (PermissionRefused, AdmissionError):
             raise
         except _OthersError as error:
             raise TemporaryError(str(error)) from None

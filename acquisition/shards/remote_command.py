@@ -13,7 +13,7 @@ from contextlib import closing
 
 from acquisition.config import endpoints
 from acquisition.config import loader as config
-from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError, UsageError
+from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, AdmissionError, ShardpulseError, UsageError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, parse_address
@@ -134,8 +134,13 @@ _OF_THIS_MACHINE = ("pid", "core", "pinned")
 
 
 def _partitions(cluster: Cluster) -> int:
-    """Those of the layout, the usual ones where it cannot be read: frames are counted by them."""
+    """Those of the layout, the usual ones where it cannot be read: frames are counted by them.
+
+    Raises AdmissionError.
+    """
     try:
         return read_layout(cluster).partitions
+    except AdmissionError:
+        raise
     except ShardpulseError:
         return keys.DEFAULT_PARTITIONS

@@ -8,10 +8,10 @@ from dataclasses import replace
 from threading import Event, Timer
 
 from acquisition import errors, help_text
-from acquisition.config.endpoints import check, with_addresses
+from acquisition.config.endpoints import check, credentials, with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
-from acquisition.errors import ShardpulseError, UnavailableError, UsageError
+from acquisition.errors import AdmissionError, ShardpulseError, UnavailableError, UsageError
 from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from filters.service.access import access
@@ -54,7 +54,13 @@ def main(argv: list[str]) -> int:
     settings = _settings(options)
     end_with_threads(say)
     where = access(settings.serve)
-    service = Service(settings, where)
+    refused: list[AdmissionError] = []
+
+    def refuse(error: AdmissionError) -> None:
+        refused.append(error)
+        running.should_exit = True
+
+    service = Service(settings, where, refuse)
     running = server(service.app, where, settings.serve.limits, service.close_streams)
     allow_descriptors(settings.serve.limits.connections)
     listener = listen(where)
@@ -74,6 +80,8 @@ def main(argv: list[str]) -> int:
         timer.daemon = True
         timer.start()
     running.run(sockets=[listener])
+    if refused:
+        raise refused[0]
     if gave_up.is_set():
         outage = service.newest.outage
         raise UnavailableError(f"no shard has answered for {options.wait:g} s: {outage.reason if outage else ''}")
@@ -98,6 +106,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     settings = load_checked(options.config)
     shards = with_addresses(settings.shards, options.shards)
     check(shards)
+    credentials(shards)  # it reads them anew whenever it connects: here it is seen that they are fit
     serve = settings.serve
     if options.bind is not None:
         host, _, port = options.bind.rpartition(":")

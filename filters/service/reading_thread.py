@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import AdmissionError, ShardpulseError
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import SnapshotReader
@@ -47,7 +47,7 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
 
 class ReadingThread:
     """Reads until it is stopped; what it is given is called in the reading thread, ``beat`` at least once between
-    two readings."""
+    two readings, ``refuse`` when nothing has been read yet and a shard must not be spoken to."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class ReadingThread:
         fail: Callable[[], None],
         judge: TickJudge,
         beat: Callable[[], None],
+        refuse: Callable[[AdmissionError], None] | None = None,
     ) -> None:
         self._settings = settings
         self._newest = newest
@@ -70,6 +71,7 @@ class ReadingThread:
         self._instance = secrets.token_hex(4)
         self._number = 0
         self._beat = beat
+        self._refuse = refuse
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
         self._log = TroubleLog(speaker("serve"))
@@ -94,6 +96,8 @@ class ReadingThread:
             except ShardpulseError as error:
                 self._failed(str(error))
                 self._log.fails(SHARDS, error)
+                if isinstance(error, AdmissionError) and self._refuse is not None and self._newest.last is None:
+                    self._refuse(error)
             except Exception as error:  # a fault of ours must not end the service: it is told, and tried again
                 reason = f"{type(error).__name__}: {error} (a fault of shardpulse)"
                 self._failed(reason)

@@ -16,6 +16,7 @@ from typing import TypeVar
 from starlette.types import ASGIApp
 
 from acquisition.config.settings import Settings
+from acquisition.errors import AdmissionError
 from acquisition.sd_notify import Notifier
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
@@ -46,9 +47,16 @@ _Argument = TypeVar("_Argument")
 
 
 class Service:
-    """``app`` is the ASGI application; ``close_streams`` is to be called when the server begins to stop."""
+    """``app`` is the ASGI application; ``close_streams`` is to be called when the server begins to stop. ``refuse`` is
+    called, in another thread, when the first shard that is read must not be spoken to: nothing will ever be read."""
 
-    def __init__(self, settings: Settings, access: Access, page: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        refuse: Callable[[AdmissionError], None] | None = None,
+        page: Path | None = None,
+    ) -> None:
         serve, limits = settings.serve, settings.serve.limits
         self.newest = NewestCache(serve.stale_seconds)
         self.hub = Hub(limits.streams, limits.stream_queue)
@@ -59,7 +67,7 @@ class Service:
         self.judge = TickJudge(settings.decisions, self.method)
         self.notifier = Notifier()
         self.reading = ReadingThread(
-            settings, self.newest, self._publish, self._renew, self._trouble, self.judge, self._beat
+            settings, self.newest, self._publish, self._renew, self._trouble, self.judge, self._beat, refuse
         )
         self.token = access.token  #: what clients must send
         self._settings = settings

@@ -27,6 +27,7 @@ from acquisition.errors import (
     EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
+    AdmissionError,
     ConfigError,
     DataError,
     ShardError,
@@ -112,7 +113,7 @@ def _wait(where: Shards, deadline: float) -> None:
                 read_layout(cluster)
                 return
             except (UnavailableError, TemporaryError, ConfigError) as error:
-                if time.monotonic() >= deadline:
+                if isinstance(error, AdmissionError) or time.monotonic() >= deadline:
                     raise
                 log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), patience=1.0)
             time.sleep(0.1)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from acquisition.errors import FrameError, MovedError, PermissionRefused, ShardError, TemporaryError
+from acquisition.errors import AdmissionError, FrameError, MovedError, PermissionRefused, ShardError, TemporaryError
 from acquisition.link.resp import Address
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import keys
@@ -293,7 +293,7 @@ class Worker:
         except MovedError:  # in the order of things: shards are added, removed, and taken over from
             self._drop(channel, _RETRY / 4)
             self._shard_map.doubt()
-        except PermissionRefused as error:
+        except (PermissionRefused, AdmissionError) as error:
             self._drop(channel, _SLOW_RETRY)
             self._log.fails(SHARDS, error)
         except FrameError as error:

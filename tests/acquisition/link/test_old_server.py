@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from acquisition.link.resp import Address, Connection
 from acquisition.shards import grants, redis_binary
 from experiments.processes import access
 from experiments.processes.access import Access
+from tests.support import ROOT
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
@@ -92,3 +95,23 @@ def test_it_is_refused_in_words(
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["probe"], ["filter"], ["serve"], ["archive", "run"], ["status"], ["top", "--json"], ["metrics"],
+        ["shards", "upgrade"], *(["shards", action, "--addresses"] for action in ("form", "status", "balance")),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_command_starts_with_it(old: tuple[Address, Access], tmp_path: Path, words: list[str]) -> None:
+    address, known = old
+    config = tmp_path / "shardpulse.toml"
+    more = f'[probe]\nring_path = "{tmp_path}/ring"\n[archive]\nurl = "{tmp_path}/archive.db"\n'
+    config.write_text(known.section(grants.READER, [address], f"timeout_seconds = 20.0\n{more}"))
+    addresses = [str(address)] * (words[-1] == "--addresses")
+    command = [sys.executable, "-m", "acquisition", *words, *addresses, "--config", str(config)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78, done
+    assert f"shard {address} is Redis {redis_binary.version_of(OLD or '')}: with TLS 7.0 or newer" in done.stderr
