@@ -1,13 +1,13 @@
 """``python -m experiments.rendering``: what it costs the controller to render the files of many hosts.
 
 ``deploy/render.yml`` renders the generated inventory, ``--hosts`` watched machines (no host is asked for anything), and
-beside it a bare loop of Jinja renders a watched machine's templates. A line of JSON: seconds by the clock and of CPU,
-the loop's, how many times as much CPU Ansible takes, and the load average, by which clocks are to be judged.
+beside it a bare loop of Jinja renders a watched machine's templates: seconds by the clock and of CPU, the loop's, how
+many times as much CPU Ansible takes, and the load average, by which clocks are to be judged. It fails above
+``MOST_SECONDS`` for a thousand hosts, and for other numbers in proportion.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -16,13 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.harness import outcome
 from experiments.processes.program import program
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
+MOST_SECONDS = 60.0  #: for a thousand hosts, on two cores
+_EXAMPLES = "examples:\n  python -m experiments.rendering --hosts 100"
 _BIN = Path(sys.executable).parent
 _ADDRESSES = [f"198.51.100.{number}:{port}" for number in range(1, 7) for port in range(7600, 7604)]
 
@@ -30,12 +33,28 @@ _ADDRESSES = [f"198.51.100.{number}:{port}" for number in range(1, 7) for port i
 @program("rendering")
 def main(argv: list[str]) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", type=int, default=1000, help="watched machines (default: 1000)")
-    options = parser.parse_args(argv)
+    parser = outcome.parser("rendering", __doc__ or "", _EXAMPLES)
+    parser.add_argument("--hosts", type=int, default=1000, metavar="N", help="watched machines (default: 1000)")
+    given = parser.parse_args(argv)
+    outcome.require_positive(given, "hosts")
     with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(measure(options.hosts, Path(place))), flush=True)
-    return 0
+        figures = measure(given.hosts, Path(place))
+    return outcome.conclude(outcome.document("rendering", argv, [], figures, missed(figures)), given, _text)
+
+
+def missed(figures: Mapping[str, Any]) -> list[str]:
+    """The goal, if it is missed, in words."""
+    most = MOST_SECONDS * max(figures["hosts"], 100) / 1000
+    return [f"{figures['seconds']:g} s, more than {most:g}"] if figures["seconds"] > most else []
+
+
+def _text(found: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{found['hosts']} hosts, {found['files']} files: {found['seconds']:.1f} s, {found['cpu_seconds']:.1f} s of "
+        f"CPU; secrets before, once: {found['first_seconds']:.1f} s",
+        f"a bare loop: {found['bare_seconds']:.2f} s, {found['bare_cpu_seconds']:.2f} s of CPU "
+        f"({found['times_bare']} times less); load average {found['load_average']:.1f}",
+    ]
 
 
 def measure(hosts: int, place: Path) -> dict[str, Any]:

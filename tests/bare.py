@@ -29,7 +29,7 @@ from typing import NoReturn
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from tests.support import debian  # needs the path above; imports the standard library only
+from experiments.processes import debian  # needs the path above; imports the standard library only
 
 USER = 1000  #: inside
 HOME = "/home/tester"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.hosts.host import CGROUPS
 from tests.support import ROOT
 from tests.support.hosts import Host, sources
 from tests.support.hosts.demanded import hosts_for_a_test
-from tests.support.hosts.host import CGROUPS
 from tests.support.processes import started
 from tests.support.waiting import eventually
 

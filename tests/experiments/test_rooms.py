@@ -15,6 +15,7 @@ from tests.support import ROOT
 ROOMS: dict[str, set[str]] = {
     "processes": set(),
     "testbed": {"processes"},
+    "hosts": {"processes", "testbed"},
     "emulation": {"processes"},
     "harness": {"processes", "emulation"},
 }

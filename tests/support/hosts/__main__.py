@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from acquisition.errors import CannotCreateError
-from tests.support.debian import DebianError
-from tests.support.hosts import HostError, data_center, missing
+from experiments.hosts import HostError, data_center, missing
+from experiments.processes.debian import DebianError
 
 
 def main(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hosts import Host, data_center, missing, tree
+from experiments.hosts import Host, data_center, missing, tree
 
 
 @contextmanager

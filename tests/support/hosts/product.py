@@ -15,10 +15,10 @@ from typing import Any
 
 from acquisition.link.resp import Address
 from acquisition.shards import grants, rendering
-from experiments.processes import access
-from tests.support import ROOT, debian
-from tests.support.hosts.host import Host
-from tests.support.hosts.tree import PYTHON
+from experiments.hosts import Host
+from experiments.hosts.tree import PYTHON
+from experiments.processes import access, debian
+from tests.support import ROOT
 from tests.support.waiting import eventually
 
 PARTS = ("probe", "filter", "serve", "archive")

@@ -3,7 +3,7 @@
 Each source has an address of its own (198.18.S.2 …), which the hosts' /etc/hosts gives its name, and what comes to it
 is passed on to the source, byte by byte. Run as a program, it lives as long as its standard input:
 
-    python -m tests.support.hosts.sources 198.18.7.2:80=deb.debian.org:80 …
+    python -m experiments.hosts.sources 198.18.7.2:80=deb.debian.org:80 …
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tests.support import ROOT, debian
+from acquisition.errors import CannotCreateError
+from experiments.processes import debian
 
+_ROOT = Path(__file__).resolve().parents[2]
 _PYPI = ("https://pypi.org", "https://files.pythonhosted.org")
 
 
@@ -40,10 +43,11 @@ def usual() -> list[Source]:
 def forwarding(pairs: Sequence[tuple[str, Source]]) -> Iterator[None]:
     """What comes to these addresses, which are of this machine, goes to these sources."""
     words = [f"{address}:{source.port}={source.name}:{source.port}" for address, source in pairs]
-    command = [sys.executable, "-m", "tests.support.hosts.sources", *words]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    command = [sys.executable, "-m", "experiments.hosts.sources", *words]
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n", f"{' '.join(command)} did not start"
+        if process.stdout.readline() != b"ready\n":
+            raise CannotCreateError(f"{' '.join(command)} did not start")
         yield
         process.kill()
 

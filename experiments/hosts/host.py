@@ -7,23 +7,24 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from acquisition import lifeline
+from acquisition.errors import ShardpulseError
 from experiments.testbed.network import Host as Place
-from tests.support.waiting import eventually
 
 CGROUPS = Path("/sys/fs/cgroup")
 _HERE = Path(__file__).resolve().parent
 _SECONDS = 60.0  #: an answer over ssh, or a boot, at most
-
+_PAUSE = 0.02  #: seconds between two looks
 
 _BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 
-class HostError(AssertionError):
+class HostError(ShardpulseError):
     """A host did not do what was asked; says what it said."""
 
 
@@ -68,7 +69,7 @@ class Host:
 
     def wait(self) -> None:
         """Until systemd has started everything, or has failed to: a test of that asks which units."""
-        eventually(self._is_up, _SECONDS, says=self.said)
+        self._await(self._is_up)
 
     def kill(self) -> None:
         """A power cut: all of its processes end at once; its disk stays, what lay in memory does not."""
@@ -80,7 +81,7 @@ class Host:
         """In order, and wait until it is there again."""
         before = self.ssh(_BOOT)
         self.try_ssh("systemctl reboot")
-        eventually(lambda: self.try_ssh(_BOOT).stdout not in {"", before}, _SECONDS, says=self.said)
+        self._await(lambda: self.try_ssh(_BOOT).stdout not in {"", before})
         self.wait()
 
     def ssh(self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS) -> str:
@@ -90,13 +91,17 @@ class Host:
             raise HostError(f"{self.name}: {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def command(self, words: str) -> list[str]:
+        """What runs a command of its shell as root, for those who start it themselves."""
+        return [*self._ssh, words]
+
     def try_ssh(
         self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS
     ) -> subprocess.CompletedProcess[str]:
         """The same for a command that may fail; 255 is the exit code where the host does not answer."""
         data = given.encode() if isinstance(given, str) else given
         try:
-            done = subprocess.run([*self._ssh, command], input=data, capture_output=True, timeout=seconds)
+            done = subprocess.run(self.command(command), check=False, input=data, capture_output=True, timeout=seconds)
         except subprocess.TimeoutExpired as error:
             raise HostError(f"{self.name}: {command}: no answer for {seconds} s") from error
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -122,6 +127,13 @@ class Host:
         """What it has said on its console: for those who wait for it in vain."""
         files = self._directory / "box", self._directory / "console"
         return f"{self.name}:\n" + "".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                raise HostError(f"waited in vain for {_SECONDS:g} s: {self.said()}")
+            time.sleep(_PAUSE)
 
     def _is_up(self) -> bool:
         if not self.running:

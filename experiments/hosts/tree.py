@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support import debian
-from tests.support.debian import DebianError
+from experiments.processes import debian
+from experiments.processes.debian import DebianError
 
 SUITE, NEXT_SUITE = "bookworm", "trixie"  #: Debian 12, and 13
 PYTHON, NEXT_PYTHON = "3.11", "3.13"  #: that they have

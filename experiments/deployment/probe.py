@@ -1,0 +1,179 @@
+"""The row ``probe``: what the probe of the role costs a host that shares no page of a file with any other.
+
+The host has a copy of the Debian of its own, and the shard is on another one: nothing else on it runs the product.
+Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``),
+run by a copy of the interpreter under another name, so that the probe's share of the interpreter is all of it.
+Before the probe is started the page cache is emptied: what it reads is charged to its unit. Then ``warm_up``
+seconds: the ring holds ten minutes of frames, on tmpfs, which is charged as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import ShardpulseError
+from experiments.deployment import scene
+from experiments.hosts import Host
+from experiments.hosts.site import ROOT, Site
+
+MOST_BYTES, MOST_PERCENT = 24e6, 0.5
+SHARD, WATCHED = "node1", "node2"
+_UNIT = "shardpulse-probe.service"
+_LOAD = "/usr/local/bin/shardload"
+_SOURCE = ROOT / "experiments" / "emulation" / "load_processes.py"
+_SETTLE_SECONDS = 60.0
+#: Lines of a name and a number; memory.stat of cgroups of either version.
+_READ = f"""
+set -e
+echo at_ns $(date +%s%N)
+systemctl show --property=MemoryCurrent,CPUUsageNSec,TasksCurrent,NRestarts {_UNIT} | tr = " "
+pid=$(systemctl show -P MainPID {_UNIT})
+group=$(systemctl show -P ControlGroup {_UNIT})
+sed -n 's/^\\(Rss\\|Pss\\|Private_Clean\\|Private_Dirty\\): *\\([0-9]*\\) kB/\\1 \\2/p' /proc/$pid/smaps_rollup
+echo schedstat $(cut -d' ' -f1 /proc/$pid/schedstat)
+echo ring $(du -s -B1 /run/shardpulse-probe | cut -f1)
+for place in /sys/fs/cgroup /sys/fs/cgroup/memory; do
+    [ ! -e $place$group/memory.stat ] || sed 's/^/stat_/' $place$group/memory.stat
+    [ ! -e $place$group/memory.kmem.usage_in_bytes ] || echo kmem $(cat $place$group/memory.kmem.usage_in_bytes)
+done
+"""
+
+
+class NothingSampled(ShardpulseError):
+    """The probe does not watch what it was told to."""
+
+
+def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """The row. Raises ShardpulseError."""
+    words = f"{_LOAD} /root/load.py {given.processes} /tmp"
+    with scene.bare(directory, [SHARD, WATCHED], installed=True, apart=[WATCHED]) as site:
+        scene.played(site, "site.yml", inventory=inventory(site, words))
+        host = site.hosts[WATCHED]
+        with _loaded(host, words) as pids:
+            host.ssh(f"systemctl stop {_UNIT}")
+            _forget_files()
+            host.ssh(f"systemctl start {_UNIT}")
+            time.sleep(given.warm_up)
+            windows = [_window(host, given.seconds) for _ in range(given.repeats)]
+            seen = _entities(site)
+        if seen < len(pids):
+            raise NothingSampled(f"{seen} processes of {WATCHED} are current, {len(pids)} were to be watched")
+        return {"processes": len(pids), "watched": seen, "windows": windows, "unit_max": _limit(host)}
+
+
+def inventory(site: Site, watched: str) -> dict[str, Any]:
+    """A shard and a filter on one host, the probe alone on the other; it watches processes of this command."""
+    made = site.inventory(
+        redis_shard_replicas=0, probe_configuration=f"[probe.processes]\ncommands = [{json.dumps(watched)}]\n"
+    )
+    one: dict[str, Any] = {"hosts": {SHARD: {}}}
+    other: dict[str, Any] = {"hosts": {WATCHED: {}}}
+    return {"all": made["all"], "shards": one, "filters": one, "probes": other}
+
+
+def figures(text: str) -> dict[str, float]:
+    """What a reading of the host says, by name; lines that are no name and number are left out."""
+    words = (line.split() for line in text.splitlines())
+    return {pair[0]: float(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
+
+
+def window(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """CPU between two readings in per cent of a core, and the bytes of the later one."""
+    nanoseconds = after["at_ns"] - before["at_ns"]
+    stat = {name.removeprefix("stat_"): value for name, value in after.items() if name.startswith("stat_")}
+    return {
+        "seconds": round(nanoseconds / 1e9, 2),
+        "unit_cpu_percent": 100 * (after["CPUUsageNSec"] - before["CPUUsageNSec"]) / nanoseconds,
+        "probe_cpu_percent": 100 * (after["schedstat"] - before["schedstat"]) / nanoseconds,
+        "restarts": after["NRestarts"],
+        "unit_bytes": after["MemoryCurrent"],
+        "unit_anonymous_bytes": stat.get("anon", stat.get("rss", 0.0)),
+        "unit_file_bytes": stat.get("file", stat.get("cache", 0.0)),
+        "unit_shared_bytes": stat.get("shmem", 0.0),
+        "unit_kernel_bytes": after.get("kmem", stat.get("kernel", 0.0)),
+        "ring_bytes": after["ring"],
+        "pss_bytes": 1024 * after["Pss"],
+        "rss_bytes": 1024 * after["Rss"],
+        "private_bytes": 1024 * (after["Private_Clean"] + after["Private_Dirty"]),
+    }
+
+
+def missed(row: Mapping[str, Any]) -> list[str]:
+    """Which goals it misses, in words."""
+    found = []
+    for each in row["windows"]:
+        if each["unit_cpu_percent"] > MOST_PERCENT:
+            found.append(f"the probe's unit: {each['unit_cpu_percent']:.3f}% of a core, more than {MOST_PERCENT:g}")
+        if each["unit_bytes"] > MOST_BYTES:
+            found.append(f"the probe's unit: {each['unit_bytes'] / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:g}")
+        if each["restarts"]:
+            found.append(f"the probe was started again {each['restarts']:g} times")
+    return found
+
+
+def text(row: Mapping[str, Any]) -> list[str]:
+    """For people."""
+    lines = [f"the probe as deployed, {row['watched']} of {row['processes']} load processes seen"]
+    for each in row["windows"]:
+        megabytes = {
+            name.removesuffix("_bytes"): value / 1e6 for name, value in each.items() if name.endswith("_bytes")
+        }
+        lines.append(
+            f"  {each['unit_cpu_percent']:.3f}% of a core over {each['seconds']:g} s; MB: "
+            + ", ".join(f"{name} {value:.2f}" for name, value in megabytes.items())
+        )
+    return lines
+
+
+def _window(host: Host, seconds: float) -> dict[str, float]:
+    before = figures(host.ssh(_READ))
+    time.sleep(seconds)
+    return window(before, figures(host.ssh(_READ)))
+
+
+@contextlib.contextmanager
+def _loaded(host: Host, words: str) -> Iterator[list[int]]:
+    """The load processes on a host; their pids there. They end with the connection."""
+    host.ssh(f"cp $(realpath /usr/bin/python3) {_LOAD}")
+    host.write("/root/load.py", _SOURCE.read_bytes())
+    with subprocess.Popen(
+        host.command(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        try:
+            pids = [int(word) for word in parent.stdout.readline().split()]
+            if not pids:
+                raise NothingSampled(f"{shlex.quote(words)} did not start on {host}")
+            yield pids
+        finally:
+            parent.kill()
+
+
+def _forget_files() -> None:
+    """Empty the page cache of the machine, as far as nobody has its pages mapped."""
+    subprocess.run(["sync"], check=True)
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def _entities(site: Site) -> int:
+    """Processes of the host that readers see, over TLS."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        done = site.shows("reader", "query", "--host", WATCHED, "--set", "processes", "--latest", "--json")
+        rows = json.loads(done.stdout or '{"rows": []}')["rows"]
+        found = {(row["entity"], row.get("stable")) for row in rows if row["state"] == "current"}
+        if found or time.monotonic() > deadline:
+            return len(found)
+        time.sleep(1.0)
+
+
+def _limit(host: Host) -> str:
+    return host.ssh(f"systemctl show -P MemoryMax {_UNIT}").strip()

@@ -1,0 +1,160 @@
+"""Hosts with systemd as their first process, an address and sshd, on one bridge: a data center that starts in seconds.
+
+    with data_center(directory, ["node1", "node2"]) as hosts:
+        hosts["node1"].ssh("systemctl is-system-running")
+
+Each host is a set of namespaces over one Debian (``tree``), with a disk of its own in ``directory`` that outlives
+power cuts, cgroups of its own in which limits are enforced, and a key of its own. Addresses are of 198.18.0.0/15 as
+those of experiments.testbed, whose bridge and links this uses, with their faults. Hosts share the machine's kernel: its
+clock, which none of them can set; its settings, of which they have copies; and the page cache. When the block ends
+nothing of them is left but the directory, and not even a killed process leaves more.
+
+For people: ``python -m tests.support.hosts up DIRECTORY --count 3``, in a checkout. Needs root, namespaces and
+debootstrap: ``missing`` says what is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from experiments import testbed
+from experiments.hosts import sources, tree
+from experiments.hosts.host import CGROUPS, Host, HostError
+from experiments.processes import debian
+from experiments.testbed.network import Testbed
+
+__all__ = ["Host", "HostError", "data_center", "missing"]
+
+KEY = "key"  #: in the directory, beside known_hosts and ssh_config
+_CARRIED = ("/etc/ssl/certs/ca-certificates.crt",)
+
+
+def missing() -> str:
+    """Why hosts are not possible here, and what to do about it; "" when they are."""
+    return debian.missing("ssh", "ssh-keygen", "setpriv") or testbed.missing() or _missing_cgroups()
+
+
+@contextmanager
+def data_center(
+    directory: Path,
+    names: Sequence[str] = ("node1",),
+    *,
+    packages: Sequence[str] = (),
+    internet: bool = False,
+    suite: str = tree.SUITE,
+    apart: Sequence[str] = (),
+) -> Iterator[Mapping[str, Host]]:
+    """Running hosts of a ``suite`` of Debian by their names, 1 to 20 of them, which know each other by name.
+
+    ``packages`` of Debian are installed in all of them; with ``internet`` they reach the usual sources of packages, and
+    nothing else. Hosts that are ``apart`` have a copy of the Debian of their own, so that they share no page of a file
+    with others. ``directory`` must not be one that is an overlay itself. Call it in the main thread.
+    Raises HostError, DebianError, CannotCreateError.
+    """
+    layers = tree.layers(packages, suite)
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    with Testbed(len(names)) as bed, contextlib.ExitStack() as stack:
+        known = {name: place.address for name, place in zip(names, bed.hosts, strict=True)}
+        if internet:
+            known |= _open_sources(bed, stack)
+        ssh = _prepare_ssh(directory, {name: known[name] for name in names})
+        hosts = {}
+        for name, place in zip(names, bed.hosts, strict=True):
+            home = _prepare(directory, name, known)
+            lower = [_copied(layer, home / "lower") for layer in layers] if name in apart else layers
+            hosts[name] = host = Host(place, name, home, lower, ssh)
+            stack.callback(host.kill)
+            host.begin()
+        for host in hosts.values():
+            host.wait()
+        yield hosts
+
+
+def _copied(layer: Path, directory: Path) -> Path:
+    """A layer of a host that is apart."""
+    directory.mkdir(exist_ok=True)
+    copy = directory / layer.name
+    if not copy.exists():
+        subprocess.run(["cp", "--archive", str(layer), str(copy)], check=True)
+    return copy
+
+
+def _open_sources(bed: Testbed, stack: contextlib.ExitStack) -> dict[str, str]:
+    """Make the usual sources reachable; their addresses by name."""
+    pairs = [(bed.add_address(2 + number), source) for number, source in enumerate(sources.usual())]
+    stack.enter_context(sources.forwarding(pairs))
+    return {source.name: address for address, source in pairs}
+
+
+def _prepare(directory: Path, name: str, known: Mapping[str, str]) -> Path:
+    """What a host has on its disk before its first start."""
+    home = directory / name
+    upper = home / "upper"
+    for each in (upper / "etc" / "ssh", upper / "root" / ".ssh", home / "work", home / "root"):
+        each.mkdir(parents=True, exist_ok=True)
+    (upper / "root").chmod(0o700)
+    (upper / "root" / ".ssh").chmod(0o700)
+    (home / "console").touch()
+    etc = upper / "etc"
+    (etc / "hostname").write_text(f"{name}\n")
+    (etc / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{known[each]} {each}\n" for each in known))
+    if not (etc / "machine-id").exists():
+        (etc / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
+    (etc / "resolv.conf").write_text("# no name server: /etc/hosts knows everybody\n")
+    for file in _CARRIED:
+        if os.path.exists(file):
+            target = upper / file.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    shutil.copyfile(directory / f"{name}.host_key", etc / "ssh" / "ssh_host_ed25519_key")
+    (etc / "ssh" / "ssh_host_ed25519_key").chmod(0o600)
+    shutil.copyfile(directory / f"{KEY}.pub", upper / "root" / ".ssh" / "authorized_keys")
+    admin = upper / "home" / tree.ADMIN / ".ssh"
+    admin.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(directory / f"{KEY}.pub", admin / "authorized_keys")
+    for path in (admin.parent, admin, admin / "authorized_keys"):
+        os.chown(path, tree.ADMIN_ID, tree.ADMIN_ID)
+    return home
+
+
+def _prepare_ssh(directory: Path, addresses: Mapping[str, str]) -> list[str]:
+    """Keys of the hosts and of who may enter them; the ssh command that knows them."""
+    for file in (KEY, *(f"{name}.host_key" for name in addresses)):
+        if not (directory / file).exists():
+            make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(directory / file)]
+            subprocess.run(make, check=True)
+    lines = [
+        f"{name},{address} {(directory / f'{name}.host_key.pub').read_text()}" for name, address in addresses.items()
+    ]
+    (directory / "known_hosts").write_text("".join(lines))
+    config = directory / "ssh_config"
+    config.write_text(
+        "".join(f"Host {name}\n  HostName {address}\n" for name, address in addresses.items())
+        + f"Host *\n  User root\n  IdentityFile {directory / KEY}\n  IdentitiesOnly yes\n  BatchMode yes\n"
+        f"  UserKnownHostsFile {directory / 'known_hosts'}\n  StrictHostKeyChecking yes\n  ConnectTimeout 5\n"
+        "  LogLevel ERROR\n"
+    )
+    return ["ssh", "-F", str(config)]
+
+
+def _missing_cgroups() -> str:
+    hybrid = all((CGROUPS / name / "cgroup.procs").exists() for name in ("systemd", "unified"))
+    if not (CGROUPS / "cgroup.procs").exists() and not hybrid:
+        return "no cgroups that a systemd can have a part of in /sys/fs/cgroup (docker run: --cgroupns=host -v …:rw)"
+    places = [each.parent for each in CGROUPS.glob("*/cgroup.procs") if hybrid] or [CGROUPS]
+    for place in places:
+        trial = place / f"shardpulse-{uuid.uuid4().hex[:12]}"
+        try:
+            trial.mkdir()
+        except OSError as error:
+            return f"no cgroup can be made: {error}"
+        trial.rmdir()
+    return ""

@@ -1,0 +1,118 @@
+"""Hosts on which the playbooks of ``deploy`` run, as an operator would run them from a controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acquisition.errors import CannotCreateError
+from experiments.hosts import Host, tree
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+BIN = Path(sys.executable).parent
+NAMES = ["node1", "node2", "node3"]
+PARTS = "probe,filter,serve,archive"
+#: Such hosts share the machine's kernel, clock and memory.
+VARIABLES = {
+    "redis_shard_replicas": 1, "redis_shard_maxmemory": 64 << 20, "redis_shard_connections": 500,
+    "ansible_user": "admin",
+    "common_sysctl": {"net.core.somaxconn": 4096}, "common_huge_pages": "", "common_time_packages": [],
+    "controller_command": str(BIN / "shardpulse"),
+}  # fmt: skip
+_SECONDS = 900.0  #: a playbook, or the making of wheels, at most
+_NOTHING: Mapping[str, str] = {}
+
+
+class Site(NamedTuple):
+    """The hosts, and where the inventory lies; ssh's configuration is in ``hosts`` beside that directory."""
+
+    hosts: Mapping[str, Host]
+    directory: Path
+
+    def inventory(self, **changes: Any) -> dict[str, Any]:
+        """Three machines with everything; ``changes`` are variables of all."""
+        everyone: dict[str, Any] = {"hosts": {name: {} for name in NAMES}}
+        ssh = {"ansible_ssh_common_args": f"-F {self.directory.parent / 'hosts' / 'ssh_config'}"}
+        wheels = {"controller_wheelhouse": str(self.directory / "wheels"), "controller_packed": str(self.directory)}
+        addresses = {name: {"ansible_host": host.address} for name, host in self.hosts.items()}
+        return {
+            "all": {"vars": VARIABLES | ssh | wheels | changes, "hosts": addresses},
+            "shards": everyone, "filters": everyone, "probes": everyone,
+            "servers": {"hosts": {"node1": {}}}, "archives": {"hosts": {"node2": {}}},
+        }  # fmt: skip
+
+    def play(
+        self, book: str, *options: str, inventory: Any = None, told: Mapping[str, str] = _NOTHING
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a playbook, ``told`` more of its environment. Raises subprocess.TimeoutExpired."""
+        file = self.directory / "hosts.json"
+        file.write_text(json.dumps(inventory or self.inventory()))
+        environment = {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "ANSIBLE_HOME": str(self.directory / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        return whole([str(BIN / "ansible-playbook"), "-i", str(file), book, *options], DEPLOY, environment | dict(told))
+
+    def shows(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """What the controller's command prints."""
+        config = str(self.directory / "secrets" / f"{user}.toml")
+        return subprocess.run(
+            [str(BIN / "shardpulse"), *words, "--config", config],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def hang_up(self) -> None:
+        """End the connections that Ansible keeps for the next playbook."""
+        for path in (self.directory / "ansible" / "cp").glob("*"):
+            subprocess.run(["ssh", "-O", "exit", "-S", str(path), "host"], capture_output=True, check=False)
+
+
+def whole(command: list[str], directory: Path, told: Mapping[str, str] = _NOTHING) -> subprocess.CompletedProcess[str]:
+    """Run a command, ``told`` more of its environment; whatever ends this, a signal too, ends all that it has started.
+    Raises subprocess.TimeoutExpired."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=directory, env=os.environ | dict(told), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+        text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            out, err = running.communicate(timeout=_SECONDS)
+        except BaseException:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
+def build_wheels(wheels: Path, python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> None:
+    """A wheelhouse of this checkout as it lies, for all parts and the hosts' Python. Raises CannotCreateError."""
+    words = ["wheelhouse", "--python", python, "--extra", PARTS, "--as-they-lie", "--out", str(wheels)]
+    made = whole([str(DEPLOY / "build"), *words], ROOT, told)
+    if made.returncode:
+        raise CannotCreateError(f"deploy/build {' '.join(words)}: {made.stderr[-2000:]}")
+
+
+def said(done: subprocess.CompletedProcess[str], hosts: Mapping[str, Host]) -> str:
+    """What a playbook said in the end, and the journals of all parts."""
+    journals = [
+        f"{host}\n{host.try_ssh('journalctl -u shardpulse* -n 30 --no-pager').stdout}" for host in hosts.values()
+    ]
+    return "\n".join([done.stdout[-6000:], done.stderr[-2000:], *journals])
+
+
+def changed(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """How much each host was changed, by the play recap."""
+    return {
+        host: int(count) for host, count in re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+)", done.stdout, re.MULTILINE)
+    }

@@ -1,0 +1,149 @@
+"""What a deployment takes is measured from outside: what is counted, what a row says of its goals, what it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acquisition.errors import EXIT_UNAVAILABLE, UsageError
+from experiments.deployment import changes, pipeline, probe, watching
+from experiments.deployment.__main__ import ROWS, chosen, text
+from experiments.hosts.site import BIN
+from experiments.processes.needs import LACKS
+from tests.support import ROOT
+
+PLAYBOOK = [
+    {"name": "One", "hosts": "localhost", "gather_facts": False, "tasks": [{"name": "Wait", "command": "sleep 0.2"}]},
+    {"name": "Two", "hosts": "localhost", "gather_facts": False, "tasks": [{"name": "Say", "debug": {"msg": "x"}}]},
+]
+READING = """\
+at_ns 1000000000
+MemoryCurrent 9000000
+CPUUsageNSec 5000000
+NRestarts 0
+Rss 12000
+Pss 8000
+Private_Clean 100
+Private_Dirty 7000
+schedstat 4000000
+ring 65536
+stat_rss 7000000
+stat_cache 1000000
+stat_hierarchical_memory_limit 9223372036854771712
+MemoryMax infinity
+kmem 500000
+"""
+
+
+def run_of(seconds: float = 10.0, calls: int = 5, changed: int = 0) -> dict[str, Any]:
+    hosts = {"node1": calls, "node2": calls}
+    return {
+        "seconds": seconds, "controller_cpu_seconds": 4.0, "calls": hosts, "changed": dict.fromkeys(hosts, changed),
+        "plays": {"Hosts": seconds}, "roles": {"common": seconds, "": 0.01},
+    }  # fmt: skip
+
+
+def row_of(first: float = 100.0, again: float = 10.0, calls: int = 5, changed: int = 0) -> dict[str, Any]:
+    return {
+        "packages": "cached", "first": run_of(first, 40), "again": [run_of(again, calls, changed)],
+        "dry": run_of() | {"differences": changed},
+    }  # fmt: skip
+
+
+def test_seconds_are_a_task_s_until_the_next_one_begins(tmp_path: Path) -> None:
+    book, times = tmp_path / "book.yml", tmp_path / "times"
+    book.write_text(json.dumps(PLAYBOOK))
+    told = {
+        "ANSIBLE_CALLBACK_PLUGINS": str(Path(watching.__file__).parent / "callbacks"), "TASK_TIMES": str(times),
+        "ANSIBLE_CALLBACKS_ENABLED": "task_times", "ANSIBLE_HOME": str(tmp_path / "home"), "ANSIBLE_NOCOLOR": "1",
+    }  # fmt: skip
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", str(book)]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(command, env=os.environ | told, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tasks = watching.tasks_of([json.loads(line) for line in times.read_text().splitlines()])
+    assert [(task.play, task.role, task.name) for task in tasks] == [("One", "", "Wait"), ("Two", "", "Say")]
+    assert tasks[0].seconds >= 0.2
+    assert list(watching.shares(tasks, "play")) == ["One", "Two"]
+    assert watching.shares(tasks, "role")[""] == pytest.approx(sum(task.seconds for task in tasks))
+
+
+def test_a_call_is_noted_by_its_address_and_goes_through(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    log.touch()
+    program = watching._noting(tmp_path / "ssh", "/bin/echo", log)
+    calls = (["-o", "ControlPersist=120s", "198.18.0.10", "/bin/sh -c 'echo 198.18.0.11\n1.2.3.4'"],
+             ["-b", "-", "[198.18.0.11]"], ["-V"])  # fmt: skip
+    for words in calls:
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
+        assert done.stdout == " ".join(words) + "\n"
+    names = {"198.18.0.10": "node1", "198.18.0.11": "node2", "198.18.0.12": "node3"}
+    assert watching.calls_of(log.read_text().splitlines(), names) == {"node1": 1, "node2": 1, "node3": 0}
+
+
+def test_a_window_is_the_difference_of_two_readings() -> None:
+    before = probe.figures(READING)
+    assert "MemoryMax" not in before
+    after = before | {"at_ns": 11e9, "CPUUsageNSec": 35e6, "schedstat": 24e6, "MemoryCurrent": 10e6}
+    found = probe.window(before, after)
+    assert found["seconds"] == 10.0
+    assert found["unit_cpu_percent"] == pytest.approx(0.3)
+    assert found["probe_cpu_percent"] == pytest.approx(0.2)
+    assert (found["pss_bytes"], found["private_bytes"]) == (8000 * 1024, 7100 * 1024)
+    assert (found["unit_anonymous_bytes"], found["unit_file_bytes"], found["unit_kernel_bytes"]) == (7e6, 1e6, 5e5)
+
+
+def test_differences_that_a_dry_run_shows_are_counted() -> None:
+    said = "TASK [a] ***\n--- before: /etc/a\n+++ after: /etc/a\n@@ -1 +1 @@\n-a\n+b\nchanged: [node1]\n"
+    assert pipeline.differences(said) == 3
+    assert pipeline.differences("TASK [x] ****\nok: [node1]\n--- not one\n") == 0
+
+
+def test_each_goal_that_is_missed_is_told() -> None:
+    assert pipeline.missed(row_of()) == []
+    assert pipeline.missed(row_of(first=250.0)) == ["bare hosts to verified pipeline: 250 s, more than 240"]
+    assert pipeline.missed(row_of(calls=21)) == [
+        f"a second run, remote calls of {name}: 21, more than 20" for name in ("node1", "node2")
+    ]
+    assert pipeline.missed(row_of(again=41.0, changed=1)) == [
+        "a second run: 41 s, more than 40", "a second run changes {'node1': 1, 'node2': 1}",
+        "a dry run shows 1 differences",
+    ]  # fmt: skip
+    reading = probe.figures(READING)
+    window = probe.window(reading, reading | {"at_ns": 11e9})
+    row = {"processes": 100, "watched": 101, "windows": [window], "unit_max": "96M"}
+    assert probe.missed(row) == []
+    heavy = window | {"unit_cpu_percent": 0.6, "unit_bytes": 30e6, "restarts": 1}
+    assert [line.split(":")[0] for line in probe.missed(row | {"windows": [heavy]})] == [
+        "the probe's unit", "the probe's unit", "the probe was started again 1 times",
+    ]  # fmt: skip
+    steps = [{"step": "grow", "lost": 7, "well": False}, {"step": "drain", "lost": 0, "well": True}]
+    assert changes.missed({"steps": steps}) == [
+        "grow: 7 samples lost", "grow: all was not well again within 120 s",
+    ]  # fmt: skip
+
+
+def test_rows_are_chosen_by_name_and_told_to_people() -> None:
+    assert chosen("probe,pipeline") == ["probe", "pipeline"]
+    with pytest.raises(UsageError, match="there is no row 'probes'; there are pipeline, probe, changes"):
+        chosen("pipeline,probes")
+    assert set(ROWS) == {"pipeline", "probe", "changes"}
+    step = {"step": "grow", "seconds": 30.0, "samples_per_second": 50_500, "lost": 0, "well": True}
+    told = "\n".join(text({"pipeline": row_of(), "changes": {"steps": [step]}}))
+    assert "bare hosts to verified pipeline (cached packages): 100.0 s" in told
+    assert "grow            30.0     50,500     0  True" in told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_needs_root_says_so() -> None:
+    code = "import os, sys; from experiments.deployment.__main__ import main; os.setuid(65534); sys.exit(main([]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_UNAVAILABLE, done.stderr
+    assert done.stderr.startswith(f"deployment: {LACKS}hosts with systemd: it needs root")
+    assert done.stderr.count("\n") == 1
