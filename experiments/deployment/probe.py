@@ -47,6 +47,9 @@ done
 """
 
 
+_NEEDED = {"at_ns", "MemoryCurrent", "NRestarts", "schedstat", "ring", "Pss", "Rss", "Private_Dirty", "Private_Clean"}
+
+
 class NothingSampled(ShardpulseError):
     """The probe does not watch what it was told to."""
 
@@ -76,7 +79,9 @@ def inventory(site: Site, watched: str) -> dict[str, Any]:
     )
     one: dict[str, Any] = {"hosts": {SHARD: {}}}
     other: dict[str, Any] = {"hosts": {WATCHED: {}}}
-    return {"all": made["all"], "shards": one, "filters": one, "probes": other}
+    nobody: dict[str, Any] = {"hosts": {}}
+    groups = {"shards": one, "filters": one, "probes": other, "servers": nobody, "archives": nobody}
+    return {"all": made["all"]} | groups
 
 
 def figures(text: str) -> dict[str, float]:
@@ -88,10 +93,11 @@ def figures(text: str) -> dict[str, float]:
 def window(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """CPU between two readings in per cent of a core, and the bytes of the later one."""
     nanoseconds = after["at_ns"] - before["at_ns"]
+    used = "CPUUsageNSec" if "CPUUsageNSec" in before else "schedstat"  # without CPUAccounting: it has one thread
     stat = {name.removeprefix("stat_"): value for name, value in after.items() if name.startswith("stat_")}
     return {
         "seconds": round(nanoseconds / 1e9, 2),
-        "unit_cpu_percent": 100 * (after["CPUUsageNSec"] - before["CPUUsageNSec"]) / nanoseconds,
+        "unit_cpu_percent": 100 * (after[used] - before[used]) / nanoseconds,
         "probe_cpu_percent": 100 * (after["schedstat"] - before["schedstat"]) / nanoseconds,
         "restarts": after["NRestarts"],
         "unit_bytes": after["MemoryCurrent"],
@@ -134,9 +140,16 @@ def text(row: Mapping[str, Any]) -> list[str]:
 
 
 def _window(host: Host, seconds: float) -> dict[str, float]:
-    before = figures(host.ssh(_READ))
+    before = _figures(host)
     time.sleep(seconds)
-    return window(before, figures(host.ssh(_READ)))
+    return window(before, _figures(host))
+
+
+def _figures(host: Host) -> dict[str, float]:
+    found = figures(host.ssh(_READ))
+    if absent := _NEEDED - found.keys():
+        raise NothingSampled(f"{host}: {_UNIT} has no {', '.join(sorted(absent))}: is it running, in a cgroup?")
+    return found
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -30,6 +31,17 @@ def test_two_packages_of_one_commit_are_equal(package: Path, tmp_path: Path) -> 
     (made,) = built(other, "debian", out=tmp_path / "out").glob("*.deb")
     assert made.name == package.name
     assert made.read_bytes() == package.read_bytes()
+    for name in ("bill.cdx.json", "SHA256SUMS"):
+        assert (made.parent / name).read_bytes() == (package.parent / name).read_bytes()
+
+
+def test_sums_and_bill_are_of_the_package(package: Path) -> None:
+    subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=package.parent, check=True)
+    assert package.name in (package.parent / "SHA256SUMS").read_text()
+    bill = json.loads((package.parent / "bill.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    names = [each["name"] for each in [bill["metadata"]["component"], *bill["components"]]]
+    assert names == ["shardpulse", "hiredis"]
 
 
 @pytest.fixture(scope="module")
