@@ -1,9 +1,8 @@
 """Where hosts get packages from: a forwarder per source on the bridge. There is no other way out of a data center.
 
 Each source has an address of its own (198.18.S.2 …), which the hosts' /etc/hosts gives its name, and what comes to it
-is passed on to the source, byte by byte. Run as a program, it lives as long as its standard input:
-
-    python -m experiments.hosts.sources 198.18.7.2:80=deb.debian.org:80 …
+is passed on to the source, byte by byte. ``main`` is a program of its own that lives as long as its standard input; its
+arguments are as 198.18.7.2:80=deb.debian.org:80.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def usual() -> list[Source]:
 def forwarding(pairs: Sequence[tuple[str, Source]]) -> Iterator[None]:
     """What comes to these addresses, which are of this machine, goes to these sources."""
     words = [f"{address}:{source.port}={source.name}:{source.port}" for address, source in pairs]
-    command = [sys.executable, "-m", "experiments.hosts.sources", *words]
+    command = [sys.executable, "-c", "from experiments.hosts import sources; sources.main()", *words]
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         if process.stdout.readline() != b"ready\n":
@@ -79,5 +78,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The program that ``forwarding`` starts."""
     asyncio.run(_serve(sys.argv[1:]))
