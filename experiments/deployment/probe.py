@@ -4,7 +4,9 @@ The host has a copy of the Debian of its own, and the shard is on another one: n
 Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``),
 run by a copy of the interpreter under another name, so that the probe's share of the interpreter is all of it.
 Before the probe is started the page cache is emptied: what it reads is charged to its unit. Then ``warm_up``
-seconds: the ring holds ten minutes of frames, on tmpfs, which is charged as well.
+seconds: the ring holds ten minutes of frames, on tmpfs, which is charged as well. ``charged`` is what the unit holds
+then; the kernel leaves it what was read once and is not needed, as long as nobody else wants the memory. The windows
+begin after the kernel was told to take back from the unit whatever it can: at their end it holds what it uses.
 """
 
 from __future__ import annotations
@@ -30,6 +32,13 @@ _UNIT = "shardpulse-probe.service"
 _LOAD = "/usr/local/bin/shardload"
 _SOURCE = ROOT / "experiments" / "emulation" / "load_processes.py"
 _SETTLE_SECONDS = 60.0
+_SHORT_SECONDS = 5.0
+#: The kernel takes back what it can from the unit, with cgroups of version 1 and 2.
+_TAKE_BACK = f"""
+group=$(systemctl show -P ControlGroup {_UNIT})
+old=/sys/fs/cgroup/memory$group/memory.force_empty new=/sys/fs/cgroup$group/memory.reclaim
+if [ -e $old ]; then echo 0 > $old; elif [ -e $new ]; then echo 1G > $new; else echo absent; fi 2>/dev/null || true
+"""
 #: Lines of a name and a number; memory.stat of cgroups of either version.
 _READ = f"""
 set -e
@@ -65,11 +74,19 @@ def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
             _forget_files()
             host.ssh(f"systemctl start {_UNIT}")
             time.sleep(given.warm_up)
+            charged = _window(host, _SHORT_SECONDS)
+            _take_back(host)
             windows = [_window(host, given.seconds) for _ in range(given.repeats)]
             seen = _entities(site)
         if seen < len(pids):
             raise NothingSampled(f"{seen} processes of {WATCHED} are current, {len(pids)} were to be watched")
-        return {"processes": len(pids), "watched": seen, "windows": windows, "unit_max": _limit(host)}
+        return {
+            "processes": len(pids),
+            "watched": seen,
+            "charged": charged,
+            "windows": windows,
+            "unit_max": _limit(host),
+        }
 
 
 def inventory(site: Site, watched: str) -> dict[str, Any]:
@@ -128,7 +145,7 @@ def missed(row: Mapping[str, Any]) -> list[str]:
 def text(row: Mapping[str, Any]) -> list[str]:
     """For people."""
     lines = [f"the probe as deployed, {row['watched']} of {row['processes']} load processes seen"]
-    for each in row["windows"]:
+    for each in [row["charged"], *row["windows"]]:
         megabytes = {
             name.removesuffix("_bytes"): value / 1e6 for name, value in each.items() if name.endswith("_bytes")
         }
@@ -168,6 +185,12 @@ def _loaded(host: Host, words: str) -> Iterator[list[int]]:
             yield pids
         finally:
             parent.kill()
+
+
+def _take_back(host: Host) -> None:
+    """Raises NothingSampled where the kernel has no way to be told: older than 5.19 with cgroups of version 2."""
+    if "absent" in host.ssh(_TAKE_BACK):
+        raise NothingSampled(f"{host}: its cgroups have neither memory.force_empty nor memory.reclaim")
 
 
 def _forget_files() -> None:
