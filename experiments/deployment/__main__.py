@@ -37,7 +37,7 @@ ROWS = {
 }
 _EXAMPLES = """examples:
   python -m experiments.deployment --rows pipeline,probe
-  python -m experiments.deployment --rows probe --warm-up 15 --seconds 20     the ring is not full then"""
+  python -m experiments.deployment --rows probe --warm-up 620      the ring is full then, not by computation"""
 
 
 @program("deployment")
@@ -71,7 +71,7 @@ def text(document: Mapping[str, Any]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = outcome.parser("deployment", __doc__ or "", _EXAMPLES, seconds=60.0, warm_up=620.0, repeats=2)
+    parser = outcome.parser("deployment", __doc__ or "", _EXAMPLES, seconds=60.0, warm_up=60.0, repeats=2)
     parser.add_argument("--rows", default=",".join(ROWS), metavar="NAMES", help="which, with commas (default: all)")
     parser.add_argument("--processes", type=int, default=100, metavar="N", help="load of the row probe (default 100)")
     parser.add_argument(

@@ -3,10 +3,12 @@
 The host has a copy of the Debian of its own, and the shard is on another one: nothing else on it runs the product.
 Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``),
 run by a copy of the interpreter under another name, so that the probe's share of the interpreter is all of it.
-Before the probe is started the page cache is emptied: what it reads is charged to its unit. Then ``warm_up``
-seconds: the ring holds ten minutes of frames, on tmpfs, which is charged as well. ``charged`` is what the unit holds
-then; the kernel leaves it what was read once and is not needed, as long as nobody else wants the memory. The windows
-begin after the kernel was told to take back from the unit whatever it can: at their end it holds what it uses.
+Before the probe is started the page cache is emptied: what it reads is charged to its unit. After
+``warm_up`` seconds ``charged`` is what the unit holds: the kernel leaves it what was read once, as long as nobody else
+wants the memory. The windows begin after the kernel was told to take back from the unit whatever it can. ``used`` is
+what has a use: anonymous memory, files that are mapped, the ring on tmpfs, and what the kernel keeps for the unit; the
+rest of ``unit`` are pages of files that were read ahead, or once. The ring holds ten minutes of frames in the end:
+figures ``in_the_end`` have the frames that are not there yet, by how the ring grows.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ SHARD, WATCHED = "node1", "node2"
 _UNIT = "shardpulse-probe.service"
 _LOAD = "/usr/local/bin/shardload"
 _SOURCE = ROOT / "experiments" / "emulation" / "load_processes.py"
+_RING_SECONDS = 600.0  #: [probe] ring_seconds as shipped
 _SETTLE_SECONDS = 60.0
 _SHORT_SECONDS = 5.0
 #: The kernel takes back what it can from the unit, with cgroups of version 1 and 2.
@@ -47,6 +50,7 @@ systemctl show --property=MemoryCurrent,CPUUsageNSec,TasksCurrent,NRestarts {_UN
 pid=$(systemctl show -P MainPID {_UNIT})
 group=$(systemctl show -P ControlGroup {_UNIT})
 sed -n 's/^\\(Rss\\|Pss\\|Private_Clean\\|Private_Dirty\\): *\\([0-9]*\\) kB/\\1 \\2/p' /proc/$pid/smaps_rollup
+echo age $(ps -o etimes= -p $pid)
 echo schedstat $(cut -d' ' -f1 /proc/$pid/schedstat)
 echo ring $(du -s -B1 /run/shardpulse-probe | cut -f1)
 for place in /sys/fs/cgroup /sys/fs/cgroup/memory; do
@@ -56,7 +60,18 @@ done
 """
 
 
-_NEEDED = {"at_ns", "MemoryCurrent", "NRestarts", "schedstat", "ring", "Pss", "Rss", "Private_Dirty", "Private_Clean"}
+_NEEDED = {
+    "at_ns",
+    "age",
+    "MemoryCurrent",
+    "NRestarts",
+    "schedstat",
+    "ring",
+    "Pss",
+    "Rss",
+    "Private_Dirty",
+    "Private_Clean",
+}
 
 
 class NothingSampled(ShardpulseError):
@@ -110,18 +125,27 @@ def figures(text: str) -> dict[str, float]:
 def window(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """CPU between two readings in per cent of a core, and the bytes of the later one."""
     nanoseconds = after["at_ns"] - before["at_ns"]
-    used = "CPUUsageNSec" if "CPUUsageNSec" in before else "schedstat"  # without CPUAccounting: it has one thread
+    spent = "CPUUsageNSec" if "CPUUsageNSec" in before else "schedstat"  # without CPUAccounting: it has one thread
     stat = {name.removeprefix("stat_"): value for name, value in after.items() if name.startswith("stat_")}
+    anonymous, shared = stat.get("anon", stat.get("rss", 0.0)), stat.get("shmem", 0.0)
+    mapped, kernel = stat.get("file_mapped", stat.get("mapped_file", 0.0)), after.get("kmem", stat.get("kernel", 0.0))
+    used = anonymous + mapped + shared + kernel
+    grows = max(0.0, after["ring"] - before["ring"]) * 1e9 / nanoseconds
+    to_come = grows * max(0.0, _RING_SECONDS - after["age"])
     return {
         "seconds": round(nanoseconds / 1e9, 2),
-        "unit_cpu_percent": 100 * (after[used] - before[used]) / nanoseconds,
+        "unit_cpu_percent": 100 * (after[spent] - before[spent]) / nanoseconds,
         "probe_cpu_percent": 100 * (after["schedstat"] - before["schedstat"]) / nanoseconds,
         "restarts": after["NRestarts"],
         "unit_bytes": after["MemoryCurrent"],
-        "unit_anonymous_bytes": stat.get("anon", stat.get("rss", 0.0)),
+        "unit_in_the_end_bytes": after["MemoryCurrent"] + to_come,
+        "used_bytes": used,
+        "used_in_the_end_bytes": used + to_come,
+        "unit_anonymous_bytes": anonymous,
+        "unit_mapped_bytes": mapped,
         "unit_file_bytes": stat.get("file", stat.get("cache", 0.0)),
-        "unit_shared_bytes": stat.get("shmem", 0.0),
-        "unit_kernel_bytes": after.get("kmem", stat.get("kernel", 0.0)),
+        "unit_shared_bytes": shared,
+        "unit_kernel_bytes": kernel,
         "ring_bytes": after["ring"],
         "pss_bytes": 1024 * after["Pss"],
         "rss_bytes": 1024 * after["Rss"],
@@ -135,8 +159,10 @@ def missed(row: Mapping[str, Any]) -> list[str]:
     for each in row["windows"]:
         if each["unit_cpu_percent"] > MOST_PERCENT:
             found.append(f"the probe's unit: {each['unit_cpu_percent']:.3f}% of a core, more than {MOST_PERCENT:g}")
-        if each["unit_bytes"] > MOST_BYTES:
-            found.append(f"the probe's unit: {each['unit_bytes'] / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:g}")
+        if each["used_in_the_end_bytes"] > MOST_BYTES:
+            found.append(
+                f"the probe's unit: {each['unit_in_the_end_bytes'] / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:g}"
+            )
         if each["restarts"]:
             found.append(f"the probe was started again {each['restarts']:g} times")
     return found

@@ -32,9 +32,12 @@ Pss 8000
 Private_Clean 100
 Private_Dirty 7000
 schedstat 4000000
+age 100
 ring 65536
 stat_rss 7000000
 stat_cache 1000000
+stat_mapped_file 400000
+stat_shmem 100000
 stat_hierarchical_memory_limit 9223372036854771712
 MemoryMax infinity
 kmem 500000
@@ -90,11 +93,15 @@ def test_a_call_is_noted_by_its_address_and_goes_through(tmp_path: Path) -> None
 def test_a_window_is_the_difference_of_two_readings() -> None:
     before = probe.figures(READING)
     assert "MemoryMax" not in before
-    after = before | {"at_ns": 11e9, "CPUUsageNSec": 35e6, "schedstat": 24e6, "MemoryCurrent": 10e6}
+    after = before | {"at_ns": 11e9, "CPUUsageNSec": 35e6, "schedstat": 24e6, "MemoryCurrent": 10e6, "age": 110.0}
+    after["ring"] += 110_000
     found = probe.window(before, after)
     assert found["seconds"] == 10.0
     assert found["unit_cpu_percent"] == pytest.approx(0.3)
     assert found["probe_cpu_percent"] == pytest.approx(0.2)
+    assert found["used_bytes"] == 7e6 + 4e5 + 1e5 + 5e5
+    assert found["used_in_the_end_bytes"] == pytest.approx(8e6 + 490 * 11_000)
+    assert found["unit_in_the_end_bytes"] == pytest.approx(10e6 + 490 * 11_000)
     assert (found["pss_bytes"], found["private_bytes"]) == (8000 * 1024, 7100 * 1024)
     assert (found["unit_anonymous_bytes"], found["unit_file_bytes"], found["unit_kernel_bytes"]) == (7e6, 1e6, 5e5)
 
@@ -119,7 +126,7 @@ def test_each_goal_that_is_missed_is_told() -> None:
     window = probe.window(reading, reading | {"at_ns": 11e9})
     row = {"processes": 100, "watched": 101, "windows": [window], "unit_max": "96M"}
     assert probe.missed(row) == []
-    heavy = window | {"unit_cpu_percent": 0.6, "unit_bytes": 30e6, "restarts": 1}
+    heavy = window | {"unit_cpu_percent": 0.6, "used_in_the_end_bytes": 30e6, "restarts": 1}
     assert [line.split(":")[0] for line in probe.missed(row | {"windows": [heavy]})] == [
         "the probe's unit", "the probe's unit", "the probe was started again 1 times",
     ]  # fmt: skip
