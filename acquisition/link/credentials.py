@@ -26,13 +26,15 @@ class Credentials(NamedTuple):
     """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
     of ``owners`` (user ids), unless there are none. ``authority`` is a file with the certificates that vouch for the
     shards, which then are to speak TLS; "" for none. ``password_file`` is where the password was read, "" if nowhere:
-    it is read there again for each login, so that it can be exchanged."""
+    it is read there again for each login, so that it can be exchanged. ``expired`` are certificates (DER) that are
+    believed although they have expired: ``acquisition.link.expired``."""
 
     username: str = "default"
     password: str = ""
     owners: tuple[int, ...] = ()
     authority: str = ""
     password_file: str = ""
+    expired: frozenset[bytes] = frozenset()
 
     def secret(self) -> str:
         """The password as it is now. Raises ShardError when it cannot be had: a file that is being exchanged may be

@@ -146,12 +146,17 @@ class Connection:
         if credentials.authority:
             from acquisition.link import tls  # loads OpenSSL
 
-            name, authority = self.address.host, credentials.authority
+            name, authority, timeout = self.address.host, credentials.authority, plain.gettimeout()
             self._socket = made = tls.Secured(plain, authority, name)
             try:
                 made.handshake()
             except OSError as error:
-                raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
+                if not (credentials.expired and tls.has_expired(error)):
+                    raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
+                from acquisition.link import expired
+
+                made.close()
+                self._socket = expired.connect(self.address, credentials, timeout)
         if credentials.password:
             greeting = packed(admission.greeting(credentials))
             try:

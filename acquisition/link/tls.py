@@ -13,13 +13,18 @@ import _ssl
 import errno
 import os
 import select
+from collections.abc import Callable
 from typing import Any
 
 from acquisition.errors import ConfigError, ShardError
 from acquisition.link.admission import NO_TLS
 
 # X509_verify_cert_error_string(3)
-_BEYOND_ITS_TIME = {9: "is not valid yet: compare the clocks", 10: "has expired: issue another one"}
+_EXPIRED = 10
+_BEYOND_ITS_TIME = {
+    9: "is not valid yet: compare the clocks",
+    _EXPIRED: "has expired: issue another one; `shardpulse shards certificates --expired` lets a running shard read it",
+}
 _OTHER_NAME = (62, 64)
 _NO_TLS = (
     "WRONG_VERSION_NUMBER",
@@ -33,11 +38,11 @@ _NO_TLS = (
 _OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
 
 
-class _Context(_ssl._SSLContext):
+class Context(_ssl._SSLContext):
     """Demands TLS 1.3, a certificate and the right name in it."""
 
     @classmethod
-    def of(cls, authority: str) -> _Context:
+    def of(cls, authority: str) -> Context:
         """One that believes the certificates in a file."""
         made = cls(_ssl.PROTOCOL_TLS_CLIENT)
         made.demand()
@@ -60,7 +65,7 @@ def context(authority: str) -> Any:
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
         known = _contexts.get(authority)
         if known is None or known[0] != version:
-            known = _contexts[authority] = version, _Context.of(authority)
+            known = _contexts[authority] = version, Context.of(authority)
     except OSError as error:  # SSLError is one
         told = "holds no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
         raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
@@ -82,9 +87,11 @@ class Secured:
 
     __slots__ = ("_made", "_plain")
 
-    def __init__(self, plain: _socket.socket, authority: str, name: str) -> None:
+    def __init__(
+        self, plain: _socket.socket, authority: str, name: str, contexts: Callable[[str], Any] = context
+    ) -> None:
         try:
-            believing = context(authority)
+            believing = contexts(authority)
         except ConfigError as error:  # of a file that was exchanged since the start: it may be whole the next time
             raise ShardError(str(error)) from error
         timeout = plain.gettimeout()
@@ -104,6 +111,11 @@ class Secured:
         except _ssl.SSLWantWriteError:
             return select.POLLOUT
         return 0
+
+    def certificate(self) -> bytes:
+        """That of the server (DER), once the handshake is done."""
+        shown: bytes = self._made.getpeercert(True)
+        return shown
 
     def fileno(self) -> int:
         """As of the socket."""
@@ -178,6 +190,11 @@ def told(error: OSError, name: str, authority: str) -> str:
     if isinstance(error, TimeoutError):
         return NO_TLS
     return f"ends the TLS handshake: {error.strerror or error}"
+
+
+def has_expired(error: OSError) -> bool:
+    """Whether a handshake has failed because a certificate is over, and for nothing else."""
+    return getattr(error, "verify_code", 0) == _EXPIRED
 
 
 def needs_a_person(error: OSError) -> bool:

@@ -16,6 +16,7 @@ from acquisition.config import loader as config
 from acquisition.errors import (
     EXIT_CANNOT_CREATE,
     EXIT_CONFIG,
+    EXIT_DATA,
     EXIT_NO_INPUT,
     EXIT_OK,
     EXIT_TEMPORARY,
@@ -73,6 +74,7 @@ shardpulse shards add shard-4.example.org:7600 --addresses shard-1.example.org:7
 shardpulse shards replicas shard-5.example.org:7600 --each 1 --addresses shard-1.example.org:7600     a new machine
 shardpulse shards handover shard-1.example.org:7600 --addresses shard-2.example.org:7600     before it is restarted
 shardpulse shards certificates --addresses shard-1.example.org:7600     after other files were put in their place
+shardpulse shards certificates --addresses shard-1.example.org:7600 --expired old.pem     where these are over already
 shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.example.org:7600     then `finish`
 shardpulse shards down                   end them and remove their files
 """
@@ -239,7 +241,7 @@ def _line(row: ShardStatus) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    codes = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
+    codes = (EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
     parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
     actions = parser.add_subparsers(
         metavar="up|down|status|add|remove|balance|drain|replicas|handover|form|passwords|certificates|upgrade|render",
@@ -301,7 +303,9 @@ def _add_by_address(parser: argparse.ArgumentParser, action: Callable[..., int])
         _add_replicas(parser)
     elif action is replicas_command.replicas:
         replicas_command.add_options(parser)
-    elif action is not certificates_command.certificates:
+    elif action is certificates_command.certificates:
+        certificates_command.add_options(parser)
+    else:
         parser.add_argument("shard", metavar="HOST:PORT", help="the master")
     if action is handover.handover:
         parser.add_argument("--to", metavar="HOST:PORT", help="which of its replicas (default: the most current)")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import redis
 
 from acquisition.certificates import files, making
 from acquisition.errors import EXIT_UNAVAILABLE, ShardError
@@ -20,6 +17,7 @@ from acquisition.link.resp import Connection
 from acquisition.shards import grants, join, redis_binary, rendering
 from acquisition.snapshot import books
 from experiments.processes.access import CERTIFICATE
+from tests.support.exchanged import certify, home, is_in_sync, replace, tell
 from tests.support.processes import started
 from tests.support.tls_cluster import NAME, Secured, command_in, tls_cluster
 from tests.support.waiting import PATIENCE, eventually
@@ -36,34 +34,12 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
         yield made
 
 
-def home(secured: Secured, number: int) -> Path:
-    """Where the files of a shard lie."""
-    return secured.access.directory / f"shard-{number}"
-
-
-def replace(path: Path, data: bytes) -> None:
-    """As an operator does: whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_bytes(data)
-    part.chmod(path.stat().st_mode & 0o777)
-    os.replace(part, path)
-
-
 def believe(secured: Secured, data: bytes) -> None:
     """All shards and clients believe these certificates from now on."""
     replace(secured.ca, data)
     for number, _ in enumerate(secured.addresses):
         replace(home(secured, number) / "ca.pem", data)
     assert tell(secured).returncode == 0
-
-
-def tell(secured: Secured) -> subprocess.CompletedProcess[str]:
-    """All shards read their files again, by the user who may."""
-    config = secured.access.directory / "operator.toml"
-    config.write_text(secured.configure(grants.OPERATOR, ""))
-    command = [sys.executable, "-m", "acquisition", "shards", "certificates", "--config", str(config)]
-    where = ["--addresses", str(secured.addresses[0])]
-    return subprocess.run([*command, *where], capture_output=True, text=True)
 
 
 def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_path: Path) -> None:
@@ -96,14 +72,7 @@ def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_
         believe(secured, old + new)
         goes_on()
         for number, _ in enumerate(secured.addresses):
-            place = home(secured, number)
-            made = files.write(
-                making.issue(authority, [NAME], datetime.now(UTC).replace(microsecond=0), 20),
-                place / "next",
-                CERTIFICATE,
-            )
-            for path in made:
-                replace(place / path.name, path.read_bytes())
+            certify(secured, number, authority, NAME)
         told = tell(secured)
         count = len(secured.addresses)
         said_of_them = f"{count} shards have read their certificates again, {count} have another one now\n"
@@ -145,9 +114,3 @@ def test_files_that_do_not_fit_are_refused_and_nothing_changes(secured: Secured)
     secured.children[REPLICA].wait()
     eventually(lambda: tell(secured).returncode == EXIT_UNAVAILABLE)
     assert "no shard was told: " in tell(secured).stderr
-
-
-def is_in_sync(client: redis.Redis) -> bool:
-    with contextlib.suppress(ShardError, redis.RedisError):
-        return join.in_sync(client)
-    return False
