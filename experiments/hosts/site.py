@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,9 +51,32 @@ class Site(NamedTuple):
         }  # fmt: skip
 
     def play(
-        self, book: str, *options: str, inventory: Any = None, told: Mapping[str, str] = _NOTHING
+        self, book: str, *options: str, inventory: Any = None, through: Sequence[str] = (), **told: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a playbook, ``told`` more of its environment. Raises subprocess.TimeoutExpired."""
+        """Run a playbook; ``through`` is what runs the command, ``told`` more of its environment. Raises
+        subprocess.TimeoutExpired."""
+        command, environment = self._command(book, options, inventory)
+        return whole([*through, *command], DEPLOY, environment | told)
+
+    @contextmanager
+    def playing(
+        self, book: str, *options: str, inventory: Any = None, said: Path, **told: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A playbook that runs, and what it prints comes into ``said``; it is ended with the block."""
+        command, environment = self._command(book, options, inventory)
+        with said.open("wb") as log:
+            run = subprocess.Popen(
+                command, cwd=DEPLOY, env=os.environ | environment | told, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log,
+            )  # fmt: skip
+            try:
+                yield run
+            finally:
+                run.terminate()
+                run.wait()
+
+    def _command(self, book: str, options: Sequence[str], inventory: Any) -> tuple[list[str], dict[str, str]]:
+        """What runs a playbook, and what its environment is beside the caller's."""
         file = self.directory / "hosts.json"
         file.write_text(json.dumps(inventory or self.inventory()))
         environment = {
@@ -60,7 +84,7 @@ class Site(NamedTuple):
             "ANSIBLE_HOME": str(self.directory / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
         }
-        return whole([str(BIN / "ansible-playbook"), "-i", str(file), book, *options], DEPLOY, environment | dict(told))
+        return [str(BIN / "ansible-playbook"), "-i", str(file), book, *options], environment
 
     def shows(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
         """What the controller's command prints."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from acquisition.link.credentials import Credentials, ours
+from acquisition.link.resp import Connection, parse_address
 from acquisition.shards import grants
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Child, python
+from tests.support import newer_redis
 from tests.support.built import built, commit_of_the_checkout
 from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
 from tests.support.waiting import eventually
@@ -50,6 +54,16 @@ class Loaded(NamedTuple):
         assert done.returncode == 0, said(done, {})
         return changed(done)
 
+    def playing(
+        self, book: str, *shards: str, said: Path, **variables: Any
+    ) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """A playbook that runs, and finds out within seconds that a host is away."""
+        ssh = "-o ControlMaster=auto -o ControlPersist=120s -o ServerAliveInterval=5 -o ServerAliveCountMax=3"
+        inventory = self.inventory(*shards)
+        return self.site.playing(
+            book, "-e", json.dumps(variables), inventory=inventory, said=said, ANSIBLE_SSH_ARGS=ssh
+        )
+
     def shards(self) -> dict[str, dict[str, Any]]:
         """All members, by address."""
         first = f"{self.site.hosts['node1'].address}:7600"
@@ -81,11 +95,29 @@ class Loaded(NamedTuple):
                 found[name, unit] = host.ssh(f"systemctl show -P InvocationID {unit}").strip()
         return found
 
+    def books(self) -> dict[str, int]:
+        """Of the samples of all hosts."""
+        found: dict[str, int] = json.loads(self.site.shows("observer", "status", "--json").stdout)["books"]
+        assert found["made"] > 0
+        return found
+
     def lost(self) -> int:
         """Samples of all hosts."""
-        books = json.loads(self.site.shows("observer", "status", "--json").stdout)["books"]
-        assert books["made"] > 0
-        return int(books["lost"])
+        return self.books()["lost"]
+
+    def is_whole(self) -> bool:
+        """Whether every shard answers, and every replica is in sync."""
+        rows = self.shards().values()
+        return all(row["answering"] and (row["role"] != "replica" or row["in_sync"]) for row in rows)
+
+    def redis_of(self, address: str) -> str:
+        """The version of a running server, as it says."""
+        secrets = self.site.directory / "secrets"
+        password = (secrets / "passwords" / grants.OBSERVER).read_text().strip()
+        user = Credentials(grants.OBSERVER, password, ours(), str(secrets / "shards" / "ca.pem"))
+        with contextlib.closing(Connection(parse_address(address), user, 20)) as connection:
+            told = connection.call("INFO", "server").decode().splitlines()
+        return next(line.partition(":")[2] for line in told if line.startswith("redis_version:"))
 
 
 def of_the_next_version(place: Path) -> Path:
@@ -158,17 +190,41 @@ def test_a_dead_machine_is_replaced(loaded: Loaded) -> None:
 
 
 def test_everything_is_upgraded_under_load(loaded: Loaded, tmp_path: Path) -> None:
-    """To a build whose records have a newer format, and with other configurations of the shards."""
-    now = ["node1", "node2", SPARE]
+    """To a build whose records have a newer format, a newer Redis, and other configurations of the shards; one machine
+    cannot be reached when its turn has come, and the same command goes on when it can."""
+    now, spare = ["node1", "node2", SPARE], loaded.site.hosts[SPARE]
     before = loaded.started(now)
     wheels = built(of_the_next_version(tmp_path / "next"), "wheelhouse", "--extra", PARTS, out=tmp_path / "wheels")
-    variables = {"controller_wheelhouse": str(wheels), "redis_shard_connections": 600}
-    did = loaded.play("upgrade.yml", *now, **variables)
-    assert all(did[name] for name in now), did
+    (newer,) = {newer_redis.offer(loaded.site.hosts[name]) for name in now}
+    assert {loaded.redis_of(address) for address in loaded.shards()}.isdisjoint({newer})
+    variables = {"controller_wheelhouse": str(wheels), "redis_shard_connections": 600, "redis_shard_newest": True}
+    printed = tmp_path / "printed"
+    with loaded.playing("upgrade.yml", *now, said=printed, **variables) as run:
+        eventually(lambda: run.poll() is not None or is_its_turn(printed.read_text(), SPARE), 600)
+        with spare.link.cut():
+            assert run.wait(300) != 0
+            words = " ".join(printed.read_text().split())
+            assert f"{SPARE} cannot be reached: " in words, words
+            assert "what runs goes on running" in words
+            assert "give the same command again: it goes on where it ended" in words
+            eventually(lambda: set(loaded.owning()) == {"node1", "node2"} and len(loaded.owning()) == 3, 120)
+            made = loaded.books()["made"]
+            eventually(lambda: loaded.books()["made"] > made, 60)
+    assert {loaded.redis_of(address) for address in loaded.shards() if not address.startswith(spare.address)} == {newer}
+    eventually(loaded.is_whole, 120)
+    loaded.play("upgrade.yml", *now, **variables)
     assert loaded.machines() == now
     after = loaded.started(now)
     assert after.keys() == before.keys()
     assert not set(after.values()) & set(before.values())
+    assert {loaded.redis_of(address) for address in loaded.shards()} == {newer}
+    assert {loaded.site.hosts[name].ssh("apt-mark showhold").strip() for name in now} == {"redis-server"}
     assert set(loaded.play("upgrade.yml", *now, **variables).values()) == {0}
     assert loaded.started(now) == after
     assert loaded.lost() == 0
+
+
+def is_its_turn(said: str, name: str) -> bool:
+    """Whether a run of upgrade.yml has begun to change the shards of this host, the last of three."""
+    turns = said.split("PLAY [Shards, one machine after the other]")
+    return len(turns) > 3 and f"changed: [{name}]" in turns[3]
