@@ -21,6 +21,7 @@ _REPLICAS_AT = 100  #: above a master's port, and the next replica of the same c
 _SLOTS = 16_384
 #: In words of the product: the server is of another authority, or the password is not the user's.
 _FOREIGN = ("has a certificate that no authority in", "WRONGPASS")
+_OVER = "has a certificate that has expired"
 _ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
 
 
@@ -47,6 +48,8 @@ class FilterModule:
             "shardpulse_unheld": unheld,
             "shardpulse_running": running,
             "shardpulse_refused": refused,
+            "shardpulse_expired": expired,
+            "shardpulse_ending": ending,
             "shardpulse_strangers": strangers,
             "shardpulse_unwell": unwell,
             "shardpulse_stopping": stopping,
@@ -133,9 +136,9 @@ def bare(facts: str) -> dict[str, str]:
     return {key: value.strip('"') for key, _, value in pairs}
 
 
-def unfit(facts: str, has_password: bool = False) -> list[str]:
+def unfit(facts: str) -> list[str]:
     """Why the roles can do nothing with a host, from ``KEY=VALUE`` lines that its shell printed: system and version,
-    python, uid, sudo, systemd. ``has_password``: Ansible was given one for sudo, so it need not work without."""
+    python, uid, sudo, systemd."""
     found = bare(facts)
     system = (found.get("os", "?"), found.get("version", "?"))
     problems = []
@@ -143,8 +146,8 @@ def unfit(facts: str, has_password: bool = False) -> list[str]:
         problems.append(f"it runs {' '.join(system)}; the roles know {' and '.join(SUPPORTED.values())}")
     if not found.get("python"):
         problems.append("it has no /usr/bin/python3: apt-get install python3")
-    if found.get("uid") != "0" and not found.get("sudo") and not has_password:
-        problems.append("its user may not use sudo without a password: allow it, or give --ask-become-pass")
+    if found.get("uid") != "0" and found.get("sudo") == "none":
+        problems.append("it has no sudo, and its user is not root: apt-get install sudo, or set ansible_user to root")
     if not found.get("systemd"):
         problems.append("it was not started by systemd, which runs all parts")
     return problems
@@ -226,11 +229,36 @@ def running(planned: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]
 def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
     """What shards that run have against the controller's secrets, from results of ``shards status --json``: that they
     are of another authority, or do not know a password. What else may be wrong with a shard is not told here."""
+    return [text for text in _said(asked) if any(mark in text for mark in _FOREIGN)]
+
+
+def expired(asked: Sequence[Mapping[str, Any]], planned: Mapping[str, Any]) -> list[str]:
+    """Which hosts' running shards show a certificate that has expired, from the same results."""
+    told = _said(asked)
+    return [
+        f"{host}: its running shards show a certificate that has expired"
+        for host, address in planned["addresses"].items()
+        if any(_OVER in text and (f"shard {address}:" in text or f"shard [{address}]:" in text) for text in told)
+    ]
+
+
+def ending(shown: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
+    """The lines of ``certificates show`` that are about a certificate which ends, with the name of its host before
+    them, and what went wrong."""
+    hosts = {address: host for host, address in planned["addresses"].items()}
+    lines = [line for line in shown.get("stdout_lines", ()) if not line.endswith("; valid")]
+    names = [hosts.get(line.partition(".pem: ")[0].rpartition("/")[2], "") for line in lines]
+    told = [f"{name}: {line}" if name else line for name, line in zip(names, lines, strict=True)]
+    return [*told, *shown.get("stderr_lines", ())]
+
+
+def _said(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with shards, once each: from results of ``shards status --json``."""
     told = []
     for result in asked:
         told += result.get("stderr", "").removeprefix("shardpulse: ").split("; ")
         told += [row.get("problem") or "" for row in _rows(result)]
-    return list(dict.fromkeys(text.strip() for text in told if any(mark in text for mark in _FOREIGN)))
+    return list(dict.fromkeys(text.strip() for text in told))
 
 
 def strangers(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]]) -> list[str]:

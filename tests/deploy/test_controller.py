@@ -16,7 +16,8 @@ import pytest
 from acquisition.certificates import files, making
 from acquisition.shards import grants, redis_binary, rendering
 from tests.support import ROOT
-from tests.support.tls_cluster import Secured, tls_cluster
+from tests.support.exchanged import certify, tell
+from tests.support.tls_cluster import NAME, Secured, tls_cluster
 
 if redis_binary.find().release < rendering.RELEASE:
     pytest.skip("shards with TLS take Redis 7", allow_module_level=True)
@@ -57,7 +58,7 @@ def secrets(secured: Secured, directory: Path) -> Path:
     return directory
 
 
-def ask(secured: Secured, directory: Path, state: str = "active") -> str:
+def ask(secured: Secured, directory: Path, *options: str, state: str = "active") -> str:
     """What the tasks say; "" when they let the run go on."""
     port = min(address.port for address in secured.addresses)
     host: dict[str, Any] = {"ansible_host": "localhost", "redis_shard_port": port}
@@ -76,7 +77,7 @@ def ask(secured: Secured, directory: Path, state: str = "active") -> str:
         "ANSIBLE_CONFIG": str(DEPLOY / "ansible.cfg"),
     }
     done = subprocess.run(
-        [str(BIN / "ansible-playbook"), "-i", str(directory / "hosts.json"), str(directory / "plays.yml")],
+        [str(BIN / "ansible-playbook"), "-i", str(directory / "hosts.json"), str(directory / "plays.yml"), *options],
         cwd=DEPLOY, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert (done.returncode == 0) == ("fatal: " not in done.stdout), done.stdout + done.stderr
@@ -112,3 +113,15 @@ def test_another_password_is_refused(secured: Secured, tmp_path: Path) -> None:
     assert "are not what these shards run with" in said
     (directory / "passwords" / f"{grants.OBSERVER}.next").touch()  # an exchange that was interrupted
     assert ask(secured, directory) == ""
+
+
+def test_shards_that_show_an_expired_certificate_take_a_word(secured: Secured, tmp_path: Path) -> None:
+    """The last one: nobody can connect to these shards any more."""
+    for number, _ in enumerate(secured.addresses):
+        certify(secured, number, secured.access.authority, NAME, -25 * 86400.0)
+    assert tell(secured).returncode == 0
+    directory = secrets(secured, tmp_path / "secrets")
+    said = ask(secured, directory)
+    assert "a: its running shards show a certificate that has expired" in said
+    assert "renew.yml -e expired=yes lets running shards read other certificates" in said
+    assert ask(secured, directory, "-e", "expired=yes") == ""

@@ -84,6 +84,26 @@ def test_only_what_shards_have_against_the_secrets_is_told() -> None:
     assert other.startswith("shard 10.0.0.2:7600: WRONGPASS")
 
 
+def test_hosts_whose_shards_show_expired_certificates_are_named() -> None:
+    planned = plan({"a": {}, "b": {"ansible_host": "10.0.0.22"}, "c": {}})
+    over = "has a certificate that has expired: issue another one"
+    rows = {"shards": [{"problem": f"shard 10.0.0.22:7600 {over}"}, {"problem": "shard 10.0.0.3:7600: WRONGPASS"}]}
+    asked = [{"stdout": json.dumps(rows), "stderr": ""}, {"skipped": True}]
+    assert roles.expired(asked, planned) == ["b: its running shards show a certificate that has expired"]
+    assert roles.expired([{"stderr": f"shardpulse: no shard answers: shard 10.0.0.1:7600 {over}; x"}], planned) == [
+        "a: its running shards show a certificate that has expired"
+    ]
+
+
+def test_certificates_that_end_are_told_with_their_hosts() -> None:
+    lines = [
+        "/s/shards/ca.pem: shardpulse, from … until …; ends in 6 days", "/s/shards/issued/10.0.0.1.pem: a; expired",
+        "/s/services/issued/10.0.0.1.pem: a; valid",
+    ]  # fmt: skip
+    shown = {"stdout_lines": lines, "stderr_lines": ["more"]}
+    assert roles.ending(shown, plan({"a": {}})) == [lines[0], f"a: {lines[1]}", "more"]
+
+
 def test_each_kind_of_host_has_an_environment() -> None:
     groups = {"shards": ["a"], "filters": ["a"], "probes": ["a", "b"], "observers": ["c"]}
     found = roles.plan(groups, {host: {} for host in "abc"})
@@ -122,13 +142,12 @@ def test_whatever_the_inventory_no_replica_shares_a_domain_with_its_master(
         assert len({domains[address.partition(":")[0]] for address in family}) == 1 + replicas
 
 
-BARE = 'os=debian\nversion="12"\npython=3.11\nuid=1000\nsudo=yes\nsystemd=yes\n'
+BARE = 'os=debian\nversion="12"\npython=3.11\nuid=1000\nsystemd=yes\n'
 
 
 def test_a_usable_host_is_taken() -> None:
     assert roles.unfit(BARE) == []
-    assert roles.unfit(BARE.replace("sudo=yes\n", ""), has_password=True) == []
-    assert roles.unfit(BARE.replace("sudo=yes\n", "").replace("1000", "0")) == []
+    assert roles.unfit(BARE.replace("uid=1000", "uid=0\nsudo=none")) == []
 
 
 @pytest.mark.parametrize(
@@ -137,7 +156,7 @@ def test_a_usable_host_is_taken() -> None:
         ("debian", "fedora", "it runs fedora 12; the roles know Debian 12 and Debian 13"),
         ('"12"', "11", "it runs debian 11"),
         ("python=3.11", "python=", "it has no /usr/bin/python3"),
-        ("sudo=yes", "", "may not use sudo"),
+        ("uid=1000", "uid=1000\nsudo=none", "it has no sudo, and its user is not root: apt-get install sudo"),
         ("systemd=yes", "", "was not started by systemd"),
     ],
 )

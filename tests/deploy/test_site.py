@@ -8,11 +8,12 @@ import re
 import shutil
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
+from tests.support.deployed_site import NAMES, Site, changed, expired_pair, said, three_hosts
 from tests.support.hosts import Host
 from tests.support.waiting import eventually
 
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstr
 MOST_CALLS = 20  #: to a host in a second run
 #: A call is what ssh is asked to run: Ansible says so with -vvv, with pipelining once for each module.
 _CALL = re.compile(r"^<([\d.]+)> SSH: EXEC ", re.MULTILINE)
+_LATE = "/usr/lib/python3/dist-packages/late.pth"  #: what every Python of a host executes when it starts
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +80,10 @@ def test_a_part_that_is_dead_is_found_and_started_again(site: Site) -> None:
         ({"redis_shard_cores": [4000]}, "core 4000 does not exist"),
         ({"redis_shard_port": 20000, "serve_port": 22}, "port 22 is taken by ssh"),
         ({"redis_shard_maxmemory": 1 << 50}, "lower redis_shard_maxmemory"),
-        ({"ansible_host": "198.18.0.9"}, "have one address"),
-        ({"redis_shard_replicas": 3}, "no other failure domain"),
-        ({"controller_certificate_days": 1000}, "ends in 396 days"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_touched(site: Site, variables: dict[str, Any], word: str) -> None:
-    inventory = site.inventory(**variables)
-    if "ansible_host" in variables:
-        for name in NAMES:
-            inventory["all"]["hosts"][name].pop("ansible_host")
-    done = site.play("site.yml", inventory=inventory)
+    done = site.play("site.yml", inventory=site.inventory(**variables))
     assert done.returncode != 0
     assert word in " ".join(done.stdout.split()), done.stdout
     assert sum(changed(done)[name] for name in changed(done) if name != "localhost") == 0
@@ -106,14 +101,60 @@ def test_interrupts_stay_away_from_shards_where_asked(site: Site) -> None:
     assert " interrupts go to CPUs 0-" in host.journal(unit)
 
 
-def test_a_host_whose_disk_is_full_is_told_before_anything_is_touched(site: Site) -> None:
-    site.hosts["node3"].ssh("mount -t tmpfs -o size=1m none /opt")
+def test_hosts_without_python_or_sudo_are_named(site: Site) -> None:
+    moved = {"node1": "/usr/bin/python3", "node3": "/usr/bin/sudo"}
+    for name, path in moved.items():
+        site.hosts[name].ssh(f"mv {path} /root/away")
     try:
         done = site.play("site.yml")
     finally:
-        site.hosts["node3"].ssh("umount /opt")
+        for name, path in moved.items():
+            site.hosts[name].ssh(f"mv /root/away {path}")
     assert done.returncode != 0
-    assert "node3: the disk of /opt has 1 MiB free" in " ".join(done.stdout.split()), done.stdout
+    words = " ".join(done.stdout.split())
+    assert "node1: it has no /usr/bin/python3: apt-get install python3" in words, done.stdout
+    assert "node3: it has no sudo, and its user is not root: apt-get install sudo" in words
+    assert sum(changed(done).values()) == 0
+
+
+def test_a_missing_and_a_wrong_password_of_sudo_are_told(site: Site, tmp_path: Path) -> None:
+    asking, password = [site.hosts["node1"], site.hosts["node2"]], tmp_path / "password"
+    password.write_text("right\n")
+    inventory = site.inventory()
+    inventory["all"]["hosts"]["node1"]["ansible_become_password"] = "wrong"
+    for host in asking:
+        host.ssh("cp -p /etc/sudoers.d/admin /root/away && sed -i s/NOPASSWD:// /etc/sudoers.d/admin")
+        host.ssh("chpasswd", given="admin:right")
+    try:
+        done = site.play("site.yml", inventory=inventory)
+        right = site.play("site.yml", "--limit", "node2,localhost", "--become-password-file", str(password))
+    finally:
+        for host in asking:
+            host.ssh("mv /root/away /etc/sudoers.d/admin && passwd --delete admin")
+    assert done.returncode != 0
+    words = " ".join(done.stdout.split())
+    assert "node1: its user cannot look at it as root: Incorrect sudo password. Let sudo take no password" in words, (
+        words
+    )
+    assert "node2: its user cannot look at it as root: Missing sudo password. Let sudo take no" in words, words
+    assert sum(changed(done).values()) == 0
+    assert right.returncode == 0, said(right, site.hosts)
+
+
+def test_a_wrong_clock_and_a_full_disk_are_told_before_anything_is_touched(site: Site) -> None:
+    """Hosts have the machine's clock: Python's there is let be behind it."""
+    late, full = site.hosts["node2"], site.hosts["node3"]
+    late.write(_LATE, "import time; time.time = (lambda real: lambda: real() - 90)(time.time)\n")
+    full.ssh("mount -t tmpfs -o size=1m none /opt")
+    try:
+        done = site.play("site.yml")
+    finally:
+        late.ssh(f"rm {_LATE}")
+        full.ssh("umount /opt")
+    assert done.returncode != 0
+    words = " ".join(done.stdout.split())
+    assert re.search(r"node2: its clock is (89|90|91) s behind this machine's: synchronise it \(chrony\)", words), words
+    assert "node3: the disk of /opt has 1 MiB free" in words
     assert sum(changed(done).values()) == 0
 
 
@@ -188,7 +229,39 @@ def test_certificates_are_renewed_while_samples_flow(site: Site) -> None:
     eventually(lambda: site.shows("observer", "status").returncode == 0, 120)
     status = json.loads(site.shows("observer", "status", "--json").stdout)
     assert status["books"]["lost"] == 0
-    done = site.play("renew.yml")
+
+
+def test_certificates_that_have_expired_are_exchanged_without_a_start(site: Site) -> None:
+    shards = [(host, port) for host in site.hosts.values() for port in (7600, 7700)]
+    known, before = _books(site)["before"], {host.name: _running(host) for host in site.hosts.values()}
+    for host in site.hosts.values():
+        pair = expired_pair(site.directory / "secrets" / "shards", host.address)
+        for place in ("shard-7600", "shard-7700"):
+            for name, text in pair.items():
+                host.write(f"/etc/shardpulse/{place}/shard.{name}", text, "640", "root:redis")
+    expired_pair(site.directory / "secrets" / "services", site.hosts["node1"].address)
+    first = f"{site.hosts['node1'].address}:7600"
+    assert site.shows("operator", "shards", "certificates", "--addresses", first).returncode == 0
+    assert "has a certificate that has expired" in site.shows("observer", "status").stderr
+    for book in ("site.yml", "renew.yml"):
+        done = site.play(book)
+        assert done.returncode != 0
+        words = " ".join(done.stdout.split())
+        assert re.search(rf"node3: \S+/{site.hosts['node3'].address}.pem: [^;]+; expired", words), words
+        assert "-e expired=yes" in words
+        assert sum(changed(done).values()) == 0
+    done = site.play("renew.yml", "-e", "expired=yes")
+    assert done.returncode == 0, said(done, site.hosts)
+    for host, port in shards:
+        issued = site.directory / "secrets" / "shards" / "issued" / f"{host.address}.pem"
+        assert ssl.get_server_certificate((host.address, port)) == issued.read_text()
+    _eventually_well(site)
+    assert _books(site)["before"] == known, "records of hosts began anew"
+    for host in site.hosts.values():
+        after = _running(host)
+        assert {unit for unit in after if after[unit] != before[host.name][unit]} <= {"shardpulse-serve.service"}
+    assert not (site.directory / "secrets" / "shards" / "before").exists()
+    done = site.play("renew.yml", "-e", "expired=yes")
     assert done.returncode == 0, said(done, site.hosts)
     assert changed(done) == dict.fromkeys(["localhost", *NAMES], 0)
 
