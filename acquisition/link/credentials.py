@@ -34,7 +34,7 @@ class Credentials(NamedTuple):
     owners: tuple[int, ...] = ()
     authority: str = ""
     password_file: str = ""
-    expired: frozenset[bytes] = frozenset()
+    expired: tuple[bytes, ...] = ()
 
     def secret(self) -> str:
         """The password as it is now. Raises ShardError when it cannot be had: a file that is being exchanged may be

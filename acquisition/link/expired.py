@@ -22,13 +22,13 @@ _NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which ``ssl`
 _NOT_NAMED = "has a certificate that has expired, and is none of those that are named as expired: name the one it shows"
 
 
-def read(text: str) -> frozenset[bytes]:
+def read(text: str) -> tuple[bytes, ...]:
     """The certificates (DER) in a file's text. Raises ValueError where there is none, or one is damaged."""
     begin, end = ssl.PEM_HEADER, ssl.PEM_FOOTER
     blocks = [part.partition(end) for part in text.split(begin)[1:]]
     if not blocks or not all(last for _, last, _ in blocks):
         raise ValueError("no certificate")
-    return frozenset(ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n") for body, _, _ in blocks)
+    return tuple(ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n") for body, _, _ in blocks)
 
 
 def connect(address: Address, credentials: Credentials, timeout: float | None) -> tls.Secured:

@@ -85,12 +85,12 @@ def _check(told: Iterable[Address], user: Credentials, timeout: float) -> None:
         raise ShardError(f"{'; '.join(problems)}. Put others into their files, then tell them again")
 
 
-def _read(paths: Sequence[str]) -> frozenset[bytes]:
+def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
     """The certificates in files. Raises NoInputError or DataError."""
-    found: frozenset[bytes] = frozenset()
+    found: tuple[bytes, ...] = ()
     for path in paths:
         try:
-            found |= expired.read(Path(path).read_text(encoding="ascii"))
+            found += expired.read(Path(path).read_text(encoding="ascii"))
         except OSError as error:
             raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:  # UnicodeDecodeError is one

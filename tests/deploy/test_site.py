@@ -133,10 +133,8 @@ def test_a_missing_and_a_wrong_password_of_sudo_are_told(site: Site, tmp_path: P
             host.ssh("mv /root/away /etc/sudoers.d/admin && passwd --delete admin")
     assert done.returncode != 0
     words = " ".join(done.stdout.split())
-    assert "node1: its user cannot look at it as root: Incorrect sudo password. Let sudo take no password" in words, (
-        words
-    )
-    assert "node2: its user cannot look at it as root: Missing sudo password. Let sudo take no" in words, words
+    for name, problem in (("node1", "Incorrect"), ("node2", "Missing")):
+        assert f"{name}: its user cannot look at it as root: {problem} sudo password. Let sudo take no" in words, words
     assert sum(changed(done).values()) == 0
     assert right.returncode == 0, said(right, site.hosts)
 

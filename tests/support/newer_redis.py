@@ -13,6 +13,7 @@ _PLACE = "/srv/newer"
 #: dpkg-repack(1) in short. The old version and the new one are of one length, as they stand in a program.
 _PACK = """
 set -eu
+export LC_ALL=C
 old=$1 new=$2 place=$3
 rm -rf "$place"
 mkdir -p "$place"
@@ -28,7 +29,7 @@ for package in redis-server redis-tools; do
     was=$(dpkg-query -W -f '${Version}' "$package")
     dpkg-query -W -f 'Package: ${Package}\nVersion: ${Version}\nArchitecture: ${Architecture}\nMaintainer: test
 Depends: ${Depends}\nDescription: newer\n' "$package" | sed "s/$was/5:$new-1/" > "$root/DEBIAN/control"
-    find "$root/usr/bin" -type f -exec sed -i "s/$old/$new/g" {} +
+    find "$root/usr/bin" -type f -exec sed -i "s/$(echo "$old" | sed 's/[.]/[.]/g')/$new/g" {} +
     dpkg-deb --root-owner-group -Zgzip -z1 --build "$root" "$place/$package.deb" >/dev/null
     rm -rf "$root"
 done
