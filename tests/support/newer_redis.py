@@ -21,7 +21,7 @@ for package in redis-server redis-tools; do
     root=$place/$package
     mkdir -p "$root/DEBIAN"
     dpkg-query -L "$package" | while read -r file; do
-        if [ -d "$file" ] && [ ! -L "$file" ]; then mkdir -p "$root$file"; else cp -a "$file" "$root$file"; fi
+        if [ -d "$file" ]; then mkdir -p "$root$file"; else cp -a "$file" "$root$file"; fi
     done
     for name in preinst postinst prerm postrm conffiles; do
         [ ! -e "/var/lib/dpkg/info/$package.$name" ] || cp "/var/lib/dpkg/info/$package.$name" "$root/DEBIAN/$name"
