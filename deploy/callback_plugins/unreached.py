@@ -39,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 def words(host: str, reason: str) -> str:
     """What is said of a host."""
     return (
-        f"{host} cannot be reached: {reason}. Nothing more was done, there or elsewhere; what runs goes on running. "
+        f"{host} cannot be reached: {reason}. Nothing more was done there, and what runs goes on running. "
         f"See {host} (power, network, sshd, its key), then give the same command again: it goes on where it ended. "
         "For a machine that will not come back see docs/deployment.md, Every day after: replace.yml"
     )
@@ -48,4 +48,4 @@ def words(host: str, reason: str) -> str:
 def reason_of(result: dict[str, Any]) -> str:
     """In one line."""
     said = str(result.get("msg") or "it does not answer")
-    return " ".join(said.split()).rstrip(".")
+    return " ".join(said.removeprefix("Task failed: ").split()).rstrip(".:")
