@@ -78,7 +78,7 @@ def watched(site: Site, book: str, *options: str, inventory: Any = None) -> Watc
     for name, variable in _PROGRAMS.items():
         told[variable] = str(_noting(place / name, shutil.which(name) or name, log))
     began, before = time.monotonic(), _used()
-    done = site.play(book, *options, inventory=inventory, told=told)
+    done = site.play(book, *options, inventory=inventory, **told)
     seconds, used = time.monotonic() - began, _used() - before
     names = {host.address: name for name, host in site.hosts.items()}
     events = [json.loads(line) for line in times.read_text().splitlines()]
