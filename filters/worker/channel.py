@@ -13,7 +13,7 @@ from typing import Any
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
 from acquisition.wire import commit
-from filters.worker.pace import together
+from filters.worker.pace import Arrivals, together
 from filters.worker.partition import Partition
 
 BLOCK_SECONDS = 1.0  #: so long a read waits for entries
@@ -45,6 +45,7 @@ class Channel:
         self._expected: deque[tuple[str, int]] = deque()  #: what was asked, and how many replies it has
         self._replies: list[Any] = []
         self._full_until = 0.0
+        self._arrivals = Arrivals(time.monotonic())
 
     @property
     def connected(self) -> bool:
@@ -128,13 +129,16 @@ class Channel:
                 self.partition.hear_readers(*replies[-3:])
             if kind is _READ:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
+                self._arrivals.note(len(entries), self.asked)
         return entries
 
-    def commit(self, fair_share: float, linger: float) -> None:
-        """Send the commit of what was taken, and the next read, unless that is to ``linger`` (seconds).
+    def commit(self, fair_share: float, longest: float) -> float:
+        """Send the commit of what was taken, and the next read, unless that is to linger, as it does for ``longest``
+        (seconds) where frames gather in that time; returns for how long it does.
 
         ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
         """
+        linger = self._arrivals.worth(longest)
         now = time.monotonic()
         pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
@@ -149,6 +153,7 @@ class Channel:
             pieces.append(self.partition.read_command(BLOCK_SECONDS))
             self._expected.append((_READ, 3))
         self._open().send_pieces(pieces)
+        return linger
 
     def _open(self) -> Connection:
         assert self._connection is not None

@@ -18,6 +18,7 @@ _TURN_SECONDS = 0.2
 _READ_SECONDS = 0.05
 _MOST_SAMPLES = 200_000  #: of one turn, however fast: four batches, committed while the next are computed
 _BYTES = 4  #: of a sample in a frame
+_GATHERS = 2.0  #: frames that a partition is to expect while it lingers, or it does not
 
 
 class Pace:
@@ -58,6 +59,26 @@ class Pace:
     def read_bytes(self) -> int:
         """What one read of a partition may bring."""
         return int(_READ_SECONDS * self.speed * _BYTES)
+
+
+class Arrivals:
+    """How many frames of a partition come: ``per_second``, of the recent half second or the last few reads."""
+
+    __slots__ = ("_at", "per_second")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self.per_second = 0.0
+
+    def note(self, frames: int, now: float) -> None:
+        """A read brought so many."""
+        seconds, self._at = now - self._at, now
+        if seconds > 0.0:
+            self.per_second += min(1.0, seconds / _AVERAGED) * (frames / seconds - self.per_second)
+
+    def worth(self, linger: float) -> float:
+        """``linger``, or 0 where so few frames come in it that a wait would make them older, and gather none."""
+        return linger if self.per_second * linger >= _GATHERS else 0.0
 
 
 def together(now: float, linger: float, number: int) -> float:

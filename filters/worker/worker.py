@@ -275,8 +275,7 @@ class Worker:
             self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel) -> None:
-        linger = self._pace.linger
-        channel.commit(self._fair_share.rate, linger)
+        linger = channel.commit(self._fair_share.rate, self._pace.linger)
         if 0.0 < linger <= _DEAF and not channel.leaving:
             self._poller.mute(channel)  # its answer comes with the next read's: one waking instead of two
         self._counters["commits"] += 1
