@@ -8,7 +8,7 @@ LONGEST = 0.1
 
 
 def arrivals(per_second, seconds=3.0, read_every=0.0):
-    """Of a partition whose frames come evenly; each is read when it comes, or those of ``read_every`` seconds together."""
+    """Of a partition whose frames come evenly, each read when it comes, or those of ``read_every`` seconds together."""
     found, now, read = Arrivals(0.0), 0.0, 0.0
     frames = 0
     while now < seconds:
