@@ -11,7 +11,7 @@ from probes.procfs import number_after, read_once
 from probes.rights import reads_others
 
 #: Reading smaps_rollup walks all pages of the process: about a millisecond.
-_MEMORY_SECONDS = 30.0
+_MEMORY_SECONDS = 120.0
 _NANOSECOND = 1e-9
 
 

@@ -123,9 +123,11 @@ class Agent:
         self._writer: Writer | None = None
         self._log = TroubleLog(report)
         self._sending = False  #: whether it has been said where to
+        self._was_well = False  #: the writer, when it was looked at last
         self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report.warn)
+        self._reloads = False  #: whether the configuration is being read anew
         self._notifier = Notifier()
 
     def _take_signal(self, number: int, frame: object) -> None:
@@ -169,24 +171,25 @@ class Agent:
         if (missing := lacking()) and {"processes", "vms"} & {module.name for module in self._probe.modules}:
             report(f"it runs without {missing}")
         while not self._stopped() and time.monotonic() < end:
-            also = self._reload.fileno() if self._reload.fileno() >= 0 else self._wakeup
+            compiler = self._reload.fileno()
+            also = compiler if compiler >= 0 else self._wakeup
             if self._probe.step(also, self._notifier.due) and also == self._wakeup:
                 os.read(self._wakeup, 4096)
             self._handle_reload()
             if self._writer is not None:
-                self._report_shards(self._writer)
-                self._report_contest(self._writer)
-                self._report_refusal(self._writer)
+                self._report_writer(self._writer)
             self._notifier.turn(self._condition)
         return self._end()
 
     def _stopped(self) -> bool:
-        if signal.SIGHUP in self._signals:
+        if self._signals and signal.SIGHUP in self._signals:
             self._signals = [number for number in self._signals if number != signal.SIGHUP]
             self._notifier.reloading()
+            self._reloads = True
             self._reload.start(self._settings.compiler)
-        most = max((module.schedule.ticks for module in self._probe.modules), default=0)
-        return bool(self._signals) or 0 < self._settings.ticks <= most
+        if self._signals or not self._settings.ticks:
+            return bool(self._signals)
+        return self._settings.ticks <= max((module.schedule.ticks for module in self._probe.modules), default=0)
 
     def _condition(self) -> str:
         """What is going on, for who asks systemd."""
@@ -195,8 +198,11 @@ class Agent:
         return f"{_described(self._settings)}; sending to shard {self._writer.address}"
 
     def _handle_reload(self) -> None:
+        if not self._reloads:
+            return
         settings = self._reload.finished()
         if self._reload.fileno() < 0:
+            self._reloads = False
             self._notifier.reloaded()
         if settings is None:
             return
@@ -217,6 +223,15 @@ class Agent:
         if same and settings.signing != old.signing and self._writer is not None:
             self._writer.sign_with(None if settings.signing is None else _signer(*settings.signing))
         self._settings = settings
+
+    def _report_writer(self, writer: Writer) -> None:
+        """Say what goes wrong and what is over; once it is said that all is well there is nothing more to say."""
+        is_well = writer.is_well
+        if not (is_well and self._was_well):
+            self._report_shards(writer)
+            self._report_contest(writer)
+            self._report_refusal(writer)
+        self._was_well = is_well
 
     def _report_shards(self, writer: Writer) -> None:
         """Say where frames go as soon as they do, what keeps them from going, and that it is over.

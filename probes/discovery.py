@@ -2,7 +2,8 @@
 
 All of /proc is listed once in a round of scans; in between only pids that are new are looked into
 (``probes.newcomers``). A process is looked into twice, because right after its start it may still carry the name
-of the one that started it. Those that vanish are noticed when they are read.
+of the one that started it. Those that vanish are noticed when they are read. Some are looked into again at each scan, but threads of the kernel
+only where pids may have gone round since.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
@@ -86,6 +87,7 @@ class Discovery:
         self._known: dict[int, Found] = {}  # those that are selected, and guests
         self._listed: set[int] = set()
         self._again: set[int] = set()  # whom the next scan looks into
+        self._kernel: set[int] = set()  # threads of the kernel, which never become another program
         self._round: list[int] = []
         self._turns = self._turn = 0
         self._commands = [re.compile(pattern) for pattern in selection.commands]
@@ -121,17 +123,27 @@ class Discovery:
         """Look for processes now."""
         self._turn += 1
         new = self._newcomers.look(len(self._listed))
+        if new is None:
+            self._kernel.clear()  # their pids may have gone round
         if new is None or self._turn >= self._turns:
             new = self._list()
         self._listed.update(new)
         again, self._again = self._again, set(new)
-        for pid in {*again, *new, *self._round[self._turn :: self._turns]}:
-            found = self._look(pid)
-            if found is not None and (found.selected or found.guest is not None):
-                self._known[pid] = found
-            else:
-                self._known.pop(pid, None)
+        turn = set(self._round[self._turn :: self._turns]) - self._kernel
+        for pid in {*again, *new, *turn}:
+            self._take(pid, self._look(pid))
+        self._kernel.difference_update(new)  # what is new may become one yet: a helper that the kernel starts
         self._choose()
+
+    def _take(self, pid: int, found: Found | None) -> None:
+        if found is not None and (found.selected or found.guest is not None):
+            self._known[pid] = found
+        else:
+            self._known.pop(pid, None)
+        if found is not None and found.kernel_thread:
+            self._kernel.add(pid)
+        else:
+            self._kernel.discard(pid)
 
     def _list(self) -> list[int]:
         """List all; those of them that are new."""
@@ -143,6 +155,7 @@ class Discovery:
         if self._turn >= self._turns:
             self._turn, self._turns = 0, max(_ROUND, len(listed) // _MOST_AGAIN)
             self._round = list(listed)
+            self._kernel &= listed
         return new
 
     def _choose(self) -> None:

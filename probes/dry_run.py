@@ -60,13 +60,7 @@ class DryRun:
         """Nobody asks."""
         del values
 
-    def fileno(self) -> int:
-        """Nothing to wait for."""
-        return -1
-
-    def events(self) -> int:
-        """None."""
-        return 0
+    waits_for = (-1, 0, 0)  #: nothing
 
     def service(self, now: float) -> float:
         """Nothing to send."""

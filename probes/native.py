@@ -1,6 +1,6 @@
 """The probe's step in C, where it could be compiled: the same figures for half of the CPU time.
 
-PROCESSES is the module ``probes.sources._process_step`` and COLUMNS is ``probes._columns``. Where they were not
+PROCESSES is the module ``probes.sources._process_step``, which reads the host as well, and COLUMNS is ``probes._columns``. Where they were not
 compiled, or are switched off (``acquisition.compiled``), PROCESSES is None, and COLUMNS is ``probes.columns``, which is
 the same in Python.
 """
@@ -26,7 +26,7 @@ def _load() -> tuple[ModuleType | None, ModuleType]:
         processes, columns = import_module("probes.sources._process_step"), import_module("probes._columns")
     except ImportError:
         return None, defined
-    compiled.complete(processes, "open_process", "close_processes", "read_processes")
+    compiled.complete(processes, "open_process", "close_processes", "read_processes", "read_host", "read_once")
     return processes, compiled.complete(columns, "outside", "unmarked", "unbalanced", "pack")
 
 

@@ -34,11 +34,9 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 class Outlet(Sink, Protocol):
     """A sink that sends by itself: the writer, or a dry run."""
 
-    def fileno(self) -> int:
-        """What to wait for, -1: nothing."""
-
-    def events(self) -> int:
-        """poll events."""
+    @property
+    def waits_for(self) -> tuple[int, int, int]:
+        """The descriptor to wait for (-1: nothing), poll events, and a number that grows with every new connection."""
 
     def service(self, now: float) -> float:
         """Send and receive without waiting; when to be called again."""
@@ -60,7 +58,8 @@ class Probe:
         self._discovery: Discovery | None = None
         self._account = Account()
         self._account_due = 0.0
-        self._waited: list[tuple[int, int]] = []
+        self._waited: tuple[object, ...] = ()
+        self._modules_due = 0.0  # the earliest deadline
         self._free_running: list[Module] = []
         self._poll = select.poll()
         self._outlet_due = 0.0
@@ -110,6 +109,10 @@ class Probe:
         for module in running.values():
             module.source.close()
         self._free_running = [module for module in self.modules if module.source.free_running]
+        self._modules_due = self._earliest()
+
+    def _earliest(self) -> float:
+        return min([module.schedule.deadline for module in self.modules], default=math.inf)
 
     def _module(self, wanted: ModuleSettings, discovery: Discovery, wall: float, monotonic: float) -> Module:
         resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
@@ -130,9 +133,7 @@ class Probe:
     def step(self, also: int = -1, latest: float = math.inf) -> bool:
         """Wait for what comes first and do it, at most until ``latest``. ``also`` is one more descriptor to wait
         for; whether that one is readable."""
-        wake = min(self._outlet_due, latest)
-        for module in self.modules:
-            wake = min(wake, module.schedule.deadline)
+        wake = min(self._outlet_due, latest, self._modules_due)
         for module in self._free_running:
             wake = min(wake, module.source.wake_at())
         ready = self._wait(wake if self.modules else min(wake, time.monotonic() + 1.0), also)
@@ -141,7 +142,7 @@ class Probe:
         if monotonic >= self._account_due:
             self._account_due = monotonic + _ACCOUNT_SECONDS
             self.outlet.set_extra_status(self._account.values(self.machine, self.modules, monotonic))
-        if worked or monotonic >= self._outlet_due or self.outlet.fileno() in ready:
+        if worked or monotonic >= self._outlet_due or self.outlet.waits_for[0] in ready:
             self._outlet_due = self.outlet.service(time.monotonic())
         return also in ready
 
@@ -152,25 +153,32 @@ class Probe:
             if source.wake_at() <= monotonic or any(number in ready for number in source.filenos()):
                 module.service(wall, monotonic, ready)
                 worked = True
+        if self._modules_due > monotonic:
+            return worked
         for module in self.modules:
             if module.schedule.deadline <= monotonic:
                 module.run(wall, monotonic)
-                worked = True
-        return worked
+        self._modules_due = self._earliest()
+        return True
 
     def _wait(self, wake: float, also: int) -> dict[int, int]:
-        number = self.outlet.fileno()
-        wanted = [(also, select.POLLIN), (number, self.outlet.events() if number >= 0 else 0)]
+        wanted: tuple[object, ...] = (also, self.outlet.waits_for)
         for module in self._free_running:
-            wanted += [(number, select.POLLIN) for number in module.source.filenos()]
+            wanted += tuple(module.source.filenos())
         if wanted != self._waited:
-            self._poll = select.poll()
-            for number, events in wanted:
-                if number >= 0:
-                    self._poll.register(number, events)
+            self._poll = self._poll_of(also)
             self._waited = wanted
         wait = min(max(0.0, wake - time.monotonic()), _LONGEST_WAIT)
         return dict(self._poll.poll(wait * 1000.0))
+
+    def _poll_of(self, also: int) -> select.poll:
+        number, events, _ = self.outlet.waits_for
+        pipes = [pipe for module in self._free_running for pipe in module.source.filenos()]
+        poll = select.poll()
+        for descriptor, wanted in [(also, select.POLLIN), (number, events), *[(pipe, select.POLLIN) for pipe in pipes]]:
+            if descriptor >= 0:
+                poll.register(descriptor, wanted)
+        return poll
 
     def account(self) -> dict[str, object]:
         """The probe's own figures."""

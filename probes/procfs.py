@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import os
 
+from probes.native import PROCESSES
+
 _PAGE = 4096
+_MOST = (1 << 64) - 1  #: of a counter of the kernel
+_WITHIN = 48  #: bytes behind a label
 
 
 class OpenFile:
@@ -22,18 +26,30 @@ class OpenFile:
         self._descriptor = -1
         self._size = _PAGE
 
-    def read(self) -> bytes:
-        """The whole content. Raises OSError when it cannot be read."""
+    def fileno(self) -> int:
+        """The open descriptor. Raises OSError when it cannot be opened."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        data = os.pread(self._descriptor, self._size, 0)
-        more = os.pread(self._descriptor, self._size, len(data))
+        return self._descriptor
+
+    def read(self) -> bytes:
+        """The whole content. Raises OSError when it cannot be read."""
+        descriptor = self.fileno()
+        data = os.pread(descriptor, self._size, 0)
+        more = os.pread(descriptor, self._size, len(data))
         while more:  # a short read is not the end: /proc/net/dev gives no more than 4 kB at once
             data += more
-            more = os.pread(self._descriptor, self._size, len(data))
+            more = os.pread(descriptor, self._size, len(data))
         if len(data) > self._size:
             self._size = 2 * len(data)  # /proc/stat of a machine with many interrupts takes 100 kB
         return data
+
+    def read_if_there(self) -> bytes:
+        """The whole content, nothing when it cannot be read."""
+        try:
+            return self.read()
+        except OSError:
+            return b""
 
     def close(self) -> None:
         """Close; the next read opens the file again."""
@@ -44,6 +60,10 @@ class OpenFile:
 
 def read_once(path: str, limit: int = 1 << 16) -> bytes:
     """At most ``limit`` bytes of a file that is not read again. Raises OSError."""
+    return _read_piecewise(path, limit) if PROCESSES is None else PROCESSES.read_once(path, limit)
+
+
+def _read_piecewise(path: str, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)
@@ -59,8 +79,13 @@ def number_after(text: bytes, label: bytes) -> int | None:
     at = text.find(label)
     if at < 0:
         return None
-    words = text[at + len(label) : at + len(label) + 48].split(None, 1)
-    try:
-        return int(words[0])
-    except (IndexError, ValueError):
+    words = text[at + len(label) : at + len(label) + _WITHIN].split(None, 1)
+    return whole(words[0]) if words else None
+
+
+def whole(word: bytes) -> int | None:
+    """The whole number of 64 bits that a word is, None when it is none."""
+    if not word.isdigit() or len(word) > _WITHIN:
         return None
+    number = int(word)
+    return number if number <= _MOST else None

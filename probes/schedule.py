@@ -10,6 +10,7 @@ grid at the next tick; that readings then go back in time is marked by the order
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from acquisition.model.ticks import tick_of
 
@@ -24,10 +25,14 @@ def phase_of(host: int, interval: float) -> float:
     return interval * (MARGIN + (1 - 2 * MARGIN) * fraction)
 
 
+@lru_cache(1)  # modules of the same interval tick together
 def next_deadline(wall: float, monotonic: float, interval: float, phase: float) -> float:
     """The monotonic time of the first sampling moment that is later than now."""
     tick = tick_of(wall - phase, interval) + 1
     return monotonic + max(0.0, tick * interval + phase - wall)
+
+
+_number = lru_cache(1)(tick_of)
 
 
 class Schedule:
@@ -60,4 +65,4 @@ class Schedule:
         self._last = self.deadline + late
         self.ticks += 1
         self.deadline = next_deadline(wall, monotonic, self.interval, self.phase)
-        return tick_of(wall, self.interval)
+        return _number(wall, self.interval)

@@ -76,8 +76,11 @@ class Positions:
         """There is another resource set to be asked for."""
         self._reading = b""
 
-    def questions(self, now: float, rest: Callable[[], dict[str, Any]]) -> tuple[bytes, list[Expected]]:
-        """The commands, and what their replies answer. ``rest()`` is what the status says beside the windows.
+    def questions(
+        self, now: float, rest: Callable[[], dict[str, Any]], written: bytes = b""
+    ) -> tuple[bytes, list[Expected]]:
+        """The commands, and what their replies answer. ``rest()`` is what the status says beside the windows, and
+        ``written`` what it says beside that (``wire.status.members``).
 
         Every reading brings a status, but for those of a catch-up, which come more often.
 
@@ -99,7 +102,7 @@ class Positions:
             self._status_due = now + _STATUS_SHARE * self.interval
             rows = {window.resource_set: window.status() for window in self._asked}
             said = {**rest(), "position_interval": self.interval}
-            record = status.encode(self._host_name, self._wall(), rows, said)
+            record = status.encode(self._host_name, self._wall(), rows, said, written)
             commands += pack(("SET", self._status_key, record, "EX", str(status.EXPIRE_SECONDS)))
             expected.append(_STATUS)
         return commands, expected

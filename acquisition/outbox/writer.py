@@ -29,7 +29,7 @@ from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
-from acquisition.wire import frame, table
+from acquisition.wire import frame, status, table
 from acquisition.wire.frame import Samples
 
 #: A reading may come earlier by this part of its interval, to share a system call and a wake-up with frames. One that
@@ -70,7 +70,7 @@ class Writer:
         self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading
-        self._extra: dict[str, Any] = {}
+        self._extra = b""  #: what the status record says beside our own account
 
     @property
     def problem(self) -> str:
@@ -92,6 +92,16 @@ class Writer:
     def not_admitted(self) -> bool:
         """Whether ``problem`` is a shard that must not be spoken to as things are configured (AdmissionError)."""
         return self._sender.not_admitted
+
+    @property
+    def is_well(self) -> bool:
+        """Whether neither ``problem`` nor ``refused`` nor ``contested`` says anything."""
+        if self._sender.problem:
+            return False
+        for window in self._outbox.windows.values():
+            if window.contested or window.stall.refused:
+                return False
+        return True
 
     @property
     def contested(self) -> bool:
@@ -158,7 +168,7 @@ class Writer:
 
     def set_extra_status(self, values: dict[str, Any]) -> None:
         """What the status record shall say beside the writer's own account."""
-        self._extra = values
+        self._extra = status.members(values)
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
@@ -295,13 +305,13 @@ class Writer:
 
     def _questions(self, now: float) -> bytes:
         self._outbox.check()
-        commands, expected = self._positions.questions(now, self._rest)
+        commands, expected = self._positions.questions(now, self._rest, self._extra)
         self._in_flight.expect(expected)
         return commands
 
     def _rest(self) -> dict[str, Any]:
         refused = {"refused": self.refused} if self.refused else {}
-        return {**self._extra, **refused, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
+        return {**refused, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
 
     def _receive(self, now: float) -> None:
         sender = self._sender

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from acquisition.model.metric import ResourceSet
-from probes.discovery import Discovery
-from probes.host_facts import HostFacts
-from probes.reading import Reading
+if TYPE_CHECKING:  # probes.procfs, which these import, loads the compiled step of this package first
+    from acquisition.model.metric import ResourceSet
+    from probes.discovery import Discovery
+    from probes.host_facts import HostFacts
+    from probes.reading import Reading
 
 
 class Registered(NamedTuple):

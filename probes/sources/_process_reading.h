@@ -6,9 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,8 +25,6 @@ static const int IO_COUNTERS[] = {READ, WRITTEN, CANCELLED};
 static const int THREAD_COUNTERS[] = {WAIT, VOLUNTARY, INVOLUNTARY};
 static const int GAUGES[] = {VIRTUAL, RESIDENT, SHARE};
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-
-typedef __int128 Number; /* a counter of 64 bits, or a difference of such */
 
 typedef struct {
     Number stat[COUNT(STAT_COUNTERS)], io[COUNT(IO_COUNTERS)], thread[COUNT(THREAD_COUNTERS)];
@@ -54,42 +49,6 @@ typedef struct {
     double *values;
     uint8_t *codes;
 } Row;
-
-/* Text */
-
-static int is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* The next word of ``*at``, which moves behind it; NULL when there is none. */
-static const char *next_word(const char **at, const char *end, size_t *length)
-{
-    const char *start = *at;
-    while (start < end && is_space(*start))
-        start++;
-    const char *stop = start;
-    while (stop < end && !is_space(*stop))
-        stop++;
-    *at = stop;
-    *length = (size_t)(stop - start);
-    return stop > start ? start : NULL;
-}
-
-/* The whole number that a word is; 0 when it is none of 64 bits. */
-static int number_of(const char *word, size_t length, Number *found)
-{
-    uint64_t number = 0;
-    if (!word || !length)
-        return 0;
-    for (size_t i = 0; i < length; i++) {
-        unsigned digit = (unsigned)(unsigned char)word[i] - '0';
-        if (digit > 9 || __builtin_mul_overflow(number, 10u, &number) || __builtin_add_overflow(number, digit, &number))
-            return 0;
-    }
-    *found = number;
-    return 1;
-}
 
 /* The last place of ``label`` in the text, NULL when it is not there. */
 static const char *find_last(const char *text, size_t length, const char *label)
@@ -137,7 +96,7 @@ static int grow(const Record *record, Row row, const int *columns, size_t count,
         if (grown < -jitter)
             mark(record, row, columns + i, 1, RESET);
         else if (!record->steady[columns[i]])
-            row.values[columns[i]] = grown < 0 ? 0.0 : (double)grown * scale[i];
+            row.values[columns[i]] = grown < 0 ? 0.0 : as_double(grown) * scale[i];
     }
     *has = 1;
     return moved;
@@ -179,19 +138,19 @@ static ssize_t read_file(const Record *record, const Tick *tick, int file, char 
 
 static int take_stat(const Record *record, const char *text, size_t size, Number *new, Number *gauges)
 {
-    static const int wanted[] = {11, 12, 40, 7, 9, 39, 20, 21, 19};
+    static const uint8_t wanted[STAT_FIELDS] = {[7] = 1, [9] = 1, [11] = 1, [12] = 1, [19] = 1,
+                                                [20] = 1, [21] = 1, [39] = 1, [40] = 1};
     Number found[STAT_FIELDS];
-    const char *end = text + size, *at = find_last(text, size, ")");
+    const char *end = text + size, *at = memrchr(text, ')', size);
     if (!at || size == LONG)
         return -1;
     at = at + 2 < end ? at + 2 : end;
-    const char *words[STAT_FIELDS];
-    size_t lengths[STAT_FIELDS];
-    for (int i = 0; i < STAT_FIELDS; i++)
-        words[i] = next_word(&at, end, &lengths[i]);
-    for (size_t i = 0; i < COUNT(wanted); i++)
-        if (!number_of(words[wanted[i]], lengths[wanted[i]], &found[wanted[i]]))
+    for (int i = 0; i < STAT_FIELDS; i++) {
+        size_t length;
+        const char *word = next_word(&at, end, &length);
+        if (wanted[i] && !number_of(word, length, &found[i]))
             return -1;
+    }
     new[0] = found[11] - found[40]; /* the kernel's user time has guest time in it */
     new[1] = found[12];
     new[2] = found[40];
@@ -221,8 +180,8 @@ static int read_stat(Record *record, const Tick *tick, Row row, char *text)
         record->has_stat = 0;
         return LIVES;
     }
-    row.values[VIRTUAL] = (double)gauges[0];
-    row.values[RESIDENT] = (double)gauges[1] * tick->page_size;
+    row.values[VIRTUAL] = as_double(gauges[0]);
+    row.values[RESIDENT] = as_double(gauges[1]) * tick->page_size;
     row.values[SHARE] = tick->memory_bytes != 0.0 ? row.values[RESIDENT] / tick->memory_bytes : NAN;
     grow(record, row, STAT_COUNTERS, COUNT(STAT_COUNTERS), record->stat, new, &record->has_stat, JITTER_TICKS, scale);
     return LIVES;

@@ -12,7 +12,9 @@
 #define _GNU_SOURCE
 #include <Python.h>
 
+#include "_text.h"
 #include "_process_reading.h"
+#include "_host_reading.h"
 
 PyDoc_STRVAR(open_process_doc,
 "open_process(proc, pid, start, wanted, kept, delays) -> record\n\n"
@@ -118,14 +120,116 @@ static PyObject *read_processes(PyObject *module, PyObject *arguments)
     return gone;
 }
 
+PyDoc_STRVAR(read_once_doc,
+"read_once(path, limit) -> data\n\nSee probes.procfs. Raises OSError.");
+
+static PyObject *read_once(PyObject *module, PyObject *arguments)
+{
+    const char *path;
+    Py_ssize_t limit, size = 0;
+    PyObject *name = NULL, *data = NULL;
+    int descriptor, error = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O&n", PyUnicode_FSConverter, &name, &limit))
+        return NULL;
+    path = PyBytes_AsString(name);
+    char *text = malloc(limit > 0 ? (size_t)limit : 1);
+    Py_BEGIN_ALLOW_THREADS
+    descriptor = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    error = descriptor < 0 ? errno : 0;
+    for (ssize_t more = 1; descriptor >= 0 && more > 0 && size < limit; size += more)
+        if ((more = read(descriptor, text + size, (size_t)(limit - size))) < 0) {
+            error = errno;
+            more = 0;
+        }
+    if (descriptor >= 0)
+        close(descriptor);
+    Py_END_ALLOW_THREADS
+    errno = error;
+    if (!text)
+        PyErr_NoMemory();
+    else
+        data = error ? PyErr_SetFromErrnoWithFilename(PyExc_OSError, path) : PyBytes_FromStringAndSize(text, size);
+    free(text);
+    Py_DECREF(name);
+    return data;
+}
+
+PyDoc_STRVAR(read_host_doc,
+"read_host(descriptors, record, links, seconds, page_size, speed, columns, values, codes)\n\n"
+"Read the files of the host, HOST_FILES ``descriptors`` (-1: there is none), and write its figures into ``values`` (float64)\n"
+"and ``codes``: into place i that of the number ``columns[i]`` (bytes), nothing where there is no such figure.\n"
+"``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.sources.host_table.LINK) keep the counters;\n"
+"``speed`` is that of the links, NaN: not known. Raises ValueError when the buffers do not fit.");
+
+static int read_files(PyObject *descriptors, Figures *out, HostRecord *record, Link *links, size_t count, double page_size)
+{
+    for (int file = 0; file < HOST_FILES; file++) {
+        long descriptor = PyLong_AsLong(PyTuple_GetItem(descriptors, file));
+        if (PyErr_Occurred())
+            return 0;
+        if (!read_host_file(file, (int)descriptor, out, record, links, count, page_size)) {
+            PyErr_NoMemory();
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *read_host(PyObject *module, PyObject *arguments)
+{
+    Py_buffer kept, links, columns, values, codes;
+    PyObject *descriptors;
+    double page_size, speed;
+    Figures out;
+    HostRecord record;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O!w*w*dddy*w*w*", &PyTuple_Type, &descriptors, &kept, &links, &out.seconds,
+                          &page_size, &speed, &columns, &values, &codes))
+        return NULL;
+    if (PyTuple_Size(descriptors) != HOST_FILES || kept.len != (Py_ssize_t)sizeof record ||
+        links.len % (Py_ssize_t)sizeof(Link) || values.len != columns.len * 8 || codes.len != columns.len) {
+        PyErr_SetString(PyExc_ValueError, "descriptors, record, links, columns, values and codes do not fit");
+    } else {
+        memcpy(&record, kept.buf, sizeof record);
+        for (int i = 0; i < FIGURES; i++)
+            put_code(&out, i, MISSING);
+        if (speed == speed)
+            put(&out, LINK_SPEED, speed);
+        if (read_files(descriptors, &out, &record, links.buf, (size_t)links.len / sizeof(Link), page_size)) {
+            memcpy(kept.buf, &record, sizeof record);
+            for (Py_ssize_t i = 0; i < columns.len; i++) {
+                unsigned figure = ((uint8_t *)columns.buf)[i];
+                if (figure < FIGURES) {
+                    ((double *)values.buf)[i] = out.values[figure];
+                    ((uint8_t *)codes.buf)[i] = out.codes[figure];
+                }
+            }
+        }
+    }
+    PyBuffer_Release(&kept);
+    PyBuffer_Release(&links);
+    PyBuffer_Release(&columns);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&codes);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 static PyMethodDef methods[] = {
     {"open_process", open_process, METH_VARARGS, open_process_doc},
     {"close_processes", close_processes, METH_O, close_processes_doc},
     {"read_processes", read_processes, METH_VARARGS, read_processes_doc},
+    {"read_host", read_host, METH_VARARGS, read_host_doc},
+    {"read_once", read_once, METH_VARARGS, read_once_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int add_sizes(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "HOST_RECORD", sizeof(HostRecord));
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_sizes}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_process_step", "Reads processes in C; see probes.sources.process_files.", 0, methods, slots,

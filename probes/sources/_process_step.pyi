@@ -1,5 +1,7 @@
 from array import array
 
+HOST_RECORD: int
+
 def open_process(proc: bytes, pid: int, start: int, wanted: int, kept: int, delays: bool, /) -> bytes: ...
 def close_processes(records: bytes | bytearray, /) -> None: ...
 def read_processes(
@@ -16,3 +18,16 @@ def read_processes(
     at: int,
     /,
 ) -> list[int]: ...
+def read_host(
+    descriptors: tuple[int, ...],
+    record: bytearray,
+    links: bytearray,
+    seconds: float,
+    page_size: float,
+    speed: float,
+    columns: bytes,
+    values: array[float],
+    codes: bytearray,
+    /,
+) -> None: ...
+def read_once(path: str, limit: int, /) -> bytes: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection
 from typing import Protocol
 
@@ -62,10 +63,10 @@ def wanted(groups: list[Figures], resource_set: ResourceSet) -> list[Figures]:
     return [group for group in groups if names.intersection(group.metrics)]
 
 
-def cells(row: Row, metrics: tuple[Metric, ...]) -> tuple[list[float], bytearray]:
+def cells(row: Row, metrics: tuple[Metric, ...]) -> tuple[array[float], bytearray]:
     """The row as values and codes in the order of ``metrics``."""
     found = [row.get(metric.name, (NAN, MISSING)) for metric in metrics]
-    return [value for value, _ in found], bytearray(code for _, code in found)
+    return array("d", [value for value, _ in found]), bytearray(code for _, code in found)
 
 
 def first(names: tuple[str, ...], row: Row) -> None:

@@ -9,7 +9,7 @@ time, and is taken out of it.
 from __future__ import annotations
 
 from acquisition.model.codes import NAN, RESET, STUCK, VALID
-from probes.procfs import OpenFile, number_after
+from probes.procfs import OpenFile, number_after, whole
 from probes.rates import differences
 from probes.sources.figures import CounterMemory, Row, first, gauge
 
@@ -39,16 +39,13 @@ class CpuFigures:
     )
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._file = OpenFile(f"{proc}/stat")
+        self.files = (OpenFile(f"{proc}/stat"),)
         self._counters = CounterMemory()
         self._ticks: list[int] = []
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
-        try:
-            text = self._file.read()
-        except OSError:
-            return
+        text = self.files[0].read_if_there()
         self._shares(cpu_ticks(text), row)
         count = self._counters.rate
         row["interrupts_per_second"] = count("intr", number_after(text, b"\nintr "), seconds)
@@ -65,17 +62,17 @@ class CpuFigures:
             first(_SHARES, row)
             return
         grown, codes = differences(ticks, old, _JITTER_TICKS)
-        total = sum(grown)
+        total = float(sum(map(int, grown))) if codes is None or RESET not in codes else 0.0
         if codes is not None and RESET in codes:
             row.update((name, (NAN, RESET)) for name in _SHARES)
         elif total <= 0:
             row.update((name, (NAN, STUCK)) for name in _SHARES)
         else:
-            row.update((name, (each / total, VALID)) for name, each in zip(_SHARES, grown, strict=True))
+            row.update((name, (float(each) / total, VALID)) for name, each in zip(_SHARES, grown, strict=True))
 
     def close(self) -> None:
         """See ``Figures``."""
-        self._file.close()
+        self.files[0].close()
 
 
 def cpu_ticks(text: bytes) -> list[int]:
@@ -86,7 +83,9 @@ def cpu_ticks(text: bytes) -> list[int]:
     line = text.partition(b"\n")[0].split()
     if len(line) < 5 or line[0] != b"cpu" or not all(word.isdigit() for word in line[1:]):
         return []
-    fields = [int(word) for word in line[1:11]]
+    fields = [number for word in line[1:11] if (number := whole(word)) is not None]
+    if len(fields) < min(10, len(line) - 1):
+        return []
     fields += [0] * (10 - len(fields))  # kernels before 2.6.33 have fewer
     user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice = fields
     guests = guest + guest_nice
@@ -106,14 +105,11 @@ class MemoryFigures:
     )
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._file = OpenFile(f"{proc}/meminfo")
+        self.files = (OpenFile(f"{proc}/meminfo"),)
 
     def read(self, seconds: float, row: Row) -> None:  # noqa: ARG002 - gauges need no interval
         """See ``Figures``."""
-        try:
-            text = b"\n" + self._file.read()
-        except OSError:
-            return
+        text = b"\n" + self.files[0].read_if_there()
         row["memory_total_bytes"] = gauge(number_after(text, b"\nMemTotal:"), _KIB)
         row["memory_free_bytes"] = gauge(number_after(text, b"\nMemFree:"), _KIB)
         row["memory_available_bytes"] = gauge(number_after(text, b"\nMemAvailable:"), _KIB)
@@ -125,7 +121,7 @@ class MemoryFigures:
 
     def close(self) -> None:
         """See ``Figures``."""
-        self._file.close()
+        self.files[0].close()
 
 
 class PagingFigures:
@@ -139,7 +135,7 @@ class PagingFigures:
     )
 
     def __init__(self, proc: str = "/proc", page_size: int = 4096) -> None:
-        self._file = OpenFile(f"{proc}/vmstat")
+        self.files = (OpenFile(f"{proc}/vmstat"),)
         self._counters = CounterMemory()
         self._lines = (
             ("swap_in_bytes_per_second", b"\npswpin ", float(page_size)),
@@ -150,13 +146,10 @@ class PagingFigures:
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
-        try:
-            text = self._file.read()
-        except OSError:
-            return
+        text = self.files[0].read_if_there()
         for metric, label, scale in self._lines:
             row[metric] = self._counters.rate(metric, number_after(text, label), seconds, scale)
 
     def close(self) -> None:
         """See ``Figures``."""
-        self._file.close()
+        self.files[0].close()

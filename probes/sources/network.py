@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from acquisition.model.codes import FIRST, MISSING, NAN, RESET, VALID
-from probes.procfs import OpenFile, read_once
+from probes.procfs import OpenFile, read_once, whole
 from probes.sources.figures import CounterMemory, Row, gauge
 
 TRAFFIC = ("network_receive_bytes_per_second", "network_transmit_bytes_per_second")
@@ -27,15 +27,15 @@ class Traffic:
     """The byte counters of all interfaces, read at most once per tick for all who ask."""
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._file = OpenFile(f"{proc}/net/dev")
+        self.file = OpenFile(f"{proc}/net/dev")
 
     def read(self) -> dict[str, tuple[int, int]]:
         """Interface -> bytes received, bytes transmitted. Raises OSError."""
-        return parse(self._file.read())
+        return parse(self.file.read())
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self.file.close()
 
 
 def parse(text: bytes) -> dict[str, tuple[int, int]]:
@@ -44,8 +44,10 @@ def parse(text: bytes) -> dict[str, tuple[int, int]]:
     for line in text.splitlines():
         name, colon, rest = line.rpartition(b":")  # an alias such as eth0:1 has a colon of its own
         fields = rest.split()
-        if colon and len(fields) >= 9 and fields[0].isdigit() and fields[8].isdigit():
-            found[name.strip().decode("ascii", "replace")] = (int(fields[0]), int(fields[8]))
+        if colon and len(fields) >= 9:
+            received, transmitted = whole(fields[0]), whole(fields[8])
+            if received is not None and transmitted is not None:
+                found[os.fsdecode(name.strip())] = (received, transmitted)
     return found
 
 
@@ -91,10 +93,13 @@ def total(rates: list[tuple[float, int]]) -> tuple[float, int]:
     for code in (RESET, MISSING):
         if any(code == each for _, each in rates):
             return NAN, code
-    valid = [value for value, code in rates if code == VALID]
-    if not valid:
+    if all(code != VALID for _, code in rates):
         return NAN, FIRST if rates else MISSING
-    return sum(valid), VALID
+    found = 0.0
+    for value, code in rates:  # one after the other: sum() of later Pythons rounds otherwise
+        if code == VALID:
+            found += value
+    return found, VALID
 
 
 class NetworkFigures:
@@ -106,23 +111,34 @@ class NetworkFigures:
         self._traffic = Traffic(proc)
         self._sys = sys
         self._counters = CounterMemory()
-        self._names: frozenset[str] = frozenset()
-        self._speed: float | None = None
+        self.names: tuple[str, ...] = ()  #: the interfaces that count, in order
+        self.speed: float | None = None  #: of their links
         self._age = _REFRESH
+
+    @property
+    def files(self) -> tuple[OpenFile, ...]:
+        """What it reads."""
+        return (self._traffic.file,)
+
+    def look(self) -> bool:
+        """Look for interfaces again when it is time to; whether it was. Once for each reading."""
+        self._age += 1
+        if self._age <= _REFRESH:
+            return False
+        self._age = 1
+        names = physical(self._sys)
+        self.names, self.speed = tuple(sorted(names)), link_speed(self._sys, names)
+        return True
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
-        self._age += 1
-        if self._age > _REFRESH:
-            self._age = 1
-            self._names = physical(self._sys)
-            self._speed = link_speed(self._sys, self._names)
-        row[LINK_SPEED] = gauge(self._speed)
+        self.look()
+        row[LINK_SPEED] = gauge(self.speed)
         try:
             traffic = self._traffic.read()
         except OSError:
-            return
-        names = self._names.intersection(traffic)
+            traffic = {}
+        names = [name for name in self.names if name in traffic]
         for column, metric in enumerate(TRAFFIC):
             rates = [self._counters.rate(f"{name}{column}", traffic[name][column], seconds) for name in names]
             row[metric] = total(rates)

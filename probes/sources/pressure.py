@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acquisition.model.metric import COUNTER, Metric
 from probes.host_facts import HostFacts
-from probes.procfs import OpenFile
+from probes.procfs import OpenFile, whole
 from probes.sources.figures import CounterMemory, Row
 
 _MICROSECOND = 1e-6
@@ -46,9 +46,9 @@ def parse(text: bytes) -> dict[bytes, int]:
     found = {}
     for line in text.splitlines():
         kind, _, rest = line.partition(b" ")
-        total = rest.rpartition(b"total=")[2]
-        if total.isdigit():
-            found[kind] = int(total)
+        total = whole(rest.rpartition(b"total=")[2])
+        if total is not None:
+            found[kind] = total
     return found
 
 
@@ -59,19 +59,15 @@ class PressureFigures:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._files = {name: OpenFile(f"{proc}/pressure/{name}") for name, _ in LINES.values()}
+        self.files = tuple(self._files.values())
         self._counters = CounterMemory()
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
-        totals = {name: self._totals(name) for name in self._files}
+        # where the kernel has no PSI, or it is switched off (psi=0), there is nothing in them
+        totals = {name: parse(file.read_if_there()) for name, file in self._files.items()}
         for metric, (name, line) in LINES.items():
             row[metric] = self._counters.rate(metric, totals[name].get(line), seconds, _MICROSECOND)
-
-    def _totals(self, name: str) -> dict[bytes, int]:
-        try:
-            return parse(self._files[name].read())
-        except OSError:  # no PSI in this kernel, or switched off (psi=0)
-            return {}
 
     def close(self) -> None:
         """See ``Figures``."""

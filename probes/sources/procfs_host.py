@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from importlib import import_module
 
+from acquisition.model.codes import MISSING, NAN
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.host_facts import HostFacts
 from probes.metrics import HOST_FIGURES
+from probes.native import PROCESSES
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import Figures, Row, cells, wanted
 from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.host_table import HostTable
 from probes.sources.network import NetworkFigures
 from probes.sources.polled import Polled
 
@@ -48,20 +52,37 @@ class HostSource(Polled):
         self._facts = facts
         self._entities = [host_entity(facts)]
         self._figures = wanted(all_figures(facts), resource_set)
+        self._table = None if PROCESSES is None else HostTable(self._figures, resource_set.metrics, facts)
         self._last = 0.0
 
     def sample(self, wall: float, monotonic: float) -> Reading:
         """See ``Source``."""
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
-        row: Row = {}
-        for figures in self._figures:
-            figures.read(seconds, row)
-        values, codes = cells(row, self._set.metrics)
+        values, codes = self._read(seconds) if self._table is None else self._read_together(self._table, seconds)
         facts = self._facts
         return Reading(
             self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
         )
+
+    def _read(self, seconds: float) -> tuple[array[float], bytearray]:
+        row: Row = {}
+        for figures in self._figures:
+            figures.read(seconds, row)
+        return cells(row, self._set.metrics)
+
+    def _read_together(self, table: HostTable, seconds: float) -> tuple[array[float], bytearray]:
+        values, codes = table.read(seconds)
+        if table.rest:
+            row: Row = {}
+            for figures in table.rest:
+                figures.read(seconds, row)
+            for place, metric in enumerate(self._set.metrics):
+                if metric.name in row:
+                    values[place], codes[place] = row[metric.name]
+                elif any(metric.name in figures.metrics for figures in table.rest):
+                    values[place], codes[place] = NAN, MISSING
+        return values, codes
 
     def account(self) -> dict[str, object]:
         """See ``Source``."""

@@ -83,10 +83,16 @@ class VmSource(Polled):
             changed = self._watched.follow(self._discovery.guests)
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
+        if not changed and not self._entities and not len(self._watched):
+            return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
         if self._watched.read(seconds) or changed:
             self._forget()
         self._look_for_taps()
-        values, codes = self._rows(seconds)
+        return self._reading(*self._rows(seconds), wall, monotonic, seconds)
+
+    def _reading(
+        self, values: array[float], codes: bytearray, wall: float, monotonic: float, seconds: float
+    ) -> Reading:
         facts = self._facts
         return Reading(
             self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from probes.probe_command import import_path
+from tests.support import ROOT
 
 HEAVY = (
     "argparse",
@@ -27,6 +28,13 @@ HEAVY = (
     "tomllib",
 )
 EVERYTHING = ("probes.agent", *(f"probes.sources.{name}" for name in ("procfs_host", "procfs_processes", "procfs_vms")))
+#: Prints what a starting probe has loaded when the agent takes its process over.
+BECOMING = """
+import os, sys
+from probes import probe_command
+os.execv = lambda *arguments: print(*sys.modules)
+probe_command.main(["--dry-run"])
+"""
 TOOLS = ("probes.sources.vmstat_child", "probes.sources.pidstat_child")
 
 
@@ -47,3 +55,10 @@ def test_nothing_heavy_is_imported(names: tuple[str, ...]) -> None:
 
 def test_a_probe_that_reads_proc_does_not_load_the_tool_parsers() -> None:
     assert not {"probes.sources.vmstat", "probes.sources.pidstat", "probes.dry_run"}.intersection(imported(*EVERYTHING))
+
+
+def test_the_command_compiles_what_the_agent_imports_before_it_becomes_the_agent() -> None:
+    """Compiling takes more than a megabyte, which would stay with an agent that is the first to import something."""
+    done = subprocess.run([sys.executable, "-c", BECOMING], capture_output=True, text=True, check=True, cwd=ROOT)
+    ours = {name for name in imported(*EVERYTHING) if name.startswith(("acquisition", "probes", "hiredis"))}
+    assert ours <= set(done.stdout.split())

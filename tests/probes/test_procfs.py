@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from probes import procfs
 from probes.procfs import OpenFile, read_once
 
 INTERFACES = 200
@@ -54,5 +55,11 @@ def test_a_short_read_is_not_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     file = OpenFile(str(tmp_path / "long"))
     assert [file.read() == text for _ in range(2)] == [True, True]
     file.close()
-    assert read_once(str(tmp_path / "long")) == text
-    assert read_once(str(tmp_path / "long"), 9000) == text[:9000]
+    for read_all in (read_once, procfs._read_piecewise):
+        assert read_all(str(tmp_path / "long"), 1 << 16) == text
+        assert read_all(str(tmp_path / "long"), 9000) == text[:9000]
+        assert read_all(str(tmp_path / "long"), 0) == b""
+        with pytest.raises(FileNotFoundError):
+            read_all(str(tmp_path / "none"), 10)
+        with pytest.raises(IsADirectoryError):
+            read_all(str(tmp_path), 10)

@@ -1,0 +1,363 @@
+/* Reads the host's own figures in one call: what the groups of probes.sources.host_figures, network and pressure read.
+   They stay the definition, tested equal (tests/probes/sources/test_host_step.py). See _process_step.c, which includes
+   this. */
+
+enum { /* probes.sources.host_table.METRICS */
+    CPU_SHARES = 6, INTERRUPTS = CPU_SHARES, SWITCHES, RUNNABLE, BLOCKED, CPUS, SWAP_USED, FREE, BUFFERS, CACHE, TOTAL,
+    AVAILABLE, SWAP_IN, SWAP_OUT, BLOCK_IN, BLOCK_OUT, RECEIVED, SENT, LINK_SPEED, PRESSURES, FIGURES = PRESSURES + 5
+};
+enum { HOST_STAT, HOST_MEMORY, HOST_PAGING, HOST_TRAFFIC, PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, HOST_FILES };
+enum { STUCK = 7, CPU_JITTER = 100, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
+#define KIB 1024.0
+
+typedef struct {
+    uint64_t value, has;
+} Counter;
+
+/* What was read at the tick before. Counters lie at the number of their figure. */
+typedef struct {
+    Number ticks[CPU_SHARES];
+    Counter counters[FIGURES];
+    uint64_t has_ticks;
+} HostRecord;
+
+/* An interface that counts; probes.sources.host_table.LINK. */
+typedef struct {
+    char name[NAME_BYTES];
+    uint64_t bytes[2], has;
+} Link;
+
+typedef struct {
+    double seconds;
+    double values[FIGURES];
+    uint8_t codes[FIGURES];
+} Figures;
+
+/* A text with a line feed before it, as labels begin with one. */
+typedef struct {
+    char *start, *end; /* the first byte of the file, and behind the last */
+    char *grown;       /* what has to be freed */
+    char kept[1 << 14];
+} Text;
+
+static void put(Figures *out, int figure, double value)
+{
+    out->values[figure] = value;
+    out->codes[figure] = VALID;
+}
+
+static void put_code(Figures *out, int figure, uint8_t code)
+{
+    out->values[figure] = NAN;
+    out->codes[figure] = code;
+}
+
+/* probes.sources.figures.CounterMemory.rate; a NULL ``new`` is missing. */
+static void put_rate(Figures *out, int figure, Counter *old, const uint64_t *new, double scale)
+{
+    uint64_t before = old->value, had = old->has;
+    old->has = new != NULL;
+    if (!new) {
+        put_code(out, figure, MISSING);
+        return;
+    }
+    old->value = *new;
+    if (!had || !(out->seconds > 0))
+        put_code(out, figure, FIRST);
+    else if (*new < before)
+        put_code(out, figure, RESET);
+    else
+        put(out, figure, (double)(*new - before) / out->seconds * scale);
+}
+
+/* The file's text up to its end; empty where it cannot be read. */
+static void read_text(int descriptor, Text *text)
+{
+    char *data = text->kept;
+    size_t room = sizeof text->kept, size = 1;
+    text->grown = NULL;
+    data[0] = '\n';
+    for (;;) {
+        ssize_t more = descriptor < 0 ? -1 : pread(descriptor, data + size, room - size, (off_t)size - 1);
+        if (more < 0)
+            size = 1;
+        if (more <= 0)
+            break;
+        size += (size_t)more;
+        if (size == room) {
+            char *larger = realloc(text->grown, 2 * room);
+            if (!larger) {
+                size = 1;
+                break;
+            }
+            if (!text->grown)
+                memcpy(larger, data, size);
+            data = text->grown = larger;
+            room *= 2;
+        }
+    }
+    text->start = data + 1;
+    text->end = data + size;
+}
+
+/* probes.procfs.number_after, searched from ``from`` on. */
+static const uint64_t *number_after(const char *from, const char *end, const char *label, uint64_t *found)
+{
+    size_t size = strlen(label), length;
+    const char *at = memmem(from, (size_t)(end - from), label, size);
+    if (!at)
+        return NULL;
+    at += size;
+    if (end - at > NUMBER_WITHIN)
+        end = at + NUMBER_WITHIN;
+    const char *word = next_word(&at, end, &length);
+    return whole_of(word, length, found) ? found : NULL;
+}
+
+/* CPU: /proc/stat */
+
+static int all_digits(const char *word, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (word[i] < '0' || word[i] > '9')
+            return 0;
+    return 1;
+}
+
+/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
+static int cpu_ticks(const Text *text, Number *ticks)
+{
+    const char *at = text->start, *end = memchr(at, '\n', (size_t)(text->end - at));
+    size_t length;
+    Number field[CPU_FIELDS] = {0};
+    int count = 0;
+    const char *word = next_word(&at, end ? end : text->end, &length);
+    if (!word || length != 3 || memcmp(word, "cpu", 3))
+        return 0;
+    while ((word = next_word(&at, end ? end : text->end, &length))) {
+        if (count < CPU_FIELDS ? !number_of(word, length, &field[count]) : !all_digits(word, length))
+            return 0;
+        count++;
+    }
+    Number guests = field[8] + field[9];
+    ticks[0] = field[0] + field[1] - guests;
+    ticks[1] = field[2] + field[5] + field[6];
+    ticks[2] = field[3];
+    ticks[3] = field[4];
+    ticks[4] = field[7];
+    ticks[5] = guests;
+    return count >= 4;
+}
+
+static void put_shares(Figures *out, HostRecord *record, const Text *text)
+{
+    Number new[CPU_SHARES], grown[CPU_SHARES], total = 0;
+    uint64_t had = record->has_ticks;
+    int reset = 0;
+    record->has_ticks = (uint64_t)cpu_ticks(text, new);
+    if (!record->has_ticks)
+        return;
+    for (int i = 0; i < CPU_SHARES; i++) {
+        grown[i] = new[i] - record->ticks[i];
+        reset |= grown[i] < -CPU_JITTER;
+        if (grown[i] < 0)
+            grown[i] = 0;
+        total += grown[i];
+        record->ticks[i] = new[i];
+    }
+    for (int i = 0; i < CPU_SHARES; i++) {
+        if (!had || reset || total <= 0)
+            put_code(out, i, !had ? FIRST : reset ? RESET : STUCK);
+        else
+            put(out, i, as_double(grown[i]) / as_double(total));
+    }
+}
+
+static void read_cpu(Figures *out, HostRecord *record, const Text *text)
+{
+    uint64_t number;
+    const char *start = text->start, *end = text->end;
+    unsigned cpus = 0;
+    put_shares(out, record, text);
+    put_rate(out, INTERRUPTS, &record->counters[INTERRUPTS], number_after(start, end, "\nintr ", &number), 1.0);
+    put_rate(out, SWITCHES, &record->counters[SWITCHES], number_after(start, end, "\nctxt ", &number), 1.0);
+    if (number_after(start, end, "\nprocs_running ", &number))
+        put(out, RUNNABLE, (double)number);
+    if (number_after(start, end, "\nprocs_blocked ", &number))
+        put(out, BLOCKED, (double)number);
+    for (const char *at = start; (at = memmem(at, (size_t)(end - at), "\ncpu", 4)); at += 4)
+        cpus++;
+    if (cpus)
+        put(out, CPUS, cpus);
+}
+
+/* Memory: /proc/meminfo */
+
+static void put_difference(Figures *out, int figure, const uint64_t *whole, const uint64_t *part)
+{
+    if (whole && part)
+        put(out, figure, as_double((Number)*whole - (Number)*part) * KIB);
+}
+
+static void read_memory(Figures *out, const Text *text)
+{
+    static const struct {
+        int figure;
+        const char *label;
+    } gauges[] = {{TOTAL, "\nMemTotal:"}, {FREE, "\nMemFree:"}, {AVAILABLE, "\nMemAvailable:"}, {BUFFERS, "\nBuffers:"}};
+    const char *start = text->start - 1, *end = text->end;
+    uint64_t one, two = 0;
+    for (size_t i = 0; i < COUNT(gauges); i++)
+        if (number_after(start, end, gauges[i].label, &one))
+            put(out, gauges[i].figure, (double)one * KIB);
+    if (number_after(start, end, "\nCached:", &one)) {
+        if (!number_after(start, end, "\nSReclaimable:", &two))
+            two = 0;
+        put(out, CACHE, as_double((Number)one + (Number)two) * KIB);
+    }
+    const uint64_t *swap = number_after(start, end, "\nSwapTotal:", &one);
+    put_difference(out, SWAP_USED, swap, number_after(start, end, "\nSwapFree:", &two));
+}
+
+/* Paging: /proc/vmstat */
+
+static void read_paging(Figures *out, HostRecord *record, const Text *text, double page_size)
+{
+    static const char *const labels[] = {"\npswpin ", "\npswpout ", "\npgpgin ", "\npgpgout "};
+    for (int i = 0; i < 4; i++) {
+        uint64_t number;
+        const uint64_t *found = number_after(text->start, text->end, labels[i], &number);
+        put_rate(out, SWAP_IN + i, &record->counters[SWAP_IN + i], found, i < 2 ? page_size : KIB);
+    }
+}
+
+/* Network: /proc/net/dev */
+
+typedef struct {
+    uint64_t bytes[2];
+    int found;
+} Seen;
+
+/* One line of probes.sources.network.parse. */
+static void see_line(const char *at, const char *end, const Link *links, size_t count, Seen *seen)
+{
+    const char *colon = memrchr(at, ':', (size_t)(end - at));
+    uint64_t bytes[2] = {0, 0};
+    size_t length, width;
+    if (!colon)
+        return;
+    while (at < colon && is_space(*at))
+        at++;
+    const char *name = at;
+    for (at = colon; at > name && is_space(at[-1]);)
+        at--;
+    width = (size_t)(at - name);
+    at = colon + 1;
+    for (int i = 0; i < 9; i++) {
+        const char *word = next_word(&at, end, &length);
+        if (!word || (i == 0 && !whole_of(word, length, &bytes[0])) || (i == 8 && !whole_of(word, length, &bytes[1])))
+            return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (width < NAME_BYTES && strnlen(links[i].name, NAME_BYTES) == width && !memcmp(links[i].name, name, width))
+            seen[i] = (Seen){{bytes[0], bytes[1]}, 1};
+}
+
+static void put_sum(Figures *out, int way, const Link *links, size_t count, const Seen *seen)
+{
+    double sum = 0.0;
+    int any = 0, first = 0, reset = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!seen[i].found)
+            continue;
+        if (!links[i].has || !(out->seconds > 0))
+            first = 1;
+        else if (seen[i].bytes[way] < links[i].bytes[way])
+            reset = 1;
+        else {
+            any = 1;
+            sum += (double)(seen[i].bytes[way] - links[i].bytes[way]) / out->seconds;
+        }
+    }
+    if (any && !reset)
+        put(out, RECEIVED + way, sum);
+    else
+        put_code(out, RECEIVED + way, reset ? RESET : first ? FIRST : MISSING);
+}
+
+static int read_traffic(Figures *out, Link *links, size_t count, const Text *text)
+{
+    Seen *seen = calloc(count + 1, sizeof *seen);
+    if (!seen)
+        return 0;
+    for (const char *at = text->start, *stop; at < text->end; at = stop + 1) {
+        for (stop = at; stop < text->end && *stop != '\n' && *stop != '\r';)
+            stop++;
+        see_line(at, stop, links, count, seen);
+    }
+    for (int way = 0; way < 2; way++)
+        put_sum(out, way, links, count, seen);
+    for (size_t i = 0; i < count; i++) {
+        links[i].has = (uint64_t)seen[i].found;
+        memcpy(links[i].bytes, seen[i].bytes, sizeof links[i].bytes);
+    }
+    free(seen);
+    return 1;
+}
+
+/* Pressure: /proc/pressure */
+
+/* The total of the last line that begins with ``kind`` and has one: probes.sources.pressure.parse. */
+static const uint64_t *stalled(const Text *text, const char *kind, uint64_t *found)
+{
+    static const char label[] = "total=";
+    size_t width = strlen(kind), size = sizeof label - 1;
+    const uint64_t *answer = NULL;
+    for (const char *at = text->start, *stop; at < text->end; at = stop + 1) {
+        uint64_t number;
+        for (stop = at; stop < text->end && *stop != '\n' && *stop != '\r';)
+            stop++;
+        if ((size_t)(stop - at) <= width || memcmp(at, kind, width) || at[width] != ' ')
+            continue;
+        const char *rest = at + width + 1, *last = rest, *next;
+        while ((next = memmem(last, (size_t)(stop - last), label, size)))
+            last = next + size;
+        if (whole_of(last, (size_t)(stop - last), &number)) {
+            *found = number;
+            answer = found;
+        }
+    }
+    return answer;
+}
+
+static void read_pressure(Figures *out, HostRecord *record, const Text *text, int file)
+{
+    static const int firsts[] = {0, 1, 3, 5};
+    static const char *const kinds[] = {"some", "full"};
+    int first = firsts[file - PRESSURE_CPU], past = firsts[file - PRESSURE_CPU + 1];
+    for (int i = first; i < past; i++) {
+        uint64_t number;
+        int figure = PRESSURES + i;
+        put_rate(out, figure, &record->counters[figure], stalled(text, kinds[i - first], &number), 1e-6);
+    }
+}
+
+static int read_host_file(int file, int descriptor, Figures *out, HostRecord *record, Link *links, size_t count,
+                          double page_size)
+{
+    Text text;
+    int done = 1;
+    read_text(descriptor, &text);
+    if (file == HOST_STAT)
+        read_cpu(out, record, &text);
+    else if (file == HOST_MEMORY)
+        read_memory(out, &text);
+    else if (file == HOST_PAGING)
+        read_paging(out, record, &text, page_size);
+    else if (file == HOST_TRAFFIC)
+        done = read_traffic(out, links, count, &text);
+    else
+        read_pressure(out, record, &text, file);
+    free(text.grown);
+    return done;
+}

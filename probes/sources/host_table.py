@@ -1,0 +1,87 @@
+"""The host's own figures read together: ``_process_step.c`` does what the groups of figures here would do one by one.
+
+What it does not know, as figures that were added later, is left to the groups themselves.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from os import fsencode
+
+from acquisition.model.codes import NAN
+from acquisition.model.metric import Metric
+from probes.host_facts import HostFacts
+from probes.native import PROCESSES
+from probes.procfs import OpenFile
+from probes.sources.figures import Figures
+from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.network import NetworkFigures
+from probes.sources.pressure import PressureFigures
+
+_GROUPS = (CpuFigures, MemoryFigures, PagingFigures, NetworkFigures, PressureFigures)
+#: The figures by their numbers in C.
+METRICS = tuple(name for group in _GROUPS for name in group.metrics)
+_FILES = (1, 1, 1, 1, 3)  #: of each group
+_NONE = 255  #: the number of a figure that is not among them
+LINK = struct.Struct("32sQQQ")  #: an interface: name, bytes received and sent at the tick before, whether there are such
+_VALUE = 8  #: bytes of a float64
+
+
+class HostTable:
+    """Reads the groups among ``groups`` that it knows into rows with these ``metrics``; ``rest`` are the others."""
+
+    def __init__(self, groups: list[Figures], metrics: tuple[Metric, ...], facts: HostFacts) -> None:
+        assert PROCESSES is not None
+        self._step = PROCESSES
+        known = {type(group): group for group in groups if type(group) in _GROUPS}
+        self.rest = [group for group in groups if type(group) not in _GROUPS]
+        self._files: list[OpenFile | None] = []
+        for kind, count in zip(_GROUPS, _FILES, strict=True):
+            self._files += known[kind].files if kind in known else [None] * count
+        network = known.get(NetworkFigures)
+        self._network = network if isinstance(network, NetworkFigures) else None
+        self._page_size = float(facts.page_size)
+        given = {name for group in known.values() for name in group.metrics}
+        names = [metric.name for metric in metrics]
+        self._columns = bytes(METRICS.index(name) if name in given else _NONE for name in names)
+        self._blank = bytes(_VALUE * len(names))
+        self._descriptors = (-1,) * len(self._files)
+        self._record = bytearray(self._step.HOST_RECORD)
+        self._links = bytearray()
+        self._speed = NAN
+
+    def read(self, seconds: float) -> tuple[array[float], bytearray]:
+        """The figures and their codes; ``seconds`` as for ``Figures``. Those of ``rest`` are left out."""
+        if self._network is not None and self._network.look():
+            self._follow(self._network)
+        if -1 in self._descriptors:
+            self._descriptors = tuple(map(_descriptor, self._files))
+        values, codes = array("d", self._blank), bytearray(len(self._columns))
+        self._step.read_host(
+            self._descriptors,
+            self._record,
+            self._links,
+            seconds,
+            self._page_size,
+            self._speed,
+            self._columns,
+            values,
+            codes,
+        )
+        return values, codes
+
+    def _follow(self, network: NetworkFigures) -> None:
+        """Other interfaces may count now; those that did go on."""
+        self._speed = NAN if network.speed is None else network.speed
+        links = self._links
+        kept = {name: counts for name, *counts in LINK.iter_unpack(links)}
+        names = [LINK.unpack(LINK.pack(fsencode(name), 0, 0, 0))[0] for name in network.names]
+        self._links = bytearray().join([LINK.pack(name, *kept.get(name, (0, 0, 0))) for name in names])
+
+
+def _descriptor(file: OpenFile | None) -> int:
+    try:
+        return -1 if file is None else file.fileno()
+    except OSError:
+        return -1
