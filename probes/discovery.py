@@ -2,8 +2,8 @@
 
 All of /proc is listed once in a round of scans; in between only pids that are new are looked into
 (``probes.newcomers``). A process is looked into twice, because right after its start it may still carry the name
-of the one that started it. Those that vanish are noticed when they are read. Some are looked into again at each scan, but threads of the kernel
-only where pids may have gone round since.
+of the one that started it, and again in each round, as it may become another program; a thread of the kernel only
+where pids may have gone round since. Those that vanish are noticed when they are read.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only

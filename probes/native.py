@@ -1,8 +1,8 @@
 """The probe's step in C, where it could be compiled: the same figures for half of the CPU time.
 
-PROCESSES is the module ``probes.sources._process_step``, which reads the host as well, and COLUMNS is ``probes._columns``. Where they were not
-compiled, or are switched off (``acquisition.compiled``), PROCESSES is None, and COLUMNS is ``probes.columns``, which is
-the same in Python.
+PROCESSES is the module ``probes.sources._process_step``, which reads the host as well, and COLUMNS is
+``probes._columns``. Where they were not compiled, or are switched off (``acquisition.compiled``), PROCESSES is None,
+and COLUMNS is ``probes.columns``, which is the same in Python.
 """
 
 from __future__ import annotations

@@ -56,13 +56,16 @@ class Schedule:
 
     def begin(self, wall: float, monotonic: float) -> int:
         """Count the tick that is due now, set the next deadline, and return the tick's number."""
-        late = max(0.0, monotonic - self.deadline)
-        self.late_seconds += late
-        self.latest_seconds = max(self.latest_seconds, late)
-        if self.ticks:
-            # by the monotonic clock: a step of the wall clock skips numbers, but misses nothing
-            self.missed += max(0, math.floor((self.deadline + late - self._last) / self.interval + 0.5) - 1)
-        self._last = self.deadline + late
+        late = monotonic - self.deadline
+        if late > 0.0:
+            self.late_seconds += late
+            if late > self.latest_seconds:
+                self.latest_seconds = late
+        moment = monotonic if late > 0.0 else self.deadline
+        # by the monotonic clock: a step of the wall clock skips numbers, but misses nothing
+        if self.ticks and moment - self._last >= 1.5 * self.interval:
+            self.missed += math.floor((moment - self._last) / self.interval + 0.5) - 1
+        self._last = moment
         self.ticks += 1
         self.deadline = next_deadline(wall, monotonic, self.interval, self.phase)
         return _number(wall, self.interval)

@@ -98,10 +98,7 @@ class Writer:
         """Whether neither ``problem`` nor ``refused`` nor ``contested`` says anything."""
         if self._sender.problem:
             return False
-        for window in self._outbox.windows.values():
-            if window.contested or window.stall.refused:
-                return False
-        return True
+        return not any(window.contested or window.stall.refused for window in self._outbox.windows.values())
 
     @property
     def contested(self) -> bool:

@@ -14,6 +14,9 @@ with guests set ``tolerance = 1``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
+
 from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import INCONSISTENT, MISSING, VALID
 from acquisition.model.metric import ResourceSet
@@ -43,10 +46,15 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
 
 def _host(width: int, shares: list[int], guest: int, tolerance: float) -> Check:
     columns = [*shares, guest] if guest >= 0 else shares
+    of_columns = itemgetter(*columns)
 
     def check(reading: Reading) -> None:
         values, codes = reading.values, reading.codes
         for row in range(0, len(values), width):
+            if not any(of_columns(codes[row : row + width])) and _is_whole(
+                of_columns(values[row : row + width]), tolerance
+            ):
+                continue
             usable = [row + column for column in columns if codes[row + column] == VALID]
             total = sum(values[i] for i in usable)
             complete = all(codes[row + column] == VALID for column in shares) and (
@@ -57,6 +65,10 @@ def _host(width: int, shares: list[int], guest: int, tolerance: float) -> Check:
                     codes[i] = INCONSISTENT
 
     return check
+
+
+def _is_whole(shares: Sequence[float], tolerance: float) -> bool:
+    return 1.0 - tolerance <= sum(shares) <= 1.0 + tolerance
 
 
 def _process(width: int, parts: list[int], whole: int, tolerance: float) -> Check:

@@ -41,20 +41,29 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     of_cores = [i for i, metric in enumerate(resource_set.metrics) if metric.unit == CORES]
     of_memory = [i for i, metric in enumerate(resource_set.metrics) if metric.name in WITHIN_MEMORY]
     highs = array("d", own)
+    before = 0.0  # bytes of memory
 
     def check(reading: Reading) -> None:
-        seconds, memory = reading.dt, reading.memory_bytes or _FINITE
-        cpu = _FINITE
-        if reading.cores:
-            cpu = reading.cores * _CORES_SPARE + (_TICKS_SPARE / seconds if seconds > 0 else _TICKS_SPARE)
-        for column in of_cores:
-            highs[column] = min(own[column], cpu)
-        for column in of_memory:
-            highs[column] = min(own[column], memory)
+        nonlocal before
+        if of_cores:
+            cpu = _most_cpu(reading)
+            for column in of_cores:
+                highs[column] = cpu if cpu < own[column] else own[column]
+        memory = reading.memory_bytes or _FINITE
+        if memory != before:
+            before = memory
+            for column in of_memory:
+                highs[column] = min(own[column], memory)
         for column in COLUMNS.outside(reading.values, lows, highs):
             _mark(reading, column, width, lows[column], highs[column])
 
     return check
+
+
+def _most_cpu(reading: Reading) -> float:
+    if not reading.cores:
+        return _FINITE
+    return reading.cores * _CORES_SPARE + (_TICKS_SPARE / reading.dt if reading.dt > 0 else _TICKS_SPARE)
 
 
 def _mark(reading: Reading, column: int, width: int, low: float, high: float) -> None:

@@ -24,7 +24,8 @@ _GROUPS = (CpuFigures, MemoryFigures, PagingFigures, NetworkFigures, PressureFig
 METRICS = tuple(name for group in _GROUPS for name in group.metrics)
 _FILES = (1, 1, 1, 1, 3)  #: of each group
 _NONE = 255  #: the number of a figure that is not among them
-LINK = struct.Struct("32sQQQ")  #: an interface: name, bytes received and sent at the tick before, whether there are such
+#: An interface: its name, bytes received and sent at the tick before, and whether there are such.
+LINK = struct.Struct("32sQQQ")
 _VALUE = 8  #: bytes of a float64
 
 

@@ -225,6 +225,40 @@ def test_the_newest_pid_of_another_namespace_says_nothing(proc: FakeProc, monkey
     assert len(listed) == 1
 
 
+def test_threads_of_the_kernel_are_not_looked_into_again_before_pids_go_round(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.add(40, "kworker", flags=KERNEL_THREAD)
+    proc.newest(99)
+    discovery = proc.discovery(Selection())
+    discovery.scan()  # what is new is looked into twice
+    looked: list[int] = []
+    look = discovery._look
+    monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+    for _ in range(24):
+        discovery.scan()
+    assert set(looked) == {1, 50, 60, 70}
+    proc.add(40, "java")  # the pid is another's by now, as the kernel has begun anew below
+    proc.newest(45)
+    for _ in range(13):
+        discovery.scan()
+    assert discovery.processes[40].command == "java"
+
+
+def test_a_helper_that_the_kernel_starts_is_found_once_it_is_a_program(proc: FakeProc) -> None:
+    for number in range(100):
+        proc.add(1000 + number, f"one{number}")
+    proc.newest(1099)
+    found = proc.discovery(Selection())
+    proc.add(1100, "kworker/u8:1", flags=KERNEL_THREAD)
+    proc.newest(1100)
+    found.scan()
+    assert 1100 not in found.processes
+    proc.add(1100, "modprobe")
+    found.scan()
+    assert found.processes[1100].command == "modprobe"
+
+
 def test_beyond_the_limit_the_choice_is_stable_and_counted(proc: FakeProc) -> None:
     for number in range(10):
         proc.add(100 + number, "worker", start=200 + number)

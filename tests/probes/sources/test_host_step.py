@@ -1,4 +1,4 @@
-"""The step in C reads the host as the groups of figures do: captured, changed and hostile texts; interfaces that come."""
+"""The step in C reads the host as the groups of figures do: captured, changed and hostile texts, new interfaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ MOST = (1 << 64) - 1
 NUMBER = re.compile(rb"\d+")
 
 numbers = st.integers(0, 5000) | st.integers(0, MOST) | st.sampled_from([0, 1 << 63, MOST, MOST + 1, 1 << 200])
-junk = st.sampled_from([b"", b"\n", b" ", b"x", b"-1", b"+1", b"1_0", b"\xff\0", b":", b"\r", b"\x0b", b" " * 60, b"9" * 60])
+junk = st.sampled_from(
+    [b"", b"\n", b" ", b"x", b"-1", b"+1", b"1_0", b"\xff\0", b":", b"\r", b"\x0b", b" " * 60, b"9" * 60]
+)
 
 
 @st.composite
