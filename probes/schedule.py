@@ -59,8 +59,7 @@ class Schedule:
         late = monotonic - self.deadline
         if late > 0.0:
             self.late_seconds += late
-            if late > self.latest_seconds:
-                self.latest_seconds = late
+            self.latest_seconds = max(self.latest_seconds, late)
         moment = monotonic if late > 0.0 else self.deadline
         # by the monotonic clock: a step of the wall clock skips numbers, but misses nothing
         if self.ticks and moment - self._last >= 1.5 * self.interval:

@@ -35,8 +35,8 @@ class HostTable:
     def __init__(self, groups: list[Figures], metrics: tuple[Metric, ...], facts: HostFacts) -> None:
         assert PROCESSES is not None
         self._step = PROCESSES
-        known = {type(group): group for group in groups if type(group) in _GROUPS}
-        self.rest = [group for group in groups if type(group) not in _GROUPS]
+        known = {type(group): group for group in groups if isinstance(group, _GROUPS)}
+        self.rest = [group for group in groups if not isinstance(group, _GROUPS)]
         self._files: list[OpenFile | None] = []
         for kind, count in zip(_GROUPS, _FILES, strict=True):
             self._files += known[kind].files if kind in known else [None] * count

@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,7 @@ def test_every_figure_of_the_step_has_its_number() -> None:
 def test_parts_that_do_not_fit_are_refused() -> None:
     step = native.PROCESSES
     assert step is not None
-    record, cells = bytearray(step.HOST_RECORD), (bytes(1), host_table.array("d", [0.0]), bytearray(1))
+    record, cells = bytearray(step.HOST_RECORD), (bytes(1), array("d", [0.0]), bytearray(1))
     with pytest.raises(ValueError, match="do not fit"):
         step.read_host((-1,), record, bytearray(), 1.0, 4096.0, 0.0, *cells)
     with pytest.raises(ValueError, match="do not fit"):
