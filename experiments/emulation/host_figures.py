@@ -1,6 +1,7 @@
 """The figures of the hosts themselves, beside the VMs that the generators emulate: without them no rule would judge.
 
-Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new.
+Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new. Each host
+samples at its hashed phase (probes.schedule), as real ones do: hot ones at other moments than each other.
 
     python -m experiments.emulation.host_figures     (one order and one answer as JSON lines, see ``main``)
 """
@@ -12,7 +13,7 @@ import select
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number
 from experiments.processes.control import Child, Orders, python, say
 from probes.metrics import HOST
+from probes.schedule import phase_of
 
 _ANSWER_SECONDS = 60.0
 _EPOCH = 1
@@ -38,18 +40,18 @@ _MEMORY = float(64 << 30)
 _HEADER = dtype_of(frame.HEADER_FIELDS)
 _NAMES = [metric.name for metric in HOST.metrics]
 _CRC_START = 8
-_PARTS = 20
+_PARTS = 20  #: of a second, at the middle of each of which the hosts with a phase in it send
 
 _Busy = TypeVar("_Busy", float, npt.NDArray[np.float64])
 
 
-def send_until_told(cluster: Cluster, hosts: int, frames: _Frames, orders: Orders) -> None:
-    """A frame of every host each second; a part of the hosts at a time, as real ones sample at different phases."""
+def send_until_told(cluster: Cluster, frames: _Frames, orders: Orders) -> None:
+    """A frame of every host each second, those of a part of the second at a time."""
     layout = read_layout(cluster)
-    raw = [keys.raw(layout.tag_of(host_number(index))) for index in range(hosts)]
-    _send(cluster, raw, [_table(index) for index in range(hosts)])
+    raw = [keys.raw(layout.tag_of(host_number(index))) for index in frames.order]
+    _send(cluster, raw, [_table(index) for index in frames.order])
     say({"ready": True})
-    parts = [slice(hosts * at // _PARTS, hosts * (at + 1) // _PARTS) for at in range(_PARTS)]
+    parts = parts_of([phase_of(host_number(index), 1.0) for index in frames.order])
     for second in count(int(time.time()) + 1):
         for at, part in enumerate(parts):
             due = second + (at + 0.5) / _PARTS
@@ -60,19 +62,28 @@ def send_until_told(cluster: Cluster, hosts: int, frames: _Frames, orders: Order
             _send(cluster, raw[part], frames.tick(due, part))
 
 
+def parts_of(phases: Sequence[float]) -> list[slice]:
+    """Which hosts send in each part of a second, by their ``phases``, which rise (pure)."""
+    edges = np.searchsorted(phases, np.arange(_PARTS + 1) / _PARTS).tolist()
+    return [slice(first, last) for first, last in pairwise(edges)]
+
+
 def _send(cluster: Cluster, raw: list[str], payloads: list[bytes]) -> None:
     cluster.gather([(key, ("XADD", key, "*", "f", data)) for key, data in zip(raw, payloads, strict=True)])
 
 
 class _Frames:
-    """The frames of all hosts side by side: what changes from tick to tick is written into them."""
+    """The frames of all hosts side by side, in the ``order`` of their phases: what changes from tick to tick is written
+    into them."""
 
     def __init__(self, hosts: int, hot: int, seed: int) -> None:
+        self.order = sorted(range(hosts), key=lambda index: phase_of(host_number(index), 1.0))
         self._random = np.random.default_rng(seed)
-        self._lowest = np.where(np.arange(hosts) < hot, 0.93, 0.3)
-        self._width = np.where(np.arange(hosts) < hot, 0.04, 0.3)
+        is_hot = np.array(self.order) < hot
+        self._lowest = np.where(is_hot, 0.93, 0.3)
+        self._width = np.where(is_hot, 0.04, 0.3)
         self._sequences = np.full(hosts, 1)
-        joined = b"".join(_frame(index) for index in range(hosts))
+        joined = b"".join(_frame(index) for index in self.order)
         self._data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(joined), np.uint8).reshape(hosts, -1)
         self._heads = self._data[:, : _HEADER.itemsize].view(_HEADER)[:, 0]
         self._values = self._data[:, _HEADER.itemsize + 8 :].view("<f4")
@@ -145,7 +156,7 @@ def main() -> None:
     task = orders.wait()
     cluster = Cluster([parse_address(text) for text in task["shards"]], timeout=10.0)
     frames = _Frames(task["hosts"], task["hot"], task["seed"])
-    send_until_told(cluster, task["hosts"], frames, orders)
+    send_until_told(cluster, frames, orders)
     say({"stopped": True})
 
 
