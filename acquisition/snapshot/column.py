@@ -18,8 +18,9 @@ class Column(NamedTuple):
 
     ``mean`` is the moving average, ``last`` the raw value where it is valid, ``stale_seconds`` as of a reading.
     Of a metric that the filter does not derive, hosts with any invalid sample are not known.
-    ``planes`` are the figures and counts of ``acquisition.wire.inputs``, and of how many ticks they are: ``window`` and
-    ``plateau``; NaN where they are not kept. ``warming``: whose window is not full.
+    ``planes`` are the figures and counts of ``acquisition.wire.inputs``, of how many ticks they are: ``window``,
+    ``plateau`` and ``counted_of``, and the ``threshold`` of those that are counted; NaN where they are not kept.
+    ``warming``: whose window is not full.
     """
 
     known: Bools

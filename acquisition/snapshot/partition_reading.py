@@ -2,7 +2,9 @@
 
 Everything that a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So who
 reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
-has become due all records are other ones: then everything is asked for at once, in one pipeline per shard.
+has become due all records are other ones: then everything is asked for at once, in one pipeline per shard. Who knows
+that a tick becomes due in a moment asks for its records before: nearly all of them have come, and when it is due only
+the ids are asked for, and the few partitions in which something has been committed meanwhile.
 
 The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids
 are compared for equality only. A partition that holds something and has none, is on its way to another shard, or could
@@ -65,6 +67,7 @@ class PartitionReader:
         self._batches: dict[tuple[int, ...], Batch] = {}
         self._due: tuple[int, ...] = ()
         self._same: list[Any] | None = None  #: the ids as they were when nothing had changed
+        self._early: tuple[tuple[int, ...], list[Answer]] | None = None  #: what was answered for ticks not due yet
         self.answers: list[Answer] = []
 
     def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
@@ -74,31 +77,46 @@ class PartitionReader:
         answers at all.
         """
         if whose != self._whose:
-            self._whose, self._paced, self._intervals, self.answers = whose, (), (), []
+            self._whose, self._paced, self._intervals, self.answers, self._early = whose, (), (), [], None
             self._batches.clear()
             self._asked.clear()
         now = tuple(due.tick(interval) for interval in self._intervals)
         slots = tuple(ticks.slot_of(tick, due.keep_ticks) for tick in now)
         changed: Sequence[int] = range(len(self._tags))
         failed: Mapping[int, ShardpulseError] = {}
-        if self.answers and now == self._due and any(answer.commit for answer in self.answers):
+        held, is_new = self._held(now)
+        if any(answer.commit for answer in held):
             commits = cluster.ask(self._commits)
-            if commits == self._same:
+            if commits == self._same and not is_new:
                 return False
-            changed, failed = self._changed(commits)
+            changed, failed = self._changed(commits, held)
             self._same = None if changed or failed else commits
         else:
             self._same = None
-        self._due = now
-        if not changed and not failed:
+        if not changed and not failed and not is_new:
             return False
-        found = self._ask(cluster, slots, [number for number in changed if number not in failed])
-        held = self.answers or [Answer(b"", None)] * len(self._tags)
+        wanted = [number for number in changed if number not in failed]
+        found = self._ask(cluster, slots, wanted) if wanted else {}
         self.answers = [
             Answer(b"", failed[number]) if number in failed else found.get(number, answer)
-            for number, answer in enumerate(held)
+            for number, answer in enumerate(held or [Answer(b"", None)] * len(self._tags))
         ]
+        self._due, self._early = now, None if is_new else self._early
         return True
+
+    def look_ahead(self, cluster: Cluster, due: Due) -> None:
+        """Read what will be wanted when ``due`` is now, as far as it is there. Raises as ``read``."""
+        now = tuple(due.tick(interval) for interval in self._intervals)
+        if self._paced and self.answers and now != self._due:
+            slots = tuple(ticks.slot_of(tick, due.keep_ticks) for tick in now)
+            found = self._ask(cluster, slots, range(len(self._tags)))
+            self._early = now, [found[number] for number in range(len(self._tags))]
+
+    def _held(self, now: tuple[int, ...]) -> tuple[Sequence[Answer], bool]:
+        """What was answered for these ticks so far, and whether nobody has been told."""
+        if now == self._due:
+            return self.answers, False
+        return (self._early[1], True) if self._early is not None and self._early[0] == now else ((), True)
 
     def remember(self, paced: list[Paced], intervals: set[float], due: Due) -> None:
         """Whose records this reading has asked for, members of a partition adjacent, and all intervals whose ticks it
@@ -106,7 +124,7 @@ class PartitionReader:
         found = tuple(sorted(intervals))
         if paced != self._paced or found != self._intervals:
             self._paced, self._intervals = paced, found
-            self._due = tuple(due.tick(interval) for interval in found)
+            self._due, self._early = tuple(due.tick(interval) for interval in found), None
             self._batches.clear()
             self._asked.clear()
 
@@ -134,10 +152,12 @@ class PartitionReader:
                     found[member.prefix] = (slot, value)
         return found
 
-    def _changed(self, commits: Sequence[Any]) -> tuple[list[int], dict[int, ShardpulseError]]:
-        """The partitions whose commit is another one, and those that cannot be asked."""
+    def _changed(
+        self, commits: Sequence[Any], answers: Sequence[Answer]
+    ) -> tuple[list[int], dict[int, ShardpulseError]]:
+        """The partitions whose commit is another one than in ``answers``, and those that cannot be asked."""
         failed = {number: reply for number, reply in enumerate(commits) if isinstance(reply, ShardpulseError)}
-        pairs = enumerate(zip(commits, self.answers, strict=True))
+        pairs = enumerate(zip(commits, answers, strict=True))
         return [
             number for number, (reply, held) in pairs if not held.commit or (reply or _NEVER) != held.commit
         ], failed

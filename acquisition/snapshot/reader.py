@@ -16,6 +16,7 @@ tick, with its age.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -36,11 +37,13 @@ from acquisition.snapshot.following import Follower
 from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import BlockTables, InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
+from acquisition.snapshot.names import Names
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.positions import MembersAt, PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
+from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.survey import Survey
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from acquisition.config.settings import Settings
 
 
+DUE_MARGIN = 0.001  #: seconds behind the moment when a tick becomes due
 _OWN = resource_set_id(HOST_SET)
 
 
@@ -205,6 +209,15 @@ class SnapshotReader:
         return parts.whole.next_moment(due) - due.now
 
     @collector.paused()
+    def look_ahead(self) -> None:
+        """Read already what ``coherent`` will ask for when the next tick is due, as far as it has come: a moment before
+        that nearly all has. Says nothing; errors as of ``coherent``."""
+        parts = self._prepare()
+        due = self._due(parts.layout)
+        if math.isfinite(moment := parts.whole.next_moment(due)):
+            parts.whole.look_ahead(due._replace(now=moment + DUE_MARGIN))
+
+    @collector.paused()
     def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, Mapping[Owner, InputsTable]]:
         """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them, but for
         newer ticks of the survey.
@@ -226,6 +239,14 @@ class SnapshotReader:
         placements = Placements(found, {}) if taken.set_id == _OWN else None  # rows that are no VMs
         snapshot = Snapshot(COHERENT, done.now, found, done.errors, unread, placements, taken.due.now, done.blind)
         return snapshot, BlockTables(snapshot.blocks)
+
+    def named(self, survey: Survey, wanted: Bools) -> tuple[Rows, list[Names]]:
+        """The places of those hosts of a survey that are ``wanted`` (N,), as they should be, and have names; and these;
+        ``details`` says who the others are. Nothing is read."""
+        places = np.flatnonzero(wanted & survey.sound)
+        found = self._naming.known(survey.rows_at(places), survey.taken.due.now)
+        there = np.array([names is not None for names in found], np.bool_)
+        return places[there], [names for names in found if names is not None]
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         parts = self._prepare()

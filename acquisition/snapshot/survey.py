@@ -24,6 +24,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.column import Bools, Column, Doubles
 from acquisition.snapshot.partition_reading import Slotted
 from acquisition.snapshot.record_arrays import Group, Rows, dtype_of, offset_of
+from acquisition.snapshot.shard_reading import Member
 from acquisition.snapshot.survey_reading import Taken
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
@@ -31,6 +32,7 @@ from acquisition.wire import smoothed
 _HEAD = dtype_of(smoothed.HEADER_FIELDS)
 #: Of the header of a section: what its shape depends on, from the first byte on.
 _SHAPE_BYTES = offset_of(dtype_of(wire.HEADER_FIELDS), "step")
+_OF_SHAPES = ("window", "plateau", "counted_of", "threshold")  #: planes of a column that shapes say
 _MOST_SHAPES = 8  #: of one length; whoever has yet another is not known
 
 
@@ -92,9 +94,7 @@ class Survey:
         flawless = self._sound & (self._heads["exceptions"] == 0)
         known = np.zeros(count, np.bool_)
         warming = np.zeros(count, np.bool_)
-        figures = {
-            name: np.full(count, np.nan) for name in ("mean", "last", "stale_seconds", "window", "plateau", *wire.KEPT)
-        }
+        figures = {name: np.full(count, np.nan) for name in ("mean", "last", "stale_seconds", *_OF_SHAPES, *wire.KEPT)}
         for part in self._parts:
             names, head, at, rows = part.section.names, part.section.head, part.places, part.group.rows
             if metric not in names:
@@ -105,6 +105,8 @@ class Survey:
             for plane, name in enumerate(wire.COUNTS):
                 figures[name][rows] = part.group.data[:, at.counts + plane * head.columns + column]
             figures["window"][rows], figures["plateau"][rows] = head.window, head.plateau
+            figures["counted_of"][rows] = head.counted
+            figures["threshold"][rows] = part.group.numbers("<f4", at.thresholds + 4 * column)
             warming[rows] = part.group.data[:, at.seen] < head.window
             known[rows] = _take_averages(part, column, figures, flawless[rows])
         known &= self._sound
@@ -120,7 +122,12 @@ class Survey:
     def current(self, wanted: Bools) -> dict[int, Block]:
         """The blocks of those hosts that are ``wanted`` (N,) and as they should be, without names, by the rows of the
         table of positions."""
-        table, at = self.taken.table, np.flatnonzero(wanted & self._sound)
+        return self.blocks(np.flatnonzero(wanted & self._sound))
+
+    def blocks(self, at: Rows | Sequence[int]) -> dict[int, Block]:
+        """The same of hosts at these places (k,), which are as they should be."""
+        table = self.taken.table
+        at = np.asarray(at, np.intp)
         heads, rows = self._heads[at], self.taken.rows[at].tolist()
         ids_at = smoothed.HEADER_SIZE + heads["inputs_size"].astype(np.int64)
         columns = [heads[name].tolist() for name in ("schema", "tick", "wall", "filtered")]
@@ -132,6 +139,14 @@ class Survey:
                 table.members[row], table.data[row], data, data[ids : ids + 8], schema, interval, *times
             )
         return found
+
+    def rows_at(self, at: Rows) -> list[tuple[Member, int, bytes]]:
+        """Of each of them who it is, the hash of its columns and its rows."""
+        taken, heads = self.taken, self._heads[at]
+        ids_at = smoothed.HEADER_SIZE + heads["inputs_size"].astype(np.int64)
+        whose = zip(at.tolist(), taken.rows[at].tolist(), heads["schema"].tolist(), ids_at.tolist(), strict=True)
+        members, records = taken.table.members, taken.records
+        return [(members[row], schema, (records[index] or b"")[ids : ids + 8]) for index, row, schema, ids in whose]
 
     def records(self, wanted: Bools, current: Container[int]) -> dict[str, Slotted]:
         """What was read of those hosts that are ``wanted`` (N,) and not ``current``, by the prefix of their members."""

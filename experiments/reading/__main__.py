@@ -33,10 +33,11 @@ Time the readings of one Python client, a process of its own, while the whole pi
 hosts with their VMs at 1 Hz and the figures of the hosts themselves, real shards, the real filter.
 `snapshot` is everything, coherent, of a reader that is kept ready (acquisition.snapshot.ready; --alone: of one that is
 not): readings that bring a new tick, with every plane touched as an array, readings at once behind these, which mostly
-find nothing new, and as reference a pipelined GET of the same records; `hot` is the
-list of hot hosts, one in twenty. With --still the data center stands still after it has been filled, and
-the client's clock with it: what the reading costs where the client does not share two cores with the whole pipeline
-and its emulated hosts."""
+find nothing new, and as references a pipelined GET of the same records, and one of the commit ids (ids), which is what
+a reading that finds nothing new asks for; `hot` is the list of hot hosts, one in twenty, with the reasons of the first
+ten, of lists that are kept ready (filters.judging.ready_hot_list), and now and then with everything that is said of all
+of them (described). With --still the data center stands still after it has been filled, and the client's clock with it:
+what the reading costs where the client does not share two cores with the whole pipeline and its emulated hosts."""
 
 _EXAMPLES = """\
 examples:
@@ -146,7 +147,7 @@ def _format(document: dict[str, Any]) -> list[str]:
         rows.append(
             f"  p50 {wall['p50']} ms   p99 {wall['p99']} ms   CPU p50 {cpu['p50']} ms   {told}   cores: {cores}"
         )
-        for kind in ("unchanged", "ahead", "changed", "reference"):
+        for kind in ("unchanged", "ids", "ahead", "changed", "reference", "described"):
             if f"{kind}_milliseconds" in run:
                 part = run[f"{kind}_milliseconds"]
                 rows.append(f"    {kind:9} p50 {part['p50']} ms   p99 {part['p99']} ms")
@@ -163,7 +164,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     made.add_argument("--question", choices=QUESTIONS, default=SNAPSHOT, help="what is asked (default snapshot)")
     made.add_argument("--rate", type=float, default=1.0, metavar="HZ", help="frames of a host's VMs (default 1)")
     made.add_argument("--pause", type=float, default=0.1, metavar="S", help="between two on average (default 0.1)")
-    made.add_argument("--alone", action="store_true", help="snapshots without a thread that reads ahead")
+    made.add_argument("--alone", action="store_true", help="without a thread that reads ahead")
     made.add_argument("--still", action="store_true", help="after the data center has come to a standstill")
     return made.parse_args(argv)
 

@@ -26,8 +26,9 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.verdict import Outcome
 from filters.judging.hot_list import hot_list
-from filters.judging.last_verdicts import LastVerdicts
+from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
+from filters.judging.ready_hot_list import ReadyHotList
 from filters.judging.sources import inputs_of
 
 SNAPSHOT = "snapshot"
@@ -35,16 +36,17 @@ HOT_LIST = "hot"
 QUESTIONS = (SNAPSHOT, HOT_LIST)
 
 NEW_TICK, UNCHANGED, CHANGED, REFERENCE = "new_tick", "unchanged", "changed", "reference"
+IDS = "ids"  #: the reference of an unchanged reading: a pipelined GET of the commit ids
+LISTED, DESCRIBED = "listed", "described"  #: a hot list, and the same with everything that it says of every host
 AHEAD = "ahead"  #: what was committed since the reading before had been read ahead by the thread
 
+_LOOKED_AT = 10  #: of the hot hosts, those of which a scheduler reads the reasons
+_DESCRIBED_EVERY = 5  #: lists
 _PLANES = tuple(plane.name for plane in OWN)
-
-#: One reading: what it says, in few numbers.
-Ask = Callable[[], dict[str, int]]
 
 
 def main() -> None:
-    """First order ``{shards, question, seed, ahead}``, answered with ``{ready}``; snapshots are read ``ahead`` or not.
+    """First order ``{shards, question, seed, ahead}``, answered with ``{ready}``; a thread reads ``ahead`` or not.
     ``{do: "read", seconds, pause, now}`` reads for so long, at random moments ``pause`` seconds apart on average, and
     answers with the figures; with ``now`` the reader's clock stands still there. ``{do: "compare"}`` says whether the
     hot list is that of every host judged."""
@@ -55,14 +57,18 @@ def main() -> None:
     with SnapshotReader(cluster, clock=clock) as reader, contextlib.ExitStack() as stack:
         if task["question"] == SNAPSHOT:
             asking = stack.enter_context(ReadyReader(reader)) if task["ahead"] else reader
-            asked: Ask = SnapshotQuestion(asking, cluster)
+            asked: SnapshotQuestion | HotQuestion = SnapshotQuestion(asking, cluster)
         else:
-            asked = _hot(reader)
+            asked = _hot_question(reader, stack, bool(task["ahead"]))
         say({"ready": True})
         while True:
             order = orders.wait()
             clock.stands = order.get("now")
-            say(read(asked, order, task["seed"]) if order["do"] == "read" else {"equal": _equal(reader)})
+            if order["do"] == "read":
+                say(read(asked, order, task["seed"]))
+            else:
+                with SnapshotReader(cluster.another(), clock=clock) as other:
+                    say({"equal": _equal(other)})
 
 
 class _Clock:
@@ -92,21 +98,17 @@ class Counted(Cluster):
         return super().ask(batch)
 
 
-def read(asked: Ask, order: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Milliseconds of wall-clock and of CPU time of each reading."""
+def read(asked: SnapshotQuestion | HotQuestion, order: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Read, and answer with the figures."""
     collector.collect_rarely()  # as docs/reading.md advises
     chance = random.Random(seed)
-    wall, cpu, last = [], [], {}
+    count, last = 0, dict[str, int]()
     end = time.monotonic() + float(order["seconds"])
     while time.monotonic() < end:
         time.sleep(chance.uniform(0.0, 2.0 * float(order["pause"])))
-        used, began = time.process_time(), time.perf_counter()
         last = asked()
-        wall.append((time.perf_counter() - began) * 1000.0)
-        cpu.append((time.process_time() - used) * 1000.0)
-    if isinstance(asked, SnapshotQuestion):
-        return {"readings": len(wall), **asked.figures(), **last}
-    return {"readings": len(wall), "milliseconds": percentiles(wall), "cpu_milliseconds": percentiles(cpu), **last}
+        count += 1
+    return {"readings": count, **asked.figures(), **last}
 
 
 class SnapshotQuestion:
@@ -118,6 +120,8 @@ class SnapshotQuestion:
         self._reader, self._cluster = reader, cluster
         self._bare = cluster.another()
         self._layout = read_layout(self._bare)
+        self._ids = Batch([(keys.commit(tag), ("GET", keys.commit(tag))) for tag in self._layout.tags])
+        self._bare.prepare(self._ids)
         self._tick = 0
         self._times: dict[str, list[tuple[float, float]]] = {}
 
@@ -136,6 +140,9 @@ class SnapshotQuestion:
             self._reader.coherent()
             asked = self._cluster.commands - before
             self._note(UNCHANGED if asked == self._layout.partitions else CHANGED, begun)
+            begun = _now()
+            self._bare.ask(self._ids)
+            self._note(IDS, begun)
             batch = self._reference(snapshot)
             begun = _now()
             self._bare.ask(batch)
@@ -192,23 +199,49 @@ def _touched(snapshot: Snapshot) -> tuple[int, int, int]:
     return tick, late, samples
 
 
-def _hot(reader: SnapshotReader) -> Ask:
-    method = method_of(Decisions())
-    hot: frozenset[str] = frozenset()
-    last = LastVerdicts()
+class HotQuestion:
+    """The hot hosts, and why the first of them are; now and then behind a list everything that it says of any host."""
 
-    def ask() -> dict[str, int]:
-        nonlocal hot
-        decided = hot_list(reader, Decisions(), method, hot, last)
-        hot = decided.heat.hot
-        verdicts = [verdict.outcome for verdict in decided.heat.verdicts.values()]
-        return {
-            "hosts": len(decided.picture.hosts) + decided.picture.others,
-            "hot": verdicts.count(Outcome.HOT),
-            "abstained": verdicts.count(Outcome.ABSTAINED),
-        }
+    def __init__(self, listed: Callable[[], Decided]) -> None:
+        self._listed = listed
+        self._count = 0
+        self._times: dict[str, list[tuple[float, float]]] = {}
 
-    return ask
+    def __call__(self) -> dict[str, int]:
+        """One list."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        decided = self._listed()
+        hot, abstained = (decided.heat.having(outcome) for outcome in (Outcome.HOT, Outcome.ABSTAINED))
+        for host in hot[:_LOOKED_AT]:
+            assert decided.heat.verdicts[host].reason
+        self._note(LISTED, wall, cpu)
+        self._count += 1
+        if self._count % _DESCRIBED_EVERY == 0:
+            assert all(verdict.reason for verdict in decided.heat.verdicts.values())
+            assert all(host.name for host in decided.picture.hosts)
+            self._note(DESCRIBED, wall, cpu)
+        count = len(decided.picture.hosts) + decided.picture.others
+        return {"hosts": count, "hot": len(hot), "abstained": len(abstained)}
+
+    def figures(self) -> dict[str, Any]:
+        """Milliseconds; ``milliseconds`` are those of lists, CPU time is that of the whole process."""
+        times, self._times = self._times, {}
+        wall, cpu = (percentiles([pair[at] for pair in times[LISTED]]) for at in range(2))
+        described = percentiles([each for each, _ in times.get(DESCRIBED, [])] or [0.0])
+        return {"milliseconds": wall, "cpu_milliseconds": cpu, "described_milliseconds": described}
+
+    def _note(self, kind: str, wall: float, cpu: float) -> None:
+        pair = (time.perf_counter() - wall) * 1000.0, (time.process_time() - cpu) * 1000.0
+        self._times.setdefault(kind, []).append(pair)
+
+
+def _hot_question(reader: SnapshotReader, stack: contextlib.ExitStack, ahead: bool) -> HotQuestion:
+    settings = Decisions()
+    method = method_of(settings)
+    if ahead:
+        return HotQuestion(stack.enter_context(ReadyHotList(reader, settings, method)).ask)
+    judge = TickJudge(settings, method)
+    return HotQuestion(lambda: judge.hot_list(reader))
 
 
 def _equal(reader: SnapshotReader) -> bool:

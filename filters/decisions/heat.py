@@ -12,18 +12,37 @@ from filters.decisions.verdict import ABSTAINED, HOT, Outcome, Verdict
 _NOTHING: Mapping[str, Verdict] = {}
 
 
+class Brief(NamedTuple):
+    """What is known of a verdict before anybody looks at it; as of a Verdict."""
+
+    outcome: Outcome
+    excess: float | None
+
+
 class Heat(NamedTuple):
-    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
+    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``.
+
+    Where verdicts are made when somebody looks at them, ``briefs`` of all are there before.
+    """
 
     verdicts: Mapping[str, Verdict]
     hot: frozenset[str]
+    briefs: Mapping[str, Verdict | Brief] | None = None
+
+    @property
+    def outcomes(self) -> Mapping[str, Verdict | Brief]:
+        """Outcome and excess by host id, in no order."""
+        return self.verdicts if self.briefs is None else self.briefs
 
     def having(self, outcome: Outcome) -> list[str]:
-        """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most."""
-        found = [host for host, verdict in self.verdicts.items() if verdict.outcome is outcome]
+        """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most, others in the
+        picture's order."""
+        known = self.outcomes
         if outcome is HOT:
-            found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
-        return found
+            hot = [(-(each.excess or 0.0), host) for host, each in known.items() if each.outcome is HOT]
+            return [host for _, host in sorted(hot)]
+        found = {host for host, each in known.items() if each.outcome is outcome}
+        return [host for host in self.verdicts if host in found] if found else []
 
 
 def judge_all(

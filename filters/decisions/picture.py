@@ -115,7 +115,7 @@ class Picture(NamedTuple):
 
     tick: int
     now: float  #: wall clock of the reader, seconds
-    hosts: tuple[Host, ...]
+    hosts: Sequence[Host]
     errors: tuple[str, ...] = ()
     transits: tuple[Transit, ...] = ()
     others: int = 0

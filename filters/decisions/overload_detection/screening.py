@@ -19,6 +19,13 @@ def level(column: Column, parameters: Parameters) -> Doubles:
     return column.mean if parameters.smoothed else column.last
 
 
+def counts(column: Column, threshold: float, count: int) -> Bools:
+    """Where ``rule_inputs.above`` is what the filter has counted among exactly ``count`` valid values, (N,)."""
+    planes = column.planes
+    same = np.abs(planes["threshold"] - threshold) <= 1e-6 * np.maximum(np.abs(planes["threshold"]), abs(threshold))
+    return np.asarray(same & (planes["counted_of"] == count) & (planes["counted"] == count))
+
+
 def enough(column: Column) -> Bools:
     """``rule_inputs.enough`` (N,)."""
     return np.asarray(~column.warming & (2 * column.planes["valid"] >= column.planes["window"]))

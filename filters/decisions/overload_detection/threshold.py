@@ -30,7 +30,7 @@ import numpy as np
 from msgspec import Meta
 
 from acquisition.config.inputs import Inputs
-from acquisition.snapshot.column import Bools, Column
+from acquisition.snapshot.column import Bools, Column, Doubles
 from filters.decisions.overload_detection import rule_inputs, screening
 from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Window
 from filters.decisions.picture import CPU, Host, Reading, Vm
@@ -164,6 +164,26 @@ def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
     return screening.usable(column, parameters) & below
 
 
+def certain(column: Column, parameters: Parameters, was_hot: Bools) -> Doubles:
+    """Hot is who is above the limit that counts with values above ``high``, or has a plateau: where the filter has
+    counted all of n values, and keeps lowest and highest of m."""
+    level, planes = screening.level(column, parameters), column.planes
+    limit = np.where(was_hot, parameters.low, _enter(parameters))
+    counted = screening.counts(column, parameters.high, parameters.n)
+    by_level, known = level > limit, np.ones(len(level), np.bool_)
+    if parameters.k:
+        wanted = np.where(was_hot, 1, parameters.k)
+        known = counted & ~(by_level & was_hot & (planes["above"] < 1))  # else a quarter of the window decides
+        by_level = by_level & counted & (planes["above"] >= wanted)
+    found = np.where(by_level, level - limit, np.nan)
+    if parameters.plateau:
+        lowest, highest = planes["lowest"], planes["highest"]
+        there = known & counted & ~by_level & (planes["plateau"] == parameters.plateau)
+        there &= (lowest > parameters.high) & (highest - lowest < parameters.plateau_range)
+        found = np.where(there, lowest - parameters.high, found)
+    return np.where(screening.usable(column, parameters), found, np.nan)
+
+
 RULE = Rule(
     "threshold",
     "threshold with hysteresis, k of n and plateau",
@@ -174,4 +194,5 @@ RULE = Rule(
     Parameters(),
     judge,
     screen=screen,
+    certain=certain,
 )
