@@ -130,4 +130,4 @@ def joined(
     this ``excess``."""
     ordered = _Ordered(hosts, later, list(excess))
     briefs = {host: Brief(HOT, each) for host, each in excess.items()} | dict(heat.verdicts)
-    return _Hosts(ordered), Heat(_Verdicts(ordered, heat.verdicts), heat.hot | excess.keys(), briefs)
+    return _Hosts(ordered), Heat(_Verdicts(ordered, heat.verdicts), heat.hot.union(excess), briefs)

@@ -89,6 +89,7 @@ def test_one_reason_makes_one_host(shards: Shards, cluster: Cluster, worker: Wor
         judged.clear()
         found = hot_list(reader, Decisions(), counting(judged))
         hot = found.heat.having(Outcome.HOT)
+        assert isinstance(found.heat.hot, frozenset)
         assert len(hot) > 2
         assert not {*hot} & {*judged}
         judged.clear()
