@@ -14,6 +14,7 @@ import os
 import pwd
 import resource
 import socket
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from fnmatch import translate
@@ -107,7 +108,12 @@ def _import_agent(settings: AgentSettings) -> None:
     """Import what the agent will. What nobody has compiled yet is compiled here: that takes more than a megabyte of
     memory, which ends with this process and would stay with the agent."""
     found = [sources.REGISTRY[module.resource_set, module.source] for module in settings.modules]
-    for name in ("probes.agent", *[source.module for source in found if not source.blocks]):
+    names = ["probes.agent", *[source.module for source in found if not source.blocks]]
+    if sys.dont_write_bytecode:  # the agent knows nothing of PYTHONDONTWRITEBYTECODE, nor does this child
+        command = f"import sys;sys.path[:0]=sys.argv[1:];import {', '.join(names)}"
+        subprocess.run([sys.executable, *_FLAGS, "-c", command, *import_path()], check=False)
+        return
+    for name in names:
         import_module(name)
 
 
