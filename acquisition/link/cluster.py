@@ -13,12 +13,19 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from acquisition.errors import AdmissionError, ConfigError, ShardError, ShardpulseError, TemporaryError
+from acquisition.errors import (
+    AdmissionError,
+    ConfigError,
+    PermissionRefused,
+    ShardError,
+    ShardpulseError,
+    TemporaryError,
+)
 from acquisition.link import slots
 from acquisition.link.batch import Batch, Command, Packed, Route
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Connection, ReplyError, pack, raise_for
+from acquisition.link.resp import Address, Answered, Connection, ReplyError, asked_with, pack, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -68,15 +75,19 @@ class Cluster:
         return Cluster(seeds, self._credentials, self._timeout)
 
     def refresh(self) -> None:
-        """Read the map of slots again from the first shard that answers, and may be asked. Raises AdmissionError when
-        none may."""
+        """Read the map of slots again from the first shard that answers, and may be asked. Raises AdmissionError or
+        PermissionRefused when none may."""
         errors: list[str] = []
-        refused: AdmissionError | None = None
+        refused: AdmissionError | PermissionRefused | None = None
         for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
             try:
                 self._stripes = slots.parse(self._connection(address).call("CLUSTER", "SLOTS"), address)
             except AdmissionError as error:  # the map names it, and another seed may know of a better one
                 refused = error
+                continue
+            except PermissionRefused as error:  # another shard may know this user, or let it ask
+                self._drop(address)
+                refused = refused or error
                 continue
             except (ShardError, TemporaryError) as error:
                 self._drop(address)
@@ -144,9 +155,10 @@ class Cluster:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
-        reached yields its ShardError as the value of each of its commands, a slot that nobody owns a
-        TemporaryError; both make the next call read the map again: another shard may have taken over.
-        Raises ShardError only when no shard answers at all.
+        reached yields its ShardError as the value of each of its commands, one that does not let this user in its
+        PermissionRefused, a slot that nobody owns a TemporaryError; all make the next call read the map again: another
+        shard may have taken over. Raises ShardError only when no shard answers at all, PermissionRefused when none that
+        answers lets this user in.
         """
         whole = asked if isinstance(asked, Batch) else Batch(asked)
         replies: list[Any] = [None] * len(whole.commands)
@@ -195,6 +207,8 @@ class Cluster:
         for route in batch.routes:
             for index, answer in zip(route.indexes, answers[route.address], strict=True):
                 replies[index] = answer
+                if type(answer) is Answered:
+                    answer.asked = asked_with(batch.commands[index][1])
         return replies
 
     def ask_raw(self, batch: Batch) -> list[memoryview] | None:
@@ -209,7 +223,7 @@ class Cluster:
             for address, _, payload in batch.routes:
                 self._connection(address).send(payload + pack((b"PING", word)))
             answers += [self._connections[route.address].receive_raw(b"$16\r\n%s\r\n" % word) for route in batch.routes]
-        except ShardError:
+        except (ShardError, PermissionRefused):
             return None
         finally:  # replies that nobody will read must not be taken for those of a later call
             if len(answers) < len(batch.routes):
@@ -230,7 +244,7 @@ class Cluster:
             for address, indexes, payload in routes:
                 try:
                     self._connection(address).send(payload)
-                except ShardError as error:
+                except (ShardError, PermissionRefused) as error:
                     answers[address] = self._failed(address, error, len(indexes))
             for address, indexes, _ in routes:
                 if address in answers:
@@ -247,16 +261,19 @@ class Cluster:
             raise
         return answers
 
-    def _failed(self, address: Address, error: ShardError, count: int) -> list[Any]:
+    def _failed(self, address: Address, error: ShardpulseError, count: int) -> list[Any]:
         self._drop(address)
         self._doubtful = True
         return [error] * count
 
     def _ask(self, address: Address, command: tuple[Any, ...] | bytes) -> Any:
         try:
-            return self._connection(address).pipeline([("ASKING",), command])[1]
-        except ShardError as error:
+            answer = self._connection(address).pipeline([("ASKING",), command])[1]
+        except (ShardError, PermissionRefused) as error:
             return self._failed(address, error, 1)[0]
+        if type(answer) is Answered:
+            answer.asked = asked_with(command)
+        return answer
 
     def _connection(self, address: Address) -> Connection:
         connection = self._connections.get(address)

@@ -38,6 +38,12 @@ _MOVED = ("MOVED", "ASK")
 _NO_MAJORITY = "CLUSTERDOWN The cluster is down"  #: what a shard says while too few masters reach each other
 _MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
+_NO_RIGHT = "NOPERM"
+_LOG_IN = "set [shards] username and password_file"
+_GRANT = (
+    "give the user this right on this shard (`shardpulse shards render users` prints all that each user needs), or set "
+    "[shards] username and password_file to those of a user who has it"
+)
 
 
 def packed(command: Iterable[Argument] | bytes) -> bytes:
@@ -92,13 +98,37 @@ def parse_address(text: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
+class Answered(ReplyError):
+    """An error that the shard at the address ``where`` has answered; ``asked`` is to what, where that is known."""
+
+    def __init__(self, text: str, where: Address) -> None:
+        super().__init__(text)
+        self.where = where
+        self.asked = ""
+
+
+def asked_with(command: Sequence[Argument] | bytes) -> str:
+    """A command and the kind of its first key, as lists of users name it: ``GET status:{*}:*``."""
+    words = command.split(b"\r\n")[2:5:2] if isinstance(command, bytes) else command[:2]
+    name, *keys = (word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
+    return " ".join([name, *(_kind_of(key) for key in keys)])
+
+
+def _kind_of(key: str) -> str:
+    first, brace, rest = key.partition("{")
+    return f"{first}{{*}}{':*' * rest.partition('}')[2].startswith(':')}" if brace else key
+
+
 def error_for(error: object, where: object = "") -> ShardpulseError:
     """The member of the error tree for an error reply; unknown ones are ShardError."""
     text = str(error)
     word = text.partition(" ")[0].upper()
+    if isinstance(error, Answered):
+        where = where or error.where
     at = f"shard {where}: " if where else "shard: "
     if word in _PERMISSION:
-        return PermissionRefused(f"{at}{text}; set [shards] username and password_file")
+        asked = f" (asked: {error.asked})" if isinstance(error, Answered) and error.asked else ""
+        return PermissionRefused(f"{at}{text}{asked}; {_GRANT if word == _NO_RIGHT else _LOG_IN}")
     if text == _NO_MAJORITY:
         text += ": it answers while more than half of the masters do (two have no majority without each other)"
     if word in _TEMPORARY:
@@ -125,7 +155,7 @@ class Connection:
         import socket  # not for the probe, which imports this module and has connections of its own
 
         self.address = address
-        self._reader = hiredis.Reader()
+        self._reader = hiredis.Reader(replyError=lambda text: Answered(text, address))
         self._raw = bytearray()
         self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply
         try:
@@ -244,7 +274,10 @@ class Connection:
     def call(self, *command: Any) -> Any:
         """One command, its reply; an error reply is raised."""
         self.send(packed(command))
-        return raise_for(self.receive(), self.address)
+        reply = self.receive()
+        if isinstance(reply, Answered):
+            reply.asked = asked_with(command)
+        return raise_for(reply, self.address)
 
     def pipeline(self, commands: Sequence[tuple[Any, ...] | bytes]) -> list[Any]:
         """Several commands in one write; their replies in order, errors as values."""

@@ -80,6 +80,7 @@ class Finisher:
         messages += [block.delay for block in blocks if block.unreachable]
         sight.look(everyone, seen, now, self._down_after)
         blind = sight.blindness(blocks, seen)
+        messages += seen.unanswered
         messages += [blind] if blind else sight.errors(blocks)
         self._sights.remember(everyone, now)
         return Finished(now, tuple(dict.fromkeys(messages)), seen, blind)
@@ -108,7 +109,9 @@ class Finisher:
         late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
         for (block, _), head in zip(late, read_heads(self._cluster, slots) if slots else (), strict=True):
-            if head is not None and head[0].tick == block.tick:
+            if isinstance(head, ShardpulseError):
+                block.delay, block.unreachable = str(head), True
+            elif head is not None and head[0].tick == block.tick:
                 block.take_rows(*head)
                 judgement.explain_delay(block)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from acquisition.errors import PermissionRefused, ShardpulseError
+from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
 from acquisition.snapshot.workers import Worker
@@ -14,18 +14,20 @@ from acquisition.wire.layout import Layout
 
 
 class Lag(NamedTuple):
-    """One partition. ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why)."""
+    """One partition. ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why); ``error`` is
+    what its shard answered instead."""
 
     number: int
     seconds: float | None
     problem: str = ""
+    error: ShardpulseError | None = None
 
 
 def read(
     cluster: Cluster, layout: Layout, cursors: Mapping[str, bytes], only: Collection[str] | None = None
 ) -> list[Lag]:
     """All partitions, or ``only`` those with these tags, in order; ``cursors`` are how far the commits have come, by
-    tag. Raises PermissionRefused."""
+    tag."""
     wanted = [(number, tag) for number, tag in enumerate(layout.tags) if only is None or tag in only]
     commands: list[tuple[str, tuple[Any, ...]]] = []
     for _, tag in wanted:
@@ -48,10 +50,8 @@ def _lag(number: int, tag: str, entries: Any, clock: Any, known: bool) -> Lag:
     """Both times are the shard's: the id of an entry is when it came."""
     for reply in (entries, clock):
         error = error_for(reply) if isinstance(reply, ReplyError) else reply
-        if isinstance(error, PermissionRefused):
-            raise error
         if isinstance(error, ShardpulseError):
-            return Lag(number, None, f"{keys.raw(tag)}: {error}")
+            return Lag(number, None, f"{keys.raw(tag)}: {error}", error)
     if not known:
         return Lag(number, None, "its cursor is not known")
     if not entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from acquisition.errors import DataError, ShardpulseError
+from acquisition.errors import DataError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import SOON, Names, NamesCache
@@ -77,11 +77,13 @@ class Naming:
         self._cache.forget(present)
 
     def _ask(self, cluster: Cluster, members: Sequence[Member], now: float) -> list[ShardpulseError]:
-        """Take the tables of members; those that are damaged are told, and change nothing."""
+        """Take the tables of members; those that are damaged, or may not be read, are told, and change nothing."""
         errors: list[ShardpulseError] = []
         values: Sequence[Any] = read_names(cluster, members) if members else ()
         for member, value in zip(members, values, strict=True):
-            if value is None or isinstance(value, bytes):
+            if isinstance(value, PermissionRefused):
+                errors.append(value)
+            elif value is None or isinstance(value, bytes):
                 error = self._cache.put(member.host, member.resource_set, value, now)
                 errors += [DataError(f"names of host {member.host:016x}: {error}")] if error else []
         return errors

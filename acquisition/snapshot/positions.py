@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.errors import FrameError, PermissionRefused, ShardpulseError
+from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.even_replies import EvenReply, RowBytes, values_of
@@ -160,7 +160,7 @@ class PositionReader:
     def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:
         """What all partitions have replied to HGETALL, and the errors that are no member's own.
 
-        Raises the error itself when credentials are refused, one of all shards' words when no partition can be read.
+        Raises one of all shards' words when no partition can be read, PermissionRefused where any of them refuses.
         """
         if (data := self._as_before(replies)) is not None:
             self._newest = data
@@ -168,12 +168,11 @@ class PositionReader:
         self._catch_up()
         answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
-        for failure in failures.values():
-            if isinstance(failure, PermissionRefused):
-                raise failure
         if failures and all(isinstance(answer, ShardpulseError) for answer in answers):
             # of two shards, one is gone and the other says that there is no majority
-            raise type(answers[0])("; ".join([*failures][:_MOST_TOLD]))
+            first = next((each for each in answers if isinstance(each, PermissionRefused)), answers[0])
+            raise type(first)("; ".join([*failures][:_MOST_TOLD]))
+        unseen = [tag for tag, answer in zip(self._tags, answers, strict=True) if self._is_unseen(tag, answer)]
         held = [self._hold(tag, answer, now) for tag, answer in zip(self._tags, answers, strict=True)]
         if not failures and not any(each.damaged or each.lost for each in held):
             fields = [self._fields[tag][0] for tag in self._tags]
@@ -186,7 +185,8 @@ class PositionReader:
         data = [record for each in held for record in each.data]
         order, (records, known) = self._ordered([each.members for each in held]), positions_of(data)
         known[list(wrong)] = False
-        return self._table(order, data, records, known, wrong), [*failures.values(), *damaged]
+        errors = [*failures.values(), *([_unseen(len(unseen), len(self._tags))] if unseen else []), *damaged]
+        return self._table(order, data, records, known, wrong), errors
 
     def remember(self, table: PositionTable) -> None:
         """Take positions that are newer than those of the last reading, of the same members."""
@@ -243,6 +243,10 @@ class PositionReader:
         self._fields[tag] = (asked, held)
         return held
 
+    def _is_unseen(self, tag: str, answer: object) -> bool:
+        """Whether this reader does not know, and has never known, who the hosts of a partition are."""
+        return isinstance(answer, ShardpulseError) and tag not in self._fields
+
     def _ordered(self, partitions: list[Sequence[Member]]) -> _Order:
         before = self._order.partitions
         if len(before) != len(partitions) or any(a is not b for a, b in zip(before, partitions, strict=True)):
@@ -251,6 +255,12 @@ class PositionReader:
             sets = np.array([member.resource_set for member in members], np.uint32)
             self._order = _Order(partitions, members, hosts, sets, np.argsort(hosts, kind="stable"))
         return self._order
+
+
+def _unseen(count: int, partitions: int) -> ShardError:
+    return ShardError(
+        f"hosts are missing here, and nobody knows how many: {count} of {partitions} partitions have never been read"
+    )
 
 
 def _members(tag: str, answer: list[bytes]) -> Held:

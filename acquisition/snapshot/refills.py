@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from acquisition.errors import FrameError, ShardpulseError, TemporaryError
+from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
+from acquisition.snapshot.shard_reading import value_of
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 
@@ -28,7 +29,8 @@ class RefillReader:
 
     def read(self, cluster: Cluster, now: float, errors: Sequence[ShardpulseError]) -> list[ShardpulseError]:
         """LOST, if a partition has been emptied within the last minute and was not found whole before that; ``errors``
-        are those of the reading so far: where shards do not answer, that is said, and nothing is asked.
+        are those of the reading so far: where shards do not answer, that is said, and nothing is asked. Beside it what
+        may not be asked.
 
         Raises ShardError when no shard answers at all.
         """
@@ -37,9 +39,11 @@ class RefillReader:
         self._last = now
         if not self._open or not all(isinstance(error, FrameError) for error in errors):
             return []
-        found = [_is_lost(reply, now) for reply in cluster.gather(self._open)]
+        replies = [value_of(reply) for reply in cluster.gather(self._open)]
+        found = [_is_lost(reply, now) for reply in replies]
         self._open = [command for command, lost in zip(self._open, found, strict=True) if lost is not False]
-        return [LOST] if True in found else []
+        refused = {str(reply): reply for reply in replies if isinstance(reply, PermissionRefused)}
+        return [*refused.values(), *([LOST] if True in found else [])]
 
 
 def _is_lost(reply: Any, now: float) -> bool | None:

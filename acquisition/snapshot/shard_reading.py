@@ -59,12 +59,17 @@ def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list
     return values
 
 
-def read_heads(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[tuple[smoothed.Head, bytes] | None]:
+def read_heads(
+    cluster: Cluster, wanted: Sequence[tuple[Member, int]]
+) -> list[tuple[smoothed.Head, bytes] | ShardpulseError | None]:
     """Header and ids alone of the records of (member, slot) pairs; None where there is no record."""
     names = [f"{member.prefix}{slot}" for member, slot in wanted]
     replies = cluster.gather([(name, ("GETRANGE", name, 0, _HEAD_BYTES - 1)) for name in names])
-    heads: list[tuple[smoothed.Head, bytes] | None] = []
-    for name, reply in zip(names, replies, strict=True):
+    heads: list[tuple[smoothed.Head, bytes] | ShardpulseError | None] = []
+    for name, reply in zip(names, map(value_of, replies), strict=True):
+        if isinstance(reply, ShardpulseError):
+            heads.append(reply)
+            continue
         try:
             data = reply if isinstance(reply, bytes) else b""
             head = smoothed.unpack_head(data)

@@ -51,7 +51,8 @@ class Sight(NamedTuple):
     then. ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader
     has looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read, ``refused``
     those whose probes say that the filter takes nothing of them. ``skew`` is by how many seconds the reader's clock
-    is ahead of those of all shards that were asked, or behind them (< 0). ``asked`` is when it was decided whose
+    is ahead of those of all shards that were asked, or behind them (< 0). ``unread`` are silent hosts about which a
+    shard did not answer, ``unanswered`` says in words which questions were not. ``asked`` is when it was decided whose
     silence to ask about: nothing is known of one that lasts long enough only since then."""
 
     partitions: Mapping[int, PartitionSight | None]
@@ -63,6 +64,8 @@ class Sight(NamedTuple):
     advanced: frozenset[int] = frozenset()
     refused: frozenset[int] = frozenset()
     skew: float = 0.0
+    unread: frozenset[int] = frozenset()
+    unanswered: Sequence[str] = ()
     asked: float = _INFINITY
 
 
@@ -169,6 +172,8 @@ def _judge(number: int, host: _Host, sight: Sight, neighbours: _Neighbours, now:
             cause = states.GOODBYE
         elif number in sight.refused:
             cause = states.REFUSED
+        elif number in sight.unread:
+            cause = states.SHARD
         elif now - host.seen > patience and not neighbours.are_heard(host, now, patience):
             cause = states.SILENCE
         elif now - max(host.seen, sight.excused.get(number, 0.0)) > patience:

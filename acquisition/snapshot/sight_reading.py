@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import Address, ReplyError
+from acquisition.link.resp import Address
 from acquisition.snapshot import lag
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.shard_reading import Member
+from acquisition.snapshot.shard_reading import Member, value_of
 from acquisition.snapshot.sight import MOST_HEARD, RECENT, PartitionSight, Sight
 from acquisition.snapshot.states import CURRENT, LATE, UNKNOWN
 from acquisition.wire import commit as commit_format
@@ -30,6 +31,31 @@ _WITNESSES = 8  #: partitions of a shard that are asked whether probes were hear
 _LONGEST_KEPT = 26.0
 _EARLIER, _LATELY = 1.3, 0.3  #: between which witnesses are asked, in parts of the patience
 _SPAN = 0.25  #: of the patience: so long an outage is noticed, unless samples are as rare
+
+
+class Unread:
+    """What shards did not answer while a sight was read: in words, and the ``hosts`` that it would have been about.
+    A host of which anything is unread is not down: it is not seen."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, None] = {}
+        self.hosts: set[int] = set()
+
+    def value(self, reply: Any) -> Any:
+        """A reply, None where it is an error: that is noted."""
+        found = value_of(reply)
+        if not isinstance(found, ShardpulseError):
+            return found
+        self.told[str(found)] = None
+        return None
+
+    def is_noted(self, reply: object, hosts: Iterable[int]) -> bool:
+        """Whether a reply about these hosts is an error, which is noted with them."""
+        is_error = isinstance(value_of(reply), ShardpulseError)
+        if is_error:
+            self.value(reply)
+            self.hosts.update(hosts)
+        return is_error
 
 
 class SightReader:
@@ -65,18 +91,23 @@ class SightReader:
         tags = {member.tag for member, _ in (*missed, *silent)}
         owners = {tag: str(cluster.known_owner(keys.commit(tag)) or "") for tag in self._layout.tags}
         elsewhere = Counter(owners[member.tag] for member in heard)
-        partitions = read_sight(cluster, self._layout, tags) if tags else {}
+        unread = Unread()
+        partitions = read_sight(cluster, self._layout, tags, unread) if tags else {}
         trusted: frozenset[str] | None = None
         if silent and due.now - self._began <= down_after:
             recent = [member for member, block in taken if due.now - block.filtered <= RECENT * down_after]
             shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
-            trusted = heard_before(cluster, [member.tag for member in (*recent, *heard)], owners, down_after, shortest)
-        advanced = advanced_hosts(cluster, silent) if silent else frozenset()
-        refused = refused_hosts(cluster, silent, due.now - down_after) if silent else frozenset()
+            witnesses = [member.tag for member in (*recent, *heard)]
+            trusted = heard_before(cluster, witnesses, owners, down_after, shortest, unread)
+        advanced = advanced_hosts(cluster, silent, unread) if silent else frozenset()
+        refused = refused_hosts(cluster, silent, due.now - down_after, unread) if silent else frozenset()
         skew = _skew(cluster, tags, due.now) if len(late) == len(begun) and not heard else 0.0
         excused = dict(self._excused)
         shards = list(owners.values())
-        return Sight(partitions, shards, elsewhere, excused, trusted, due.grace, advanced, refused, skew, due.now)
+        return Sight(
+            partitions, shards, elsewhere, excused, trusted, due.grace, advanced, refused, skew,
+            frozenset(unread.hosts), tuple(unread.told), due.now,
+        )  # fmt: skip
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
         """Note who cannot be seen ``now``, and let go of who can."""
@@ -87,30 +118,36 @@ class SightReader:
                 self._excused.pop(block.host_id, None)
 
 
-def read_sight(cluster: Cluster, layout: Layout, tags: Collection[str]) -> dict[int, PartitionSight | None]:
-    """The sight of the partitions with these tags, by number, None where it cannot be read; three pipelines per shard.
-
-    Raises PermissionRefused.
-    """
+def read_sight(
+    cluster: Cluster, layout: Layout, tags: Collection[str], unread: Unread
+) -> dict[int, PartitionSight | None]:
+    """The sight of the partitions with these tags, by number, None where it cannot be read; three pipelines per
+    shard."""
     asked = [tag for tag in layout.tags if tag in tags]
     leases, commits = [keys.lease(tag) for tag in asked], [keys.commit(tag) for tag in asked]
-    replies = cluster.gather([(key, ("GET", key)) for key in (*leases, *commits)])
-    cursors = dict(zip(asked, map(_cursor, replies[len(asked) :]), strict=True))
+    replies = [value_of(reply) for reply in cluster.gather([(key, ("GET", key)) for key in (*leases, *commits)])]
+    holders, found = replies[: len(asked)], replies[len(asked) :]
+    cursors = dict(zip(asked, map(_cursor, found), strict=True))
     lags = lag.read(cluster, layout, cursors, cursors.keys())
-    full = _full_shards(cluster, asked)
-    return {
-        each.number: None
-        if isinstance(holder, (ReplyError, ShardpulseError)) or each.seconds is None
-        else PartitionSight(holder is not None, each.seconds, _seconds(cursor), cluster.known_owner(commit) in full)
-        for commit, holder, cursor, each in zip(commits, replies, cursors.values(), lags, strict=False)
-    }
+    memory = _memory(cluster, asked)
+    sights: dict[int, PartitionSight | None] = {}
+    for commit, holder, newest, cursor, each in zip(commits, holders, found, cursors.values(), lags, strict=True):
+        owner = cluster.known_owner(commit)
+        failed = [one for one in (holder, newest, memory[owner]) if isinstance(one, ShardpulseError)]
+        unread.told |= dict.fromkeys([str(one) for one in (*failed, each.error) if one is not None])
+        sights[each.number] = (
+            None
+            if failed or each.seconds is None
+            else PartitionSight(holder is not None, each.seconds, _seconds(cursor), _is_full(memory[owner]))
+        )
+    return sights
 
 
-def _full_shards(cluster: Cluster, tags: Iterable[str]) -> set[Address | None]:
-    """The owners of these partitions that use all the memory that they may. Who may not ask sees none."""
+def _memory(cluster: Cluster, tags: Iterable[str]) -> dict[Address | None, Any]:
+    """What the owners of these partitions say of their memory, or why they do not."""
     owners = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
     replies = cluster.gather([(key, ("INFO", "memory")) for key in owners.values()])
-    return {owner for owner, reply in zip(owners, replies, strict=True) if isinstance(reply, bytes) and _is_full(reply)}
+    return dict(zip(owners, map(value_of, replies), strict=True))
 
 
 def _skew(cluster: Cluster, tags: Iterable[str], now: float) -> float:
@@ -134,7 +171,7 @@ def _whole(digits: bytes | None) -> int:
 
 
 def heard_before(
-    cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float, interval: float
+    cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float, interval: float, unread: Unread
 ) -> frozenset[str]:
     """The shards in which entries of these partitions came all the time, from ``down_after`` seconds ago until a moment
     ago: whoever has been silent since then is silent alone. A few partitions of each are asked; ``interval`` is that
@@ -143,7 +180,7 @@ def heard_before(
     for tag in dict.fromkeys(tags):
         if len(found := chosen.setdefault(owners[tag], [])) < _WITNESSES:
             found.append(keys.raw(tag))
-    clocks = cluster.gather([(streams[0], ("TIME",)) for streams in chosen.values()])
+    clocks = list(map(unread.value, cluster.gather([(streams[0], ("TIME",)) for streams in chosen.values()])))
     moments, span = _moments(min(down_after, _LONGEST_KEPT / _EARLIER), interval)
     asked = [
         (shard, stream, 1000 * int(clock[0]) - ago)
@@ -155,11 +192,7 @@ def heard_before(
     replies = cluster.gather(
         [(stream, ("XRANGE", stream, since, since + span, "COUNT", 1)) for _, stream, since in asked]
     )
-    heard = Counter(
-        (shard, since)
-        for (shard, _, since), reply in zip(asked, replies, strict=True)
-        if isinstance(reply, list) and reply
-    )
+    heard = Counter((shard, since) for (shard, _, since), reply in zip(asked, replies, strict=True) if unread.value(reply))
     most = MOST_HEARD * min(1.0, span / 1000.0 / interval)
     silent = {shard for shard, _, since in asked if heard[shard, since] < most * len(chosen[shard])}
     return frozenset({shard for shard, _, _ in asked} - silent)
@@ -173,7 +206,7 @@ def _moments(patience: float, interval: float) -> tuple[range, int]:
     return range(first, min(last, first) - 1, -max(1, int(500 * span))), int(1000 * span)
 
 
-def advanced_hosts(cluster: Cluster, silent: Sequence[Begun]) -> frozenset[int]:
+def advanced_hosts(cluster: Cluster, silent: Sequence[Begun], unread: Unread) -> frozenset[int]:
     """The hosts whose positions are not those any more that their blocks were made of: they were heard in between, or
     that cannot be known. Without this a host would be down whose partition was committed, for the first time in a
     while, between the reading of its position and that of its lease."""
@@ -186,18 +219,24 @@ def advanced_hosts(cluster: Cluster, silent: Sequence[Begun]) -> frozenset[int]:
     ]
     found: set[int] = set()
     for part, reply in zip(by_tag.values(), cluster.gather(commands), strict=True):
+        if unread.is_noted(reply, [block.host_id for _, block in part]):
+            continue
         answers = reply if isinstance(reply, list) else [None] * len(part)
         pairs = zip((block for _, block in part), answers, strict=True)
         found |= {block.host_id for block, data in pairs if not _is_position(block, data)}
     return frozenset(found)
 
 
-def refused_hosts(cluster: Cluster, silent: Sequence[Begun], since: float) -> frozenset[int]:
+def refused_hosts(cluster: Cluster, silent: Sequence[Begun], since: float, unread: Unread) -> frozenset[int]:
     """The hosts whose probes have said ``since`` then, by their own clock, that the filter refuses what they send for
     want of a signature; of very many only some are asked. Nobody else says it of them: a status is the host's own."""
     asked = {block.host_id: keys.status(member.tag, block.host_id) for member, block in silent[:_MOST_ASKED]}
     replies = cluster.gather([(key, ("GET", key)) for key in asked.values()])
-    return frozenset(host for host, reply in zip(asked, replies, strict=True) if _says_refused(reply, since))
+    return frozenset(
+        host
+        for host, reply in zip(asked, replies, strict=True)
+        if not unread.is_noted(reply, [host]) and _says_refused(reply, since)
+    )
 
 
 def _says_refused(reply: object, since: float) -> bool:

@@ -25,7 +25,7 @@ SILENT = "silent"
 
 #: Why a host is unknown or down -> what that means, in the order in which they are looked for.
 CAUSES = {
-    SHARD: "its shard does not answer, or has lost it",
+    SHARD: "its shard does not answer this reader, or has lost it",
     UNHELD: "no filter worker holds its partition",
     FULL: "its shard is full, and refuses what probes send and filters write",
     UNCOMMITTED: "the filter has not committed what lies in its partition",

@@ -14,7 +14,7 @@ from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.sight_reading import Begun, SightReader, heard_before
+from acquisition.snapshot.sight_reading import Begun, SightReader, Unread, heard_before
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
@@ -92,7 +92,7 @@ def hear(cluster: Cluster, seconds: list[float]) -> frozenset[str]:
         cluster.call(keys.raw(tag), "DEL", keys.raw(tag))
         for ago in sorted(seconds, reverse=True):
             cluster.call(keys.raw(tag), "XADD", keys.raw(tag), f"{int(1000 * (now - ago))}-1", "f", b"")
-    return heard_before(cluster, tags, dict.fromkeys(tags, "all"), DOWN_AFTER, 1.0)
+    return heard_before(cluster, tags, dict.fromkeys(tags, "all"), DOWN_AFTER, 1.0, Unread())
 
 
 def test_witnesses_are_those_that_were_heard_all_the_time(cluster: Cluster) -> None:

@@ -134,9 +134,7 @@ def test_emptied_shards_are_not_calm(two: Shards) -> None:
     cluster.close()
 
 
-def test_credentials_that_are_refused(two: Shards) -> None:
-    from acquisition.errors import PermissionRefused
-
+def test_what_is_refused_in_one_partition_is_told_and_costs_only_its_hosts(two: Shards) -> None:
     scene = Scene(two.connect())
     scene.host("host1", [TICK])
     with SnapshotReader(two.connect(), clock=lambda: NOW) as reader:
@@ -144,8 +142,9 @@ def test_credentials_that_are_refused(two: Shards) -> None:
         for address in two.addresses:
             Connection(address).call("ACL", "SETUSER", "default", "-hgetall")
         scene.host("host1", [TICK + 1])  # what has not changed is not asked for again
-        with pytest.raises(PermissionRefused, match="NOPERM"):
-            reader.coherent()
+        snapshot = reader.coherent()
+        assert [(block.state, block.cause) for block in snapshot.blocks] == [(UNKNOWN, SHARD)]
+        assert any("NOPERM" in error and "asked: HGETALL applied:{*}" in error for error in snapshot.errors)
 
 
 def test_the_set_name_is_known_from_other_hosts(two: Shards) -> None:

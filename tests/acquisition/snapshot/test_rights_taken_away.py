@@ -1,0 +1,119 @@
+"""A reader whose user lacks a right (an upgrade with old lists of users): a host that it may not ask about is not down,
+what was refused is told with shard, command, key and what to do, and with the right given back all is well again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from acquisition.errors import PermissionRefused, ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.link.credentials import Credentials
+from acquisition.link.resp import Address, Connection
+from acquisition.shards.launch import Shards
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.wire import keys
+from tests.support.scene import Scene
+
+NOW = 1_000_000.75
+TICK = 999_999
+DOWN_AFTER = 10.0
+SILENT = "silent"
+HOSTS = [f"host{number}" for number in range(6)]
+USER, PASSWORD = "old-reader", "a password"
+SET = "host"
+#: All that is read of a partition, and of the cluster.
+KINDS = (
+    "layout", "commit", "applied", "smoothed", "hosts", "names", "raw", "lease", "began", "status", "changes", "recent",
+)  # fmt: skip
+COMMANDS = ("get", "mget", "getrange", "hgetall", "hmget", "xrange", "info", "time", "strlen", "cluster|slots")
+#: Without these nothing is lost: they tell filters what would make reading cheaper, or are other ways of reading the same.
+_DISPENSABLE = {"recent", "changes", "hosts", "strlen"}
+
+
+def allowed(without: str = "") -> list[str]:
+    """The rules of the reader's user, but for one command, or one kind of key."""
+    kinds = [f"~{kind}:*" for kind in (*KINDS, "sought") if kind != without]
+    commands = [f"+{command}" for command in (*COMMANDS, "cluster|nodes", "ping", "set", "asking", "scan", "pttl")]
+    refused = [f"-{without}"] if without in COMMANDS else []
+    return ["on", f">{PASSWORD}", "resetkeys", "-@all", *kinds, *commands, *refused]
+
+
+def rule(address: Address, *rules: str) -> None:
+    with contextlib.closing(Connection(address)) as connection:
+        connection.call("ACL", "SETUSER", USER, *rules)
+
+
+@pytest.fixture
+def scene(shards: Shards, cluster: Cluster) -> Iterator[Scene]:
+    """All hosts but one have sent the tick that is due; that one was silent for a minute."""
+    if shards.redis.release < (7, 0):
+        pytest.skip("rights of subcommands take Redis 7")
+    scene = Scene(cluster)
+    for host in HOSTS:
+        scene.host(host, [TICK], resource_set=SET)
+    scene.host(SILENT, [TICK - 60], resource_set=SET)
+    for address in shards.addresses:
+        rule(address, *allowed())
+    yield scene
+    for address in shards.addresses:
+        with contextlib.closing(Connection(address)) as connection:
+            connection.call("ACL", "DELUSER", USER)
+
+
+def reader(shards: Shards) -> SnapshotReader:
+    cluster = Cluster(shards.addresses, Credentials(USER, PASSWORD))
+    return SnapshotReader(cluster, down_after_seconds=DOWN_AFTER, clock=lambda: NOW)
+
+
+def states(found: SnapshotReader, reading: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The states of hosts by name or number, and what is told."""
+    if reading == "hot":
+        survey = found.survey(SET)
+        snapshot, _ = found.details(survey, np.ones(len(survey.taken.rows), np.bool_))
+    else:
+        snapshot = getattr(found, reading)()
+    return {block.host: block.state for block in snapshot.blocks}, snapshot.errors
+
+
+READINGS = ("latest", "coherent", "hot")
+SEEN = {**dict.fromkeys(HOSTS, CURRENT), SILENT: DOWN}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("right", [*KINDS, *COMMANDS])
+def test_without_one_right_nobody_is_down_and_nothing_looks_calm(
+    scene: Scene, shards: Shards, right: str, reading: str
+) -> None:
+    with reader(shards) as known:
+        assert states(known, reading) == (SEEN, ())
+        for address in shards.addresses:
+            rule(address, *allowed(right))
+        scene.host(HOSTS[0], [TICK], resource_set=SET)  # what has not changed is not asked for again
+        with reader(shards) as new:
+            for found in (new, known):
+                try:
+                    seen, told = states(found, reading)
+                except ShardpulseError as error:
+                    assert isinstance(error, PermissionRefused)
+                    seen, told = {}, (str(error),)
+                if (found is known and right in ("layout", "cluster|slots")) or right in _DISPENSABLE:
+                    assert (seen, told) == (SEEN, ())  # it knows them already
+                    continue
+                if not (found is known and right in ("names", "began")):
+                    assert told, seen
+                    assert right.upper().replace("|", " ") in told[0] or f"{right}:" in told[0]
+                    assert "shard 127.0.0.1:" in told[0]
+                    assert "give the user this right" in told[0]
+                if right not in ("names", "began"):
+                    assert DOWN not in seen.values()
+        for address in shards.addresses:
+            rule(address, *allowed())
+        with reader(shards) as new:
+            assert states(new, reading) == (SEEN, ())
+        seen, told = states(known, reading)  # patience with a host that could not be seen begins anew
+        assert (seen | {SILENT: DOWN}, told, seen[SILENT] in (LATE, DOWN)) == (SEEN, (), True)
