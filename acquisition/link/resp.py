@@ -108,10 +108,11 @@ class Answered(ReplyError):
 
 
 def asked_with(command: Sequence[Argument] | bytes) -> str:
-    """A command and the kind of its first key, as lists of users name it: ``GET status:{*}:*``."""
-    words = command.split(b"\r\n")[2:5:2] if isinstance(command, bytes) else command[:2]
-    name, *keys = (word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
-    return " ".join([name, *(_kind_of(key) for key in keys)])
+    """A command and the kind of its first key, of MGET of all, as lists of users name it: ``GET status:{*}:*``."""
+    words = command.split(b"\r\n")[2::2] if isinstance(command, bytes) else command
+    count = len(words) if words[0] in ("MGET", b"MGET") else 2
+    name, *keys = (word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words[:count])
+    return " ".join([name, *dict.fromkeys(_kind_of(key) for key in keys)])
 
 
 def _kind_of(key: str) -> str:

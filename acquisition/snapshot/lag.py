@@ -14,8 +14,8 @@ from acquisition.wire.layout import Layout
 
 
 class Lag(NamedTuple):
-    """One partition. ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why); ``error`` is
-    what its shard answered instead."""
+    """One partition. ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why); ``error``
+    is what its shard answered instead."""
 
     number: int
     seconds: float | None

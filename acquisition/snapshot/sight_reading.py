@@ -192,7 +192,9 @@ def heard_before(
     replies = cluster.gather(
         [(stream, ("XRANGE", stream, since, since + span, "COUNT", 1)) for _, stream, since in asked]
     )
-    heard = Counter((shard, since) for (shard, _, since), reply in zip(asked, replies, strict=True) if unread.value(reply))
+    heard = Counter(
+        (shard, since) for (shard, _, since), reply in zip(asked, replies, strict=True) if unread.value(reply)
+    )
     most = MOST_HEARD * min(1.0, span / 1000.0 / interval)
     silent = {shard for shard, _, since in asked if heard[shard, since] < most * len(chosen[shard])}
     return frozenset({shard for shard, _, _ in asked} - silent)
