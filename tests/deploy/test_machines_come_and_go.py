@@ -213,6 +213,7 @@ def test_everything_is_upgraded_under_load(loaded: Loaded, tmp_path: Path) -> No
     assert {loaded.redis_of(address) for address in loaded.shards() if not address.startswith(spare.address)} == {newer}
     eventually(loaded.is_whole, 120)
     loaded.play("upgrade.yml", *now, **variables)
+    eventually(loaded.is_whole, 120)
     assert loaded.machines() == now
     after = loaded.started(now)
     assert after.keys() == before.keys()
