@@ -21,6 +21,9 @@ CONNECTION_BYTES = (
     40_000  #: that a TLS connection takes beside ``maxmemory``: 30.8 kB idle, measured, and what waits in it
 )
 _RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
+#: A replica stays where it was placed, unless its master has more others: Redis would send one to a master that has
+#: lost its own, whatever machine that is on, and counts one that was forgotten and came back by gossip as working.
+_MANY_REPLICAS = 1_000
 _RESTART_SECONDS = 15  #: longer than a replica takes to take over, about twice cluster-node-timeout
 
 #: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
@@ -91,6 +94,7 @@ def configuration_of(server: Server, password: str) -> str:
             "tls-auth-clients": "no",  # they log in; on the bus a certificate is demanded all the same
             "cluster-port": str(server.port + machine.BUS_OFFSET),
             **_announced(server.announce),
+            "cluster-migration-barrier": str(_MANY_REPLICAS),
             "maxclients": str(server.connections),
             "supervised": "auto",  # tells systemd when it is ready
             "logfile": '""',

@@ -90,6 +90,12 @@ def test_it_is_ready_for_systemd_and_is_one_shard_of_a_cluster(server: Run) -> N
     assert f"maxmemory:{64 << 20}" in told
 
 
+def test_a_replica_stays_where_it_was_placed(server: Run) -> None:
+    """Redis knows no machines: it would send one to a master that has lost its own."""
+    told = asked(server, "CONFIG GET cluster-migration-barrier", user="operator").split()
+    assert int(told[told.index("cluster-migration-barrier") + 2]) >= 1000
+
+
 def test_without_a_user_nothing_is_answered(server: Run) -> None:
     told = asked(server, "PING", "GET x", "INFO", "AUTH default x")
     assert told.count("-NOAUTH") == 3
