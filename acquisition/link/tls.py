@@ -35,6 +35,7 @@ _NO_TLS = (
 )
 
 
+_NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which ``ssl`` has no name for
 _OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
 
 
@@ -52,6 +53,10 @@ class Context(_ssl._SSLContext):
     def demand(self) -> None:
         """No version before 1.3."""
         self.minimum_version = _ssl.PROTO_TLSv1_3
+
+    def ignore_time(self) -> None:
+        """From now on a certificate may be over, or not begun."""
+        self.verify_flags |= _NO_CHECK_TIME
 
 
 _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with the file that was read

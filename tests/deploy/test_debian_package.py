@@ -40,8 +40,8 @@ def test_sums_and_bill_are_of_the_package(package: Path) -> None:
     assert package.name in (package.parent / "SHA256SUMS").read_text()
     bill = json.loads((package.parent / "bill.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
-    names = [each["name"] for each in [bill["metadata"]["component"], *bill["components"]]]
-    assert names == ["shardpulse", "hiredis"]
+    assert bill["metadata"]["component"]["name"] == "shardpulse"
+    assert {each["name"] for each in bill["components"]} == {"hiredis"}  # once for each Python that the hosts may have
 
 
 @pytest.fixture(scope="module")

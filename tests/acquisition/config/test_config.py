@@ -14,7 +14,7 @@ from acquisition.config import loader as config
 from acquisition.config import text as config_text
 from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link.credentials import ours
+from acquisition.link.credentials import Credentials, ours
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
 
@@ -194,7 +194,7 @@ def test_password_file(tmp_path):
     with pytest.raises(ConfigError, match="chmod 600"):
         endpoints.credentials(settings)
     path.chmod(0o600)
-    assert endpoints.credentials(settings) == ("probe", "secret", ours(), "", str(path))
+    assert endpoints.credentials(settings) == Credentials("probe", "secret", ours(), password_file=str(path))
     named = replace(settings, owner="root")
     assert endpoints.credentials(named).owners == (0,)
     with pytest.raises(ConfigError, match=r"shards.owner: there is no user 'nobody-here'"):
