@@ -25,7 +25,7 @@ from acquisition.link import slots
 from acquisition.link.batch import Batch, Command, Packed, Route
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Answered, Connection, ReplyError, asked_with, pack, raise_for
+from acquisition.link.resp import Address, Answered, Connection, ReplyError, pack, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -208,7 +208,7 @@ class Cluster:
             for index, answer in zip(route.indexes, answers[route.address], strict=True):
                 replies[index] = answer
                 if type(answer) is Answered:
-                    answer.asked = asked_with(batch.commands[index][1])
+                    answer.tell(batch.commands[index][1])
         return replies
 
     def ask_raw(self, batch: Batch) -> list[memoryview] | None:
@@ -272,7 +272,7 @@ class Cluster:
         except (ShardError, PermissionRefused) as error:
             return self._failed(address, error, 1)[0]
         if type(answer) is Answered:
-            answer.asked = asked_with(command)
+            answer.tell(command)
         return answer
 
     def _connection(self, address: Address) -> Connection:

@@ -106,6 +106,10 @@ class Answered(ReplyError):
         self.where = where
         self.asked = ""
 
+    def tell(self, command: Sequence[Argument] | bytes) -> None:
+        """What was asked."""
+        self.asked = asked_with(command)
+
 
 def asked_with(command: Sequence[Argument] | bytes) -> str:
     """A command and the kind of its first key, of MGET of all, as lists of users name it: ``GET status:{*}:*``."""
@@ -277,7 +281,7 @@ class Connection:
         self.send(packed(command))
         reply = self.receive()
         if isinstance(reply, Answered):
-            reply.asked = asked_with(command)
+            reply.tell(command)
         return raise_for(reply, self.address)
 
     def pipeline(self, commands: Sequence[tuple[Any, ...] | bytes]) -> list[Any]:

@@ -96,7 +96,8 @@ class PartitionReader:
         if not changed and not failed and not is_new:
             return False
         wanted = [number for number in changed if number not in failed]
-        found = self._ask(cluster, slots, wanted) if wanted else {}
+        # where nobody answers any more the map is read again, which says whether there are shards at all
+        found = self._ask(cluster, slots, wanted) if wanted or len(failed) == len(self._tags) else {}
         self.answers = [
             Answer(b"", failed[number]) if number in failed else found.get(number, answer)
             for number, answer in enumerate(held or [Answer(b"", None)] * len(self._tags))
