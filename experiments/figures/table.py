@@ -175,6 +175,7 @@ ROWS: tuple[Row, ...] = (
             Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
             Figure("median.unchanged_milliseconds.p50", "unchanged p50 {:.2f} ms", _GET),
             Figure("median.unchanged_milliseconds.p99", "p99 {:.2f} ms"),
+            Figure("median.ids_milliseconds.p99", "(a bare GET of the commit ids p99 {:.2f} ms)"),
             Figure("median.ahead_milliseconds.p50", "read ahead p50 {:.2f} ms"),
             Figure("median.ahead_milliseconds.p99", "p99 {:.2f} ms"),
         ),
@@ -184,7 +185,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "hot-list",
-        "the list of hot hosts of 10,000 whose own figures flow at 1 Hz, their VMs' at 0.2, in a Python client",
+        "the list of hot hosts of 10,000 whose own figures flow at 1 Hz, their VMs' at 0.2, in a Python client that "
+        "reads ahead (`ReadyHotList`), with the reasons of the first ten",
         "reading",
         "--question hot --hosts 10000 --entities 2 --rate 0.2 --pause 0.3",
         "--seconds 15",
@@ -192,6 +194,8 @@ ROWS: tuple[Row, ...] = (
         (
             Figure("median.milliseconds.p50", "p50 {:.1f} ms", _MILLION),
             Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
+            Figure("median.described_milliseconds.p50", "with those of all 500 p50 {:.1f} ms"),
+            Figure("median.described_milliseconds.p99", "p99 {:.1f} ms"),
             Figure("median.abstained", "{:,.0f} hosts not judged"),
         ),
         (*_READING, *_JUDGING),
