@@ -68,7 +68,8 @@ def test_the_command_has_compiled_what_the_agent_imports_when_it_becomes_the_age
     """Compiling takes more than a megabyte, which would stay with an agent that is the first to import something."""
     for name in ("acquisition", "probes"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    plain = {key: value for key, value in os.environ.items() if key not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
+    other = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX")
+    plain = {key: value for key, value in os.environ.items() if key not in other}
     subprocess.run([sys.executable, "-c", BECOMING], check=True, cwd=tmp_path, env=plain | switch, timeout=PATIENT)
     ours = {name.rpartition(".")[2] for name in imported(*EVERYTHING) if name.startswith(("acquisition.", "probes."))}
     compiled = {path.name.partition(".")[0] for path in [*tmp_path.rglob("*.pyc"), *tmp_path.rglob("*.so")]}
