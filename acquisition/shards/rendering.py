@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from acquisition.model.identity import host_id
-from acquisition.shards import configuration, grants, machine
+from acquisition.shards import configuration, grants, late_start, machine
 from acquisition.wire import keys
 
 RELEASE = (7, 0)
@@ -24,7 +24,7 @@ _RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
 #: A replica stays where it was placed, unless its master has more others: Redis would send one to a master that has
 #: lost its own, whatever machine that is on, and counts one that was forgotten and came back by gossip as working.
 _MANY_REPLICAS = 1_000
-_RESTART_SECONDS = 15  #: longer than a replica takes to take over, about twice cluster-node-timeout
+_START_SECONDS = late_start.SECONDS + 75  #: that a start may take, the wait included
 
 #: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
 #: descriptors as it has clients; it runs no program but itself.
@@ -138,8 +138,7 @@ def template_of(server: Server) -> str:
 
 
 def unit_of(server: Server) -> str:
-    """The unit of systemd. A master without persistence is started again only when a replica has taken over: empty
-    within its node timeout it would empty its replica."""
+    """The unit of systemd. A master without persistence waits until a replica has taken over (``late_start``)."""
     return _unit(server, f"{server.announce}:{server.port}")
 
 
@@ -149,13 +148,17 @@ def _unit(server: Server, name: str) -> str:
 Description=shardpulse shard {name}
 Wants=network-online.target
 After=network-online.target
+StartLimitIntervalSec=0
 
 [Service]
 Type=notify
 User={server.user}
+# Started within the node timeout a master comes back empty and empties its replica, which has to take over first.
+{late_start.directive(server.user, server.data)}\
 ExecStart=/usr/bin/redis-server {server.file("redis.conf")}
+TimeoutStartSec={_START_SECONDS}
 Restart=on-failure
-RestartSec={_RESTART_SECONDS}
+RestartSec=2
 LimitNOFILE={server.connections + 1024}
 # maxmemory and a quarter of it for fragments, {CONNECTION_BYTES // 1000} kB for each TLS connection, the server itself
 MemoryMax={server.memory}
