@@ -167,7 +167,8 @@ def down(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show the shards; the exit code says whether all of them serve."""
+    """Show the shards; the exit code says whether all of them serve, and whether each has the replica in sync that
+    others have."""
     if options.addresses:
         return remote_command.status(options, settings)
     directory = endpoints.directory(settings)
@@ -204,13 +205,14 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
 
 def _show(shards: Shards, as_json: bool) -> int:
     rows = shard_status.read(shards.shards, shards.layout.partitions, credentials=shards.credentials)
-    written = _record_format(shards)
+    written, risks = _record_format(shards), shard_status.risks(rows)
     if as_json:
         document = {
             "directory": str(shards.directory),
             "redis": {"version": shards.redis.version, "source": shards.redis.source, "path": shards.redis.path},
             "record_format": written,
             "shards": [row._asdict() for row in rows],
+            "risks": [risk._asdict() for risk in risks],
             "begun": shards.intent._asdict() if shards.intent else None,
         }
         print(json.dumps(document, indent=2))
@@ -219,12 +221,15 @@ def _show(shards: Shards, as_json: bool) -> int:
         print(f"records of format {written}" + ("" if written == record_format.NEWEST else _OLD_FORMAT))
         for row in rows:
             print(_line(row))
+        for risk in risks:
+            print(risk.line())
         if sum(row.role != "replica" for row in rows) == _PAIR:
             print(_NO_MAJORITY)
         if shards.intent is not None:
             print(f"{shards.intent.action} {shards.intent.shard} is under way, or was interrupted: then finish it with "
                   "`shardpulse shards balance`")  # fmt: skip
-    return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
+    serving = all(row.answering and row.cluster_state == "ok" for row in rows)
+    return EXIT_OK if serving and not any(risk.grave for risk in risks) else EXIT_UNAVAILABLE
 
 
 def _record_format(shards: Shards) -> int:

@@ -51,8 +51,8 @@ def form(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show all members that the named shards know; the exit code says whether all of them serve, and with the same
-    users."""
+    """Show all members that the named shards know; the exit code says whether all of them serve, with the same users,
+    and each with the replica in sync on another machine that others have."""
     addresses, user = named(options, settings)
     return _show(addresses, user, settings.timeout_seconds, options.json)
 
@@ -114,18 +114,20 @@ def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: 
     with closing(Cluster(addresses, user, timeout)) as cluster:
         partitions = _partitions(cluster)
     rows = sorted(shard_status.read_at([node.address for node in found], partitions, timeout, user) + silent)
+    risks = shard_status.risks(rows)
     if as_json:
         told = [{name: value for name, value in row._asdict().items() if name not in _OF_THIS_MACHINE} for row in rows]
         others = {str(address): users for address, users in differing.items()}
-        print(
-            json.dumps({"shards": [{**row, "other_users": others.get(row["address"], [])} for row in told]}, indent=2)
-        )
+        found_of = [{**row, "other_users": others.get(row["address"], [])} for row in told]
+        print(json.dumps({"shards": found_of, "risks": [risk._asdict() for risk in risks]}, indent=2))
     else:
         for row in rows:
             print(line(row))
         for address, users in differing.items():
             print(f"{address}  HAS OTHER RULES than most shards for {', '.join(users)}: users do not replicate")
-    if not all(row.answering and row.cluster_state == "ok" for row in rows):
+        for risk in risks:
+            print(risk.line())
+    if not all(row.answering and row.cluster_state == "ok" for row in rows) or any(risk.grave for risk in risks):
         return EXIT_UNAVAILABLE
     return EXIT_CONFIG if differing else EXIT_OK
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, raise_for
-from acquisition.shards import nodes
+from acquisition.shards import nodes, resilience
 from acquisition.shards.process import Shard
 from acquisition.wire import keys
 
@@ -57,6 +57,13 @@ def read_at(
         _connect(address, ShardStatus(str(address), 0, -1, False, False), partitions, timeout, credentials)
         for address in addresses
     ]
+
+
+def risks(rows: Iterable[ShardStatus]) -> list[resilience.Risk]:
+    """What the death of one of these shards, or of a machine, would cost."""
+    return resilience.risks([
+        resilience.Member(row.address, row.answering, row.role, row.slots, row.replica_of, row.in_sync) for row in rows
+    ])  # fmt: skip
 
 
 def _read(shard: Shard, partitions: int, timeout: float, credentials: Credentials | None) -> ShardStatus:

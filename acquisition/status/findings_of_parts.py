@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.link.resp import Address
+from acquisition.shards import resilience
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account
 from acquisition.snapshot.lag import Lag
@@ -67,6 +68,17 @@ def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
         found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
         found += _of_majority(rows)
     return found
+
+
+def of_risks(rows: Sequence[ShardHealth]) -> list[Finding]:
+    """What the death of one shard or machine would cost, though nothing is away now."""
+    return [
+        Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
+        for risk in resilience.risks([
+            resilience.Member(row.address, row.answering, row.role, row.slots, row.replica_of, row.in_sync)
+            for row in rows
+        ])
+    ]  # fmt: skip
 
 
 def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:

@@ -19,7 +19,15 @@ from acquisition.snapshot.workers import Workers, read_workers
 from acquisition.status import shards
 from acquisition.status.finding import DOWN, Finding
 from acquisition.status.findings_of_hosts import of_books, of_hosts, of_probes
-from acquisition.status.findings_of_parts import of_archived, of_clocks, of_filter, of_readers, of_seeds, of_shards
+from acquisition.status.findings_of_parts import (
+    of_archived,
+    of_clocks,
+    of_filter,
+    of_readers,
+    of_risks,
+    of_seeds,
+    of_shards,
+)
 from acquisition.status.shards import ShardHealth
 from acquisition.wire.archived import Archived
 
@@ -80,7 +88,7 @@ def read(
     accounts = found.accounts if found is not None else []
     now = wall()
     findings += of_books(found, set_names) if found is not None else []
-    findings += of_shards(rows) + of_seeds(nobodies) + clocks
+    findings += of_shards(rows) + of_risks(rows) + of_seeds(nobodies) + clocks
     findings += of_filter(lags, live)
     findings += of_readers(others)
     findings += of_archived(archived.values(), accounts, set_names)

@@ -25,6 +25,7 @@ class FilterModule:
             "shardpulse_dead": dead,
             "shardpulse_crowded": crowded,
             "shardpulse_restless": restless,
+            "shardpulse_misplaced": misplaced,
             "shardpulse_stale": stale,
             "shardpulse_unsettled": unsettled,
         }
@@ -147,6 +148,27 @@ def restless(asked: Mapping[str, Any]) -> list[str]:
             found.append(f"{row['address']} says that the cluster is {row['cluster_state']}")
         elif row["role"] == "replica" and not row["in_sync"]:
             found.append(f"{row['address']} is not in sync with {row['replica_of']}")
+    return found
+
+
+def misplaced(asked: Mapping[str, Any], planned: Mapping[str, Any], replicas: int | str) -> list[str]:
+    """Which shards do not serve, which masters have fewer than ``replicas`` in sync, and which replicas lie in the
+    failure domain of their master, in words. verify.yml demands that there is none."""
+    rows = [row for row in _rows(asked) if row["answering"]]
+    following = [row for row in rows if row["role"] == "replica" and row["in_sync"]]
+    found = restless(asked)
+    for master in rows:
+        own = [row for row in following if row["replica_of"] == master["address"]]
+        if master["slots"] and len(own) < int(replicas):
+            found.append(
+                f"{master['address']} has {len(own)} of {replicas} replicas in sync; site.yml gives it what it lacks"
+            )
+        domain = _together(_host(master["address"]), planned["together"])
+        found += [
+            f"{row['address']} lies in the failure domain of its master {master['address']}; site.yml moves it"
+            for row in own
+            if _together(_host(row["address"]), planned["together"]) == domain
+        ]
     return found
 
 

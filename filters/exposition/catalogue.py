@@ -22,7 +22,7 @@ def families() -> dict[str, list[Family]]:
         "Decision inputs": [inputs.WINDOW, inputs.COUNTED, inputs.PLATEAU, inputs.WARMING],
         "Entities": [entities.IDENTITY, entities.SHADOW],
         "Books and probes": [*_of(pipeline.LEDGER), *_of(pipeline.BOOKS), *_of(pipeline.PROBE)],
-        "Shards": _of(pipeline.SHARD),
+        "Shards": [*_of(pipeline.SHARD), *_of(pipeline.RISK)],
         "Filter": [*_of(pipeline.FILTER), *_of(pipeline.WORKER), *_of(pipeline.PARTITION)],
         "Findings": [pipeline.FINDINGS],
     }  # fmt: skip

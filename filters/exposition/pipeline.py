@@ -12,6 +12,7 @@ from typing import Any
 from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
+from acquisition.status import findings_of_parts
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health
 from acquisition.status.shards import MASTER, REPLICA, ShardHealth
@@ -78,6 +79,10 @@ SHARD = _table("shard", ("shard",), (
     ("replica_behind_bytes", GAUGE, "bytes", "Writes of its master that the replica has yet to get",
      _replica(lambda row: row.lag_bytes)),
 ))  # fmt: skip
+RISK = _table("shard", ("shard",), (
+    ("at_risk", GAUGE, "", "1: nobody could take over from the shard, or its death would take its master with it, and "
+     "other shards have replicas", lambda pair: int(pair[1]) if pair[0].answering else None),
+))  # fmt: skip
 PARTITION = _table("partition", ("partition",), (
     ("waiting_seconds", GAUGE, "seconds", "How long the oldest entry has waited for a filter worker; 0: nothing waits",
      lambda row: row.seconds),
@@ -126,6 +131,8 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
     accounts = health.books.accounts if health.books is not None else []
     books = [(_account_labels(row, hosts, sets), row) for row in accounts]
     shards = [(syntax.labels(("shard",), (row.address,)), row) for row in health.shards]
+    grave = {risk.about for risk in findings_of_parts.of_risks(health.shards) if risk.kind == STALE}
+    risks = [(text, (row, f"shard {row.address}" in grave)) for text, row in shards]
     partitions = [(f'partition="{row.number}"', row) for row in health.lags]
     workers = [
         (syntax.labels(("worker", "id"), (row.name, row.id)), (row, lag.worst_of(row, health.lags)))
@@ -134,7 +141,8 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
     found = [*_filled(FILTER, [("", health)]), *_filled(LEDGER, [("", health)])]
     readers = [(syntax.labels(("reader",), (row.name,)), row) for row in health.readers]
     for table, rows in (
-        (BOOKS, books), (PROBE, books), (SHARD, shards), (PARTITION, partitions), (WORKER, workers), (READER, readers),
+        (BOOKS, books), (PROBE, books), (SHARD, shards), (RISK, risks), (PARTITION, partitions), (WORKER, workers),
+        (READER, readers),
     ):  # fmt: skip
         found += _filled(table, rows)
     kinds = [finding.kind for finding in health.findings]

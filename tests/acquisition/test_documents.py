@@ -41,8 +41,8 @@ def test_every_validity_code_is_documented(name: str) -> None:
 def words_of_findings() -> list[str]:
     """How each piece of what `shardpulse status` finds begins, without what is filled in."""
     found = []
-    for name in ("findings_of_hosts", "findings_of_parts", "health"):
-        tree = ast.parse((ROOT / f"acquisition/status/{name}.py").read_text())
+    for name in ("status/findings_of_hosts", "status/findings_of_parts", "status/health", "shards/resilience"):
+        tree = ast.parse((ROOT / f"acquisition/{name}.py").read_text())
         told = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # what documents the code
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told]
         found += [text.partition("{")[0][:40].replace("`", "").strip(" :;,") for text in texts if isinstance(text, str)]

@@ -68,6 +68,23 @@ def test_who_does_not_serve_or_follow_is_told() -> None:
     assert growth.restless({"stdout": "", "stderr": "no shard answers: refused"}) == ["no shard answers: refused"]
 
 
+def test_masters_without_the_planned_replicas_and_replicas_beside_their_masters_are_told() -> None:
+    whole = asked(dict.fromkeys(MASTERS, 1), {REPLICAS[one]: MASTERS[one] for one in range(4)})
+    assert growth.misplaced(whole, PLAN, 1) == []
+    assert len(growth.misplaced(whole, PLAN, "2")) == len(MASTERS)
+    alone = asked(dict.fromkeys(MASTERS, 1), {REPLICAS[one]: MASTERS[one] for one in range(3)})
+    assert growth.misplaced(alone, PLAN, 1) == [
+        f"{MASTERS[3]} has 0 of 1 replicas in sync; site.yml gives it what it lacks"
+    ]
+    beside = asked({"10.0.0.1:7600": 1}, {"10.0.0.1:7700": "10.0.0.1:7600", "10.0.0.2:7700": "10.0.0.1:7600"})
+    told = "lies in the failure domain of its master 10.0.0.1:7600; site.yml moves it"
+    assert growth.misplaced(beside, PLAN, 1) == [f"10.0.0.1:7700 {told}"]
+    rack = {"together": ["10.0.0.1,10.0.0.2"]}
+    assert growth.misplaced(beside, rack, 1) == [f"10.0.0.1:7700 {told}", f"10.0.0.2:7700 {told}"]
+    assert growth.misplaced(asked(dict.fromkeys(MASTERS, 1), {}), PLAN, 0) == []
+    assert growth.misplaced({"stdout": "", "stderr": "refused"}, PLAN, 1) == ["refused"]
+
+
 def test_replicas_that_run_something_else_come_first() -> None:
     units = {f"shardpulse-shard@{port}.service": {"stale": port != 7601} for port in (7600, 7601, 7700)}
     instances = [{"port": 7600, "role": "master"}, {"port": 7601, "role": "master"}, {"port": 7700, "role": "replica"}]

@@ -182,9 +182,30 @@ def test_killed_units_are_started_again_on_their_cores(site: Site) -> None:
     assert not set(after.values()) & set(before.values())
     assert _pins(host) == pins
     assert _books(site)["before"] == known, "records of other hosts began anew"
+    assert [row["kind"] for row in _crowded(site)] == ["note"], "one machine has two of three masters now"
+
+
+@pytest.mark.parametrize("how", ["systemctl kill -s KILL {0}; systemctl start {0}", "systemctl restart {0}"])
+def test_a_master_that_is_started_at_once_lets_its_replica_take_over(site: Site, how: str) -> None:
+    """Faster than the node timeout it would come back empty, and empty its replica."""
+    known, shards = _books(site)["before"], _shards(site)
+    following = {row["replica_of"]: row["address"] for row in shards.values() if row["in_sync"]}
+    master = min(following)
+    address, _, port = master.partition(":")
+    (host,) = [host for host in site.hosts.values() if host.address == address]
+    host.ssh(how.format(f"shardpulse-shard@{port}"))
+    assert "which shall take over first" in host.journal(f"shardpulse-shard@{port}")
+    _eventually_well(site)
+    shards = _shards(site)
+    assert (shards[master]["replica_of"], shards[master]["in_sync"]) == (following[master], True)
+    assert _books(site)["before"] == known, "records of hosts began anew"
 
 
 def test_a_host_that_reboots_loses_nothing_but_its_own_down_time(site: Site) -> None:
+    """``site.yml`` gives masters back first: with two of three on the host nobody could take over from them."""
+    done = site.play("site.yml")
+    assert done.returncode == 0, said(done, site.hosts)
+    assert not _crowded(site)
     host = site.hosts["node3"]
     known, units, pins = _books(site)["before"], _running(host).keys(), _pins(host)
     host.reboot()
@@ -303,6 +324,17 @@ def _eventually_well(site: Site) -> None:
 
     eventually(well, 120, says=lambda: site.shows("observer", "status").stdout)
     assert _books(site)["lost"] == 0
+
+
+def _crowded(site: Site) -> list[dict[str, str]]:
+    """What is said of machines with so many masters that the others are no majority."""
+    found = json.loads(site.shows("observer", "status", "--json").stdout)["findings"]
+    return [row for row in found if row["about"].startswith("machine ")]
+
+
+def _shards(site: Site) -> dict[str, dict[str, Any]]:
+    """What is said of each shard, by its address."""
+    return {row["address"]: row for row in json.loads(site.shows("observer", "status", "--json").stdout)["shards"]}
 
 
 def _books(site: Site) -> dict[str, int]:

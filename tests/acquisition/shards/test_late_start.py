@@ -1,4 +1,4 @@
-"""The wait of a unit before it starts a master whose replica has yet to take over, on lists of members of real shards."""
+"""The wait of a unit before it starts a master whose replica has yet to take over, on real lists of members."""
 
 from __future__ import annotations
 

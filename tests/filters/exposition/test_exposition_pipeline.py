@@ -84,6 +84,7 @@ def test_shards() -> None:
     assert series["shardpulse_shard_pinned"] == {("a:1",): 1}
     assert series["shardpulse_shard_replica_in_sync"] == {("b:1",): 0}
     assert "shardpulse_shard_replica_behind_bytes" not in series
+    assert series["shardpulse_shard_at_risk"] == {("a:1",): 1, ("b:1",): 0}
 
 
 def test_filter_workers() -> None:

@@ -139,7 +139,7 @@ def test_promtool_finds_nothing_to_complain_about(scraped: Scraped) -> None:
 
 
 def test_rules_and_example_are_valid() -> None:
-    assert "SUCCESS: 17 rules found" in check("check", "rules", str(RULES))
+    assert "SUCCESS: 18 rules found" in check("check", "rules", str(RULES))
     check("check", "config", str(ROOT / "deploy/prometheus/prometheus.yml"))
 
 
@@ -208,7 +208,7 @@ def test_all_rules_are_evaluated_without_errors(scraped: Scraped) -> None:
         return rules if all(rule["health"] != "unknown" for rule in rules) else []
 
     rules = eventually(evaluated)
-    assert len(rules) == 17
+    assert len(rules) == 18
     assert [rule.get("lastError", "") for rule in rules if rule["health"] != "ok"] == []
 
 
