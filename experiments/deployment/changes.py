@@ -12,6 +12,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def measure(_given: argparse.Namespace, directory: Path) -> dict[str, Any]:
     with scene.bare(directory, [*NAMES, SPARE], installed=True) as site:
         scene.played(site, "site.yml", inventory=inventory(site, NAMES))
         with _load(site):
-            steps = [_step(site, name, act) for name, act in _steps(site, directory).items()]
+            steps = [_told(_step(site, name, act)) for name, act in _steps(site, directory).items()]
     return {"hosts": WORKLOAD.hosts, "entities": WORKLOAD.entities, "metrics": WORKLOAD.metrics, "steps": steps}
 
 
@@ -111,6 +112,13 @@ def _step(site: Site, name: str, act: Callable[[], Mapping[str, int]]) -> dict[s
         "step": name, "seconds": round(seconds, 1), "until_well_seconds": round(whole_seconds, 1), "changed": dict(did),
         "samples_per_second": round((books["made"] - before) / whole_seconds), "well": well, **books,
     }  # fmt: skip
+
+
+def _told(step: dict[str, Any]) -> dict[str, Any]:
+    """The step; progress for people, on stderr."""
+    end = f"well after {step['until_well_seconds']:.0f} s" if step["well"] else "NOT WELL"
+    print(f"{step['step']}: {step['seconds']:.0f} s, {end}, lost {step['lost']}", file=sys.stderr, flush=True)
+    return step
 
 
 @contextlib.contextmanager

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from filter_plugins import shardpulse
 from filter_plugins import shardpulse_growth as growth
+from filter_plugins import shardpulse_plan
 
 VARIABLES: dict[str, dict[str, Any]] = {f"h{one}": {"ansible_host": f"10.0.0.{one}"} for one in (1, 2, 3, 4)}
 EVERYTHING = {"shards": list(VARIABLES), "filters": ["h1", "h2"], "servers": ["h1"]}
-PLAN = shardpulse.plan(EVERYTHING, VARIABLES, 1)
+PLAN = shardpulse_plan.plan(EVERYTHING, VARIABLES, 1)
 MASTERS, REPLICAS = PLAN["masters"], PLAN["replicas"]
 
 
@@ -30,8 +30,8 @@ WHOLE = asked(
 
 
 def test_running_shards_stay_what_they_are_when_hosts_and_cores_come_after_them() -> None:
-    less = shardpulse.plan({**EVERYTHING, "shards": ["h1", "h2", "h3"]}, VARIABLES, 1)
-    more = shardpulse.plan(EVERYTHING, VARIABLES | {"h1": {**VARIABLES["h1"], "redis_shard_cores": [0, 1]}}, 1)
+    less = shardpulse_plan.plan({**EVERYTHING, "shards": ["h1", "h2", "h3"]}, VARIABLES, 1)
+    more = shardpulse_plan.plan(EVERYTHING, VARIABLES | {"h1": {**VARIABLES["h1"], "redis_shard_cores": [0, 1]}}, 1)
     for host, instances in less["instances"].items():
         assert all(one in PLAN["instances"][host] and one in more["instances"][host] for one in instances)
 

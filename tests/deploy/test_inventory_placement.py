@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from filter_plugins import shardpulse as roles
+from filter_plugins import shardpulse_hosts as roles
+from filter_plugins import shardpulse_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ SHARD = {"port": 7600, "core": 0, "role": "master"}
 
 def plan(hosts: dict[str, dict[str, Any]], replicas: Any = 0, filters: bool = True) -> dict[str, Any]:
     groups = {"shards": list(hosts), "filters": list(hosts)[:1] if filters else []}
-    return roles.plan(groups, {host: {"ansible_host": f"10.0.0.{number}"} | variables
+    return shardpulse_plan.plan(groups, {host: {"ansible_host": f"10.0.0.{number}"} | variables
                                for number, (host, variables) in enumerate(hosts.items(), 1)}, replicas)  # fmt: skip
 
 
@@ -58,10 +59,10 @@ def test_a_wrong_inventory_is_refused_in_words(hosts: dict[str, dict[str, Any]],
 def test_a_database_of_the_role_is_for_one_archive() -> None:
     groups = {"shards": ["a"], "filters": ["a"], "archives": ["a", "b"]}
     hostvars: dict[str, dict[str, Any]] = {"a": {}, "b": {"archive_postgresql": True}}
-    assert roles.plan(groups, {"a": {}, "b": {}})["problems"] == []
-    (problem,) = roles.plan(groups, hostvars)["problems"]
+    assert shardpulse_plan.plan(groups, {"a": {}, "b": {}})["problems"] == []
+    (problem,) = shardpulse_plan.plan(groups, hostvars)["problems"]
     assert problem.startswith("b: archive_postgresql is for one host in the group archives, and there are a, b: ")
-    assert roles.plan(groups | {"archives": ["b"]}, hostvars)["problems"] == []
+    assert shardpulse_plan.plan(groups | {"archives": ["b"]}, hostvars)["problems"] == []
 
 
 def test_shards_that_run_are_those_whose_units_do() -> None:
@@ -69,7 +70,9 @@ def test_shards_that_run_are_those_whose_units_do() -> None:
     active = {"ActiveState": "active"}
     units = {"shardpulse-shard@7600.service": active, "shardpulse-shard@7700.service": {"ActiveState": "failed"}}
     looked = {"common_found": {"host": {"units": units}}}
-    assert roles.running(planned, {"a": looked, "b": {}, "c": {"common_found": {"host": {}}}}) == ["10.0.0.1:7600"]
+    assert shardpulse_plan.running(planned, {"a": looked, "b": {}, "c": {"common_found": {"host": {}}}}) == [
+        "10.0.0.1:7600"
+    ]
 
 
 def test_only_what_shards_have_against_the_secrets_is_told() -> None:
@@ -106,7 +109,7 @@ def test_certificates_that_end_are_told_with_their_hosts() -> None:
 
 def test_each_kind_of_host_has_an_environment() -> None:
     groups = {"shards": ["a"], "filters": ["a"], "probes": ["a", "b"], "observers": ["c"]}
-    found = roles.plan(groups, {host: {} for host in "abc"})
+    found = shardpulse_plan.plan(groups, {host: {} for host in "abc"})
     assert found["environment"] == {"a": "filters-probes", "b": "probes", "c": ""}
     assert found["extras"] == {"filters-probes": ["filter", "probe"], "probes": ["probe"]}
 

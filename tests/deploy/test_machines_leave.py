@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ansible", reason="ansible-core is of the extra test")
 
-from filter_plugins import shardpulse as inventory
 from filter_plugins import shardpulse_growth as roles
+from filter_plugins import shardpulse_plan as inventory
 
 from acquisition.shards import placing
 
