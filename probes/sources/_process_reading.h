@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "_task_stats.h"
+
 enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, UNREADABLE = 10 }; /* acquisition.model.codes */
 enum { /* probes.sources.process_files */
     USER, SYSTEM, GUEST, WAIT, ALL_CPU, MINOR, MAJOR, VIRTUAL, RESIDENT, SHARE, READ, WRITTEN, CANCELLED, DELAY,
@@ -36,14 +38,6 @@ typedef struct {
     uint8_t has_stat, has_io, has_thread; /* whether there are counters of the tick before */
     uint8_t thread_wanted, ran;
 } Record;
-
-/* What is the same for all processes of a tick. */
-typedef struct {
-    const char *proc;
-    double per_second, per_tick, page_size, memory_bytes;
-    int netlink, family; /* of taskstats; -1: there is none */
-    Py_ssize_t at;       /* of struct taskstats in an answer */
-} Tick;
 
 typedef struct {
     double *values;
@@ -217,35 +211,6 @@ static int read_io(Record *record, const Tick *tick, Row row, char *text)
     return LIVES;
 }
 
-/* Context switches and waiting time of the first thread by taskstats; see probes.taskstats. 0: no answer. */
-static int ask_taskstats(const Record *record, const Tick *tick, Number *new)
-{
-    enum { WAITED = 24, WHO = 128, SWITCHED = 272, SIZE = 288 }; /* offsets in struct taskstats */
-    struct {
-        uint32_t length;
-        uint16_t type, flags;
-        uint32_t sequence, port;
-        uint8_t command, version;
-        uint16_t reserved, attribute_length, attribute;
-        uint32_t pid;
-    } request = {sizeof request, (uint16_t)tick->family, 1, 0, 0, 1, 1, 0, 8, 1, (uint32_t)record->pid};
-    char answer[4096];
-    uint64_t figures[2], waited;
-    uint32_t who;
-    if (send(tick->netlink, &request, sizeof request, 0) < 0)
-        return 0;
-    ssize_t size = recv(tick->netlink, answer, sizeof answer, MSG_DONTWAIT);
-    if (size < tick->at + SIZE)
-        return 0; /* an error message: the thread is gone */
-    memcpy(&waited, answer + tick->at + WAITED, sizeof waited);
-    memcpy(&who, answer + tick->at + WHO, sizeof who);
-    memcpy(figures, answer + tick->at + SWITCHED, sizeof figures);
-    new[0] = waited;
-    new[1] = figures[0];
-    new[2] = figures[1];
-    return who == (uint32_t)record->pid;
-}
-
 /* What probes.sources.process_files finds in a text that is split into words: the numbers at ``first`` and ``second``
    of at least ``least`` words; 1: found, 0: too few words, -1: no numbers. */
 static int find_numbers(const char *at, const char *end, int least, int first, int second, Number *one, Number *two)
@@ -264,17 +229,28 @@ static int find_numbers(const char *at, const char *end, int least, int first, i
     return bad ? -1 : 1;
 }
 
+/* What is known of the first thread of a process when taskstats is asked. */
+typedef struct {
+    int lives, still;   /* still: it has not run, so it has not switched */
+    ssize_t size;       /* of what schedstat says */
+    char schedstat[SHORT];
+    Question question;
+} Thread;
+
 /* Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable. */
-static int find_thread(Record *record, const Tick *tick, Row row, char *text, size_t size, Number *new)
+static int find_thread(Record *record, const Tick *tick, Row row, const Thread *thread, char *text, Number *new)
 {
     static const char label[] = "\nvoluntary_ctxt_switches:";
     static const int columns[] = {VOLUNTARY, INVOLUNTARY};
-    if (tick->netlink >= 0 && record->files[STATUS] != ABSENT && ask_taskstats(record, tick, new))
+    const char *said = thread->schedstat;
+    if (thread->question.answered) {
+        memcpy(new, thread->question.figures, sizeof thread->question.figures);
         return 1;
+    }
     new[0] = record->has_thread ? record->thread[0] : 0;
     new[1] = new[2] = 0;
     Number waited = new[0];
-    if (find_numbers(text, text + size, 3, 1, -1, &waited, NULL) < 0)
+    if (find_numbers(said, said + thread->size, 3, 1, -1, &waited, NULL) < 0)
         return -1;
     new[0] = waited;
     if (record->files[STATUS] == ABSENT)
@@ -289,28 +265,49 @@ static int find_thread(Record *record, const Tick *tick, Row row, char *text, si
     return found < 0 ? -1 : 1;
 }
 
-static int read_thread(Record *record, const Tick *tick, Row row, char *text)
+static int read_schedstat(Record *record, const Tick *tick, Thread *thread)
+{
+    if (!record->thread_wanted || record->files[SCHEDSTAT] == ABSENT || (record->ran && tick->netlink >= 0))
+        return LIVES;
+    thread->size = read_file(record, tick, SCHEDSTAT, thread->schedstat, SHORT);
+    if (thread->size < 0 && thread->size != -EACCES && thread->size != -EPERM)
+        return GONE;
+    thread->size = thread->size < 0 ? 0 : thread->size;
+    uint64_t hash = hash_of(thread->schedstat, (size_t)thread->size);
+    thread->still = record->has_thread && hash == record->sched_text;
+    record->sched_text = hash;
+    return LIVES;
+}
+
+/* Everything but what taskstats tells; whether that is to be asked. */
+static int begin_process(Record *record, const Tick *tick, Row row, char *text, Thread *thread)
+{
+    thread->still = thread->question.answered = 0;
+    thread->size = 0;
+    for (int i = 0; i < WIDTH; i++) {
+        row.codes[i] = record->steady[i];
+        row.values[i] = NAN;
+    }
+    thread->lives = read_stat(record, tick, row, text) == LIVES && read_io(record, tick, row, text) == LIVES
+                    && read_schedstat(record, tick, thread) == LIVES;
+    thread->question.pid = record->pid;
+    return thread->lives && record->thread_wanted && !thread->still && tick->netlink >= 0
+           && record->files[STATUS] != ABSENT;
+}
+
+static int end_process(Record *record, const Tick *tick, Row row, char *text, const Thread *thread)
 {
     const double scale[] = {tick->per_second * 1e-9, tick->per_second, tick->per_second};
     Number new[COUNT(THREAD_COUNTERS)];
-    ssize_t size = 0;
-    int still = 0;
+    int found = 1;
+    if (!thread->lives)
+        return GONE;
     if (!record->thread_wanted)
         return LIVES;
-    if (record->files[SCHEDSTAT] != ABSENT && !(record->ran && tick->netlink >= 0)) {
-        size = read_file(record, tick, SCHEDSTAT, text, SHORT);
-        if (size < 0 && size != -EACCES && size != -EPERM)
-            return GONE;
-        size = size < 0 ? 0 : size;
-        uint64_t hash = hash_of(text, (size_t)size);
-        still = record->has_thread && hash == record->sched_text;
-        record->sched_text = hash;
-    }
-    int found = 1;
-    if (still) /* it has not run, so it has not switched */
+    if (thread->still)
         memcpy(new, record->thread, sizeof new);
     else
-        found = find_thread(record, tick, row, text, (size_t)size, new);
+        found = find_thread(record, tick, row, thread, text, new);
     if (!found)
         return GONE;
     if (found < 0) {
@@ -323,13 +320,21 @@ static int read_thread(Record *record, const Tick *tick, Row row, char *text)
     return LIVES;
 }
 
-static int read_process(Record *record, const Tick *tick, Row row)
+/* Read at most GROUP processes; ``gone`` tells of each whether it is. */
+static void read_group(Record *records, const Tick *tick, const Row *rows, int count, uint8_t *gone)
 {
     char text[LONG];
-    for (int i = 0; i < WIDTH; i++) {
-        row.codes[i] = record->steady[i];
-        row.values[i] = NAN;
-    }
-    return read_stat(record, tick, row, text) || read_io(record, tick, row, text) || read_thread(record, tick, row, text)
-        ? GONE : LIVES;
+    Thread threads[GROUP];
+    Question questions[GROUP];
+    int asked[GROUP], asks = 0;
+    for (int i = 0; i < count; i++)
+        if (begin_process(&records[i], tick, rows[i], text, &threads[i])) {
+            asked[asks] = i;
+            questions[asks++] = threads[i].question;
+        }
+    ask_taskstats(tick, questions, asks);
+    for (int i = 0; i < asks; i++)
+        threads[asked[i]].question = questions[i];
+    for (int i = 0; i < count; i++)
+        gone[i] = end_process(&records[i], tick, rows[i], text, &threads[i]) == GONE;
 }

@@ -70,24 +70,33 @@ static PyObject *close_processes(PyObject *module, PyObject *argument)
     return Py_BuildValue("");
 }
 
+static int add_number(PyObject *list, Py_ssize_t number)
+{
+    PyObject *object = PyLong_FromSsize_t(number);
+    int done = object && PyList_Append(list, object) == 0;
+    Py_XDECREF(object);
+    return done;
+}
+
 /* The list of those that are gone; NULL with an exception. */
 static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_buffer *values, const Py_buffer *codes)
 {
     PyObject *gone = PyList_New(0);
-    Py_ssize_t count = records->len / (Py_ssize_t)sizeof(Record);
-    for (Py_ssize_t i = 0; gone && i < count; i++) {
-        char *place = (char *)records->buf + i * (Py_ssize_t)sizeof(Record);
-        Row row = {(double *)values->buf + i * WIDTH, (uint8_t *)codes->buf + i * WIDTH};
-        Record record;
-        memcpy(&record, place, sizeof record);
-        int found = read_process(&record, tick, row);
-        memcpy(place, &record, sizeof record);
-        if (found == GONE) {
-            PyObject *number = PyLong_FromSsize_t(i);
-            if (!number || PyList_Append(gone, number) < 0)
+    Py_ssize_t total = records->len / (Py_ssize_t)sizeof(Record);
+    for (Py_ssize_t first = 0; gone && first < total; first += GROUP) {
+        int count = total - first < GROUP ? (int)(total - first) : GROUP;
+        char *place = (char *)records->buf + first * (Py_ssize_t)sizeof(Record);
+        Record group[GROUP];
+        Row rows[GROUP];
+        uint8_t ended[GROUP];
+        memcpy(group, place, (size_t)count * sizeof(Record));
+        for (int i = 0; i < count; i++)
+            rows[i] = (Row){(double *)values->buf + (first + i) * WIDTH, (uint8_t *)codes->buf + (first + i) * WIDTH};
+        read_group(group, tick, rows, count, ended);
+        memcpy(place, group, (size_t)count * sizeof(Record));
+        for (int i = 0; gone && i < count; i++)
+            if (ended[i] && !add_number(gone, first + i))
                 Py_CLEAR(gone);
-            Py_XDECREF(number);
-        }
     }
     return gone;
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from array import array
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model.codes import FIRST, UNREADABLE, VALID
-from probes import native
+from probes import native, taskstats
 from probes.sources.process_files import COLUMNS, FILES, Units
 from probes.sources.process_table import NativeTable, PythonTable
 from tests.support import FIXTURES
 from tests.support.untested import require_native
+from tests.support.waiting import eventually
 
 require_native(native.PROCESSES)
 
@@ -156,6 +158,47 @@ def test_a_text_that_is_none_costs_its_own_figures_and_one_tick(
     table.read(units(1.0))
     assert not any(table.rows()[1])
     table.drop([PID])
+
+
+def test_many_asked_at_once_are_told_the_same_as_one_after_the_other(tmp_path: Path) -> None:
+    netlink = taskstats.connect()
+    if netlink is None:
+        pytest.skip("taskstats needs CAP_NET_ADMIN and CONFIG_TASKSTATS: not to be had here")
+    loop = "import os, time\nfor _ in range(50): time.sleep(0.001)\nos.kill(os.getpid(), 19)\ntime.sleep(60)"
+    children = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(20)]  # more than are asked at once
+    pids = [child.pid for child in children]
+    try:
+        for pid in pids:
+            stat = Path(f"/proc/{pid}/stat")  # what stands still has the same figures for both
+            eventually(lambda stat=stat: b") T " in stat.read_bytes())
+            shutil.copytree(CAPTURES / "before" / str(PID), tmp_path / str(pid))
+            for file in ("status", "schedstat"):  # what is not asked, and what says of the fourth that it has not run
+                (tmp_path / str(pid) / file).write_bytes(Path(f"/proc/{pid}/{file}").read_bytes())
+        tables = NativeTable(str(tmp_path)), PythonTable(str(tmp_path))
+        for ended in ((), (0, 7, 8, 19)):  # of those that are over the kernel knows nothing, and status is read
+            for number in ended:
+                children[number].kill()
+                children[number].wait()
+            for pid in pids:
+                text = tmp_path / str(pid) / "schedstat"
+                if pid != pids[3]:
+                    text.write_bytes(text.read_bytes() + b" ")  # another text: they have run
+            for table in tables:
+                for pid in pids if not ended else ():
+                    table.add(pid, START, EVERY, True, EVERY)
+                asking = Units(100, 4096, netlink)
+                asking.begin(1.0, 8e9)
+                assert table.read(asking) == []
+            assert figures(tables[0]) == figures(tables[1])
+            switches = tables[0].rows()[0][14::16]
+            assert not ended or not any(map(isnan, switches))
+        for table in tables:
+            table.drop(list(table.pids()))
+    finally:
+        netlink.close()
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 @pytest.mark.parametrize("make", [NativeTable, PythonTable])
