@@ -1,6 +1,6 @@
-/* What a writer does for every frame: number and encode it, keep it in its ring (offer), and make the command that sends
-   it (take). acquisition.outbox is the definition: writer.Writer.offer, store.Outbox and in_flight.InFlight.take. What is
-   not plain (a full disk, a frame that is sent again, one that has to wait) is left to it.
+/* What a writer does for every frame: number and encode it, keep it in its ring (offer), make the command that sends
+   it (take), and match the reply with it (confirm). acquisition.outbox is the definition: writer.Writer.offer,
+   store.Outbox, in_flight.InFlight.take and confirm. What is not plain (a full disk, a frame that is sent again, one that has to wait) is left to it.
 
    State stays in the attributes of these objects. lane.h reads and writes it. */
 
@@ -19,10 +19,12 @@
 #include "room.h"
 #include "encoded.h"
 #include "sent.h"
+#include "confirmed.h"
 
 static PyMethodDef methods[] = {
     {"offer", offer, METH_VARARGS, offer_doc},
     {"take", take, METH_VARARGS, take_doc},
+    {"confirm", confirm, METH_VARARGS, confirm_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -108,8 +108,10 @@ class InFlight:
     def confirm(self, replies: Iterator[Any]) -> tuple[int, Any] | None:
         """Take replies as long as they acknowledge frames: (kind, reply) of the first one that does not, with
         kind FRAME where a frame was to be acknowledged; None when all do."""
-        expected = self.expected
         catch_up = self.catch_up if self.catch_up.is_active else None
+        if catch_up is None and PER_FRAME is not None:
+            return PER_FRAME.confirm(self, replies, _SURPLUS)
+        expected = self.expected
         for reply in replies:
             window, number, made, length = expected.popleft() if expected else _SURPLUS
             self.bytes -= length

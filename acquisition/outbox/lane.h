@@ -5,7 +5,8 @@
     N(end) N(_mask) N(oldest_at) N(oldest_place) N(_buffer) N(resource_set) N(epoch) N(last) N(made) N(floor) \
     N(floor_made) N(confirmed) N(recovered) N(give_up) N(_drop) N(_double) N(_frames) N(_bytes) N(add) N(_data) \
     N(_file) N(_salt) N(path) N(_outbox) N(_overload) N(state) N(is_active) N(share) N(newest) N(_old) N(catch_up) \
-    N(speed) N(windows) N(next) N(highest) N(_restamp) N(expected) N(append)
+    N(speed) N(windows) N(next) N(highest) N(_restamp) N(expected) N(append) \
+    N(popleft) N(acknowledge) N(_refused)
 
 #define DECLARE(name) static PyObject *s_##name;
 NAMES(DECLARE)

@@ -6,6 +6,7 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.link.resp import Address
+from acquisition.link.resp import Address, ReplyError
 from acquisition.outbox import in_flight, writer
-from acquisition.outbox.in_flight import InFlight
+from acquisition.outbox.in_flight import FRAME, InFlight
 from acquisition.outbox.per_frame import PER_FRAME
 from acquisition.outbox.ring import FileRing, MemoryRing
 from acquisition.outbox.shedding import NORMAL, Shedding
@@ -82,8 +83,22 @@ class Host:
         self.sent += commands(parts)
 
     def acknowledge(self, count: int) -> None:
-        known = min(count, len(self.in_flight.expected))
+        plain = takewhile(lambda token: token[0] is not None or token[1] == FRAME, self.in_flight.expected)
+        known = min(count, len(list(plain)))
         assert self.in_flight.confirm(b"%d-0" % number for number in range(known)) is None
+
+    def answer(self, replies: list[Any]) -> list[tuple[int, Any] | None]:
+        """What the shard may answer: errors, too much, things that are no ids."""
+        rest, found = iter(replies), []
+        while (answer := self.in_flight.confirm(rest)) is not None:
+            found.append(answer)
+        return [
+            *found,
+            self.in_flight._refused and (self.in_flight._refused[0].resource_set, self.in_flight._refused[1]),
+        ]
+
+    def ask(self, kinds: list[int]) -> None:
+        self.in_flight.expect([(None, kind, 0, 0) for kind in kinds])
 
     def apply(self, share: float) -> None:
         for window in self.outbox.windows.values():
@@ -161,6 +176,10 @@ STEPS = st.one_of(
     st.tuples(st.just("take"), st.none()),
     st.tuples(st.just("wait"), st.floats(0.0, SECONDS)),
     st.tuples(st.just("acknowledge"), st.integers(0, 5)),
+    st.tuples(st.just("ask"), st.lists(st.sampled_from((FRAME, 1, 2, 3, 4)), max_size=3)),
+    st.tuples(
+        st.just("answer"), st.lists(st.sampled_from((b"7-0", b"", ReplyError("OOM x"), None, 3, [b"1-0"])), max_size=6)
+    ),
     st.tuples(st.just("apply"), st.floats(0.0, 1.0)),
     st.tuples(st.just("go_back"), st.integers(0, 1)),
     st.tuples(st.just("restrain"), st.sampled_from((NORMAL, Shedding(share=0.5), Shedding(window=5.0)))),
