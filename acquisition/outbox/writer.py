@@ -70,6 +70,7 @@ class Writer:
         self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading
+        self._undisputed = True  # by what the positions told last: no window is contested, and none was refused
         self._extra = b""  #: what the status record says beside our own account
 
     @property
@@ -96,9 +97,7 @@ class Writer:
     @property
     def is_well(self) -> bool:
         """Whether neither ``problem`` nor ``refused`` nor ``contested`` says anything."""
-        if self._sender.problem:
-            return False
-        return not any(window.contested or window.stall.refused for window in self._outbox.windows.values())
+        return not self._sender.problem and self._undisputed
 
     @property
     def contested(self) -> bool:
@@ -116,6 +115,7 @@ class Writer:
         self._in_flight.sign_with(sign)
         for window in self._outbox.windows.values():
             window.stall.end()  # what was refused may be taken now: it is sent again soon
+        self._judge()
 
     def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
@@ -331,6 +331,8 @@ class Writer:
         if isinstance(reply, ReplyError) and not self._positions.forgives(kind):
             return self._bear(reply, now)
         went_back = self._positions.take(kind, reply)
+        if went_back or kind == APPLIED:
+            self._judge()
         if went_back is None:
             self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
             return False
@@ -343,6 +345,12 @@ class Writer:
             self._pause.end()
             self._overload.doubt()
         return True
+
+    def _judge(self) -> None:
+        self._undisputed = True
+        for window in self._outbox.windows.values():
+            if window.contested or window.stall.refused:
+                self._undisputed = False
 
     def _bear(self, error: ReplyError, now: float) -> bool:
         """Let frames wait on this connection where that helps; False when the error ends it."""
