@@ -86,6 +86,7 @@ class Discovery:
         self._newcomers = Newcomers(facts.proc)
         self._known: dict[int, Found] = {}  # those that are selected, and guests
         self._listed: set[int] = set()
+        self._differs = True  # from what was chosen among
         self._again: set[int] = set()  # whom the next scan looks into
         self._kernel: set[int] = set()  # threads of the kernel, which never become another program
         self._round: list[int] = []
@@ -114,6 +115,7 @@ class Discovery:
     def forget(self, pid: int) -> None:
         """A process is gone, or is not what it was: whoever has its pid at the next scan is a new one."""
         self._known.pop(pid, None)
+        self._differs = True
         self._again.add(pid)
         watched = self.processes.pop(pid, None), self.guests.pop(pid, None)
         if watched != (None, None):  # so that the next scan, if it finds the pid again, is a change
@@ -133,13 +135,18 @@ class Discovery:
         for pid in {*again, *new, *turn}:
             self._take(pid, self._look(pid))
         self._kernel.difference_update(new)  # what is new may become one yet: a helper that the kernel starts
-        self._choose()
+        if self._differs:
+            self._differs = False
+            self._choose()
 
     def _take(self, pid: int, found: Found | None) -> None:
-        if found is not None and (found.selected or found.guest is not None):
-            self._known[pid] = found
-        else:
-            self._known.pop(pid, None)
+        known = found if found is not None and (found.selected or found.guest is not None) else None
+        if known != self._known.get(pid):
+            self._differs = True
+            if known is None:
+                del self._known[pid]
+            else:
+                self._known[pid] = known
         if found is not None and found.kernel_thread:
             self._kernel.add(pid)
         else:
@@ -152,6 +159,7 @@ class Discovery:
         self._listed = listed
         for pid in self._known.keys() - listed:
             del self._known[pid]
+            self._differs = True
         if self._turn >= self._turns:
             self._turn, self._turns = 0, max(_ROUND, len(listed) // _MOST_AGAIN)
             self._round = list(listed)

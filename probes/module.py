@@ -38,10 +38,17 @@ class Sink(Protocol):
         """Whether a complete table is needed; asking changes nothing."""
 
 
+def phase_for(source: Source, phase: float, interval: float) -> float:
+    """Seconds after the start of an interval at which a module runs, on a host that samples at ``phase``: a tick of a
+    free-running tool is looked at when it is over."""
+    return SLACK * interval if source.free_running else phase
+
+
 class Module:
     """Reads its source when its schedule says so, and hands frames and tables to the sink.
 
-    A tick of a free-running source that brought nothing is sent as TIMEOUT when it is over.
+    A tick of a free-running source that brought nothing is sent as TIMEOUT when it is over (``phase_for``).
+    ``schedule`` may be that of other modules as well.
     """
 
     def __init__(
@@ -49,22 +56,18 @@ class Module:
         resource_set: ResourceSet,
         source: Source,
         check: Check,
-        interval: float,
-        phase: float,
+        schedule: Schedule,
         host: str,
         sink: Sink,
-        wall: float,
-        monotonic: float,
     ) -> None:
         self.source = source
-        self.interval = interval
+        self.interval = schedule.interval
         self.invalid = 0
         self.samples = 0
         self.readings = 0
         self.timeouts = 0
         self.problem = ""  # why the source gave nothing at the last tick
-        # the tick of a free-running tool is looked at when it is over
-        self.schedule = Schedule(interval, SLACK * interval if source.free_running else phase, wall, monotonic)
+        self.schedule = schedule
         self._set = resource_set
         self._id = resource_set_id(resource_set.name)
         self._schema = schema_hash(resource_set.metrics)
@@ -77,16 +80,15 @@ class Module:
         self._recent: deque[list[Entity]] = deque(maxlen=DEFAULT_KEEP_TICKS)  # rows of kept ticks stay named
         self._shrunk = False
         self._table_at = 0.0
-        self._tick = tick_of(wall, interval)
+        self._tick = schedule.tick
 
     @property
     def name(self) -> str:
         """The name of the resource set."""
         return self._set.name
 
-    def run(self, wall: float, monotonic: float) -> None:
-        """The tick that is due."""
-        tick = self.schedule.begin(wall, monotonic)
+    def run(self, tick: int, wall: float, monotonic: float) -> None:
+        """The tick that its schedule has begun."""
         if not self.source.free_running:
             reading = self._sample(wall, monotonic)
         elif tick - 1 <= self._tick <= tick:

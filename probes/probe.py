@@ -12,6 +12,7 @@ import os
 import select
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 from acquisition.model.identity import host_id
@@ -22,8 +23,8 @@ from probes.checks import build_pipeline
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import RESOURCE_SETS
-from probes.module import Module, Sink
-from probes.schedule import phase_of
+from probes.module import Module, Sink, phase_for
+from probes.schedule import Schedule, phase_of
 from probes.sources import Request, create
 
 _ACCOUNT_SECONDS = 5.0
@@ -59,6 +60,7 @@ class Probe:
         self._account = Account()
         self._account_due = 0.0
         self._waited: tuple[object, ...] = ()
+        self._timetable: list[tuple[Schedule, list[Module]]] = []
         self._modules_due = 0.0  # the earliest deadline
         self._free_running: list[Module] = []
         self._poll = select.poll()
@@ -97,7 +99,8 @@ class Probe:
         before = {module.resource_set: module for module in old.modules} if old else {}
         running = {module.name: module for module in kept or []}
         self.modules = []
-        now = time.time(), time.monotonic()  # one moment for all: modules of the same interval tick together
+        now = time.time(), time.monotonic()
+        schedule = cache(lambda interval, phase: Schedule(interval, phase, *now))  # one for those that tick together
         for wanted in settings.modules:
             module = running.pop(wanted.resource_set, None)
             if module is not None and before.get(wanted.resource_set) == wanted:
@@ -105,25 +108,26 @@ class Probe:
                 continue
             if module is not None:
                 module.source.close()
-            self.modules.append(self._module(wanted, self._discovery, *now))
+            self.modules.append(self._module(wanted, self._discovery, schedule))
         for module in running.values():
             module.source.close()
         self._free_running = [module for module in self.modules if module.source.free_running]
-        self._modules_due = self._earliest()
+        self._timetable = [
+            (each, [module for module in self.modules if module.schedule is each])
+            for each in dict.fromkeys([module.schedule for module in self.modules])
+        ]
+        self._modules_due = min([each.deadline for each, _ in self._timetable], default=math.inf)
 
-    def _earliest(self) -> float:
-        return min([module.schedule.deadline for module in self.modules], default=math.inf)
-
-    def _module(self, wanted: ModuleSettings, discovery: Discovery, wall: float, monotonic: float) -> Module:
+    def _module(
+        self, wanted: ModuleSettings, discovery: Discovery, schedule: Callable[[float, float], Schedule]
+    ) -> Module:
         resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
         source = create(
             wanted.source, Request(resource_set, wanted.interval, self._facts, discovery, self._report_once)
         )
-        phase = phase_of(host_id(self.settings.host), wanted.interval)
+        phase = phase_for(source, phase_of(host_id(self.settings.host), wanted.interval), wanted.interval)
         check = build_pipeline(resource_set, self.settings.checks)
-        return Module(
-            resource_set, source, check, wanted.interval, phase, self.settings.host, self.outlet, wall, monotonic
-        )
+        return Module(resource_set, source, check, schedule(wanted.interval, phase), self.settings.host, self.outlet)
 
     def _report_once(self, line: str) -> None:
         if line not in self._reported:
@@ -136,14 +140,18 @@ class Probe:
         wake = min(self._outlet_due, latest, self._modules_due)
         for module in self._free_running:
             wake = min(wake, module.source.wake_at())
-        ready = self._wait(wake if self.modules else min(wake, time.monotonic() + 1.0), also)
-        monotonic, wall = time.monotonic(), time.time()
-        worked = self._run_modules(wall, monotonic, ready)
+        waits_for = self.outlet.waits_for
+        ready = self._wait(wake if self.modules else min(wake, time.monotonic() + 1.0), also, waits_for)
+        monotonic = now = time.monotonic()
+        worked = False
+        if self._free_running or monotonic >= self._modules_due:
+            worked = self._run_modules(time.time(), monotonic, ready)
+            now = time.monotonic()
         if monotonic >= self._account_due:
             self._account_due = monotonic + _ACCOUNT_SECONDS
             self.outlet.set_extra_status(self._account.values(self.machine, self.modules, monotonic))
-        if worked or monotonic >= self._outlet_due or self.outlet.waits_for[0] in ready:
-            self._outlet_due = self.outlet.service(time.monotonic())
+        if worked or monotonic >= self._outlet_due or waits_for[0] in ready:
+            self._outlet_due = self.outlet.service(now)
         return also in ready
 
     def _run_modules(self, wall: float, monotonic: float, ready: dict[int, int]) -> bool:
@@ -155,24 +163,27 @@ class Probe:
                 worked = True
         if self._modules_due > monotonic:
             return worked
-        for module in self.modules:
-            if module.schedule.deadline <= monotonic:
-                module.run(wall, monotonic)
-        self._modules_due = self._earliest()
+        due = math.inf
+        for schedule, modules in self._timetable:
+            if schedule.deadline <= monotonic:
+                tick = schedule.begin(wall, monotonic)
+                for module in modules:
+                    module.run(tick, wall, monotonic)
+            due = min(due, schedule.deadline)
+        self._modules_due = due
         return True
 
-    def _wait(self, wake: float, also: int) -> dict[int, int]:
-        wanted: tuple[object, ...] = (also, self.outlet.waits_for)
+    def _wait(self, wake: float, also: int, waits_for: tuple[int, int, int]) -> dict[int, int]:
+        wanted: tuple[object, ...] = (also, waits_for)
         for module in self._free_running:
             wanted += tuple(module.source.filenos())
         if wanted != self._waited:
-            self._poll = self._poll_of(also)
+            self._poll = self._poll_of(also, *waits_for[:2])
             self._waited = wanted
         wait = min(max(0.0, wake - time.monotonic()), _LONGEST_WAIT)
         return dict(self._poll.poll(wait * 1000.0))
 
-    def _poll_of(self, also: int) -> select.poll:
-        number, events, _ = self.outlet.waits_for
+    def _poll_of(self, also: int, number: int, events: int) -> select.poll:
         pipes = [pipe for module in self._free_running for pipe in module.source.filenos()]
         poll = select.poll()
         for descriptor, wanted in [(also, select.POLLIN), (number, events), *[(pipe, select.POLLIN) for pipe in pipes]]:

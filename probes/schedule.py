@@ -10,7 +10,6 @@ grid at the next tick; that readings then go back in time is marked by the order
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from acquisition.model.ticks import tick_of
 
@@ -25,24 +24,20 @@ def phase_of(host: int, interval: float) -> float:
     return interval * (MARGIN + (1 - 2 * MARGIN) * fraction)
 
 
-@lru_cache(1)  # modules of the same interval tick together
 def next_deadline(wall: float, monotonic: float, interval: float, phase: float) -> float:
     """The monotonic time of the first sampling moment that is later than now."""
     tick = tick_of(wall - phase, interval) + 1
     return monotonic + max(0.0, tick * interval + phase - wall)
 
 
-_number = lru_cache(1)(tick_of)
-
-
 class Schedule:
-    """The deadlines of one module, and the account of how well they were kept.
+    """The deadlines of modules that tick together, and the account of how well they were kept.
 
-    ``deadline`` is on CLOCK_MONOTONIC; ``ticks``, ``missed`` and ``late_seconds`` (sum) and
-    ``latest_seconds`` (maximum) describe the past.
+    ``deadline`` is on CLOCK_MONOTONIC; ``tick`` is the number of the newest one, at first of that in which it was made;
+    ``ticks``, ``missed`` and ``late_seconds`` (sum) and ``latest_seconds`` (maximum) describe the past.
     """
 
-    __slots__ = ("_last", "deadline", "interval", "late_seconds", "latest_seconds", "missed", "phase", "ticks")
+    __slots__ = ("_last", "deadline", "interval", "late_seconds", "latest_seconds", "missed", "phase", "tick", "ticks")
 
     def __init__(self, interval: float, phase: float, wall: float, monotonic: float) -> None:
         self.interval = interval
@@ -52,6 +47,7 @@ class Schedule:
         self.late_seconds = 0.0
         self.latest_seconds = 0.0
         self._last = 0.0
+        self.tick = tick_of(wall, interval)
         self.deadline = next_deadline(wall, monotonic, interval, phase)
 
     def begin(self, wall: float, monotonic: float) -> int:
@@ -67,4 +63,5 @@ class Schedule:
         self._last = moment
         self.ticks += 1
         self.deadline = next_deadline(wall, monotonic, self.interval, self.phase)
-        return _number(wall, self.interval)
+        self.tick = tick_of(wall, self.interval)
+        return self.tick

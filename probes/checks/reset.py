@@ -9,13 +9,17 @@ a wrap of 64 bits, as pidstat prints it, is already out of range.
 
 from __future__ import annotations
 
+from array import array
+
 from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import RESET, VALID
-from acquisition.model.metric import ResourceSet
+from acquisition.model.metric import INFINITY, ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing
+from probes.native import COLUMNS
 from probes.reading import Reading
 
 _HALF, _WHOLE = float(1 << 31), float(1 << 32)
+_SURELY_LESS = _HALF - 1.0
 
 #: metric -> the unit that vmstat counts it in
 _WRAPS = {
@@ -30,16 +34,18 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The reset check: marks the wrapped figure only. No parameters."""
     del settings
     width = len(resource_set.metrics)
-    columns = [(column_of(resource_set, name), unit) for name, unit in _WRAPS.items()]
-    columns = [(column, unit) for column, unit in columns if column >= 0]
-    if not columns:
+    units = {column_of(resource_set, name): unit for name, unit in _WRAPS.items()}
+    units.pop(-1, None)
+    if not units:
         return nothing
+    lows = array("d", [-INFINITY] * width)
+    highs = array("d", [_SURELY_LESS * units[i] if i in units else INFINITY for i in range(width)])
 
     def check(reading: Reading) -> None:
         values, codes = reading.values, reading.codes
-        for column, unit in columns:
+        for column in COLUMNS.outside(values, lows, highs):
             for i in range(column, len(values), width):
-                if _HALF <= values[i] / unit <= _WHOLE and codes[i] == VALID:
+                if _HALF <= values[i] / units[column] <= _WHOLE and codes[i] == VALID:
                     codes[i] = RESET
 
     return check

@@ -72,10 +72,11 @@ class VmSource(Polled):
         self._entities: list[Entity] = []
         self._sizes: tuple[array[float], array[float]] = (array("d"), array("d"))  # vCPUs and memory of each
         self._generation = -1
+        self._never = True  # nobody was watched yet
         self._last = 0.0
 
-    def sample(self, wall: float, monotonic: float) -> Reading:
-        """See ``Source``."""
+    def sample(self, wall: float, monotonic: float) -> Reading | None:
+        """See ``Source``; None as long as there never was a VM."""
         generation = self._discovery.refresh(monotonic)
         changed = False
         if generation != self._generation:
@@ -84,9 +85,12 @@ class VmSource(Polled):
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
         if not changed and not self._entities and not len(self._watched):
+            if self._never:
+                return None
             return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
         if self._watched.read(seconds) or changed:
             self._forget()
+        self._never = False
         self._look_for_taps()
         return self._reading(*self._rows(seconds), wall, monotonic, seconds)
 

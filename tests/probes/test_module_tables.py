@@ -12,6 +12,7 @@ from probes.checks import build_pipeline
 from probes.metrics import VMS
 from probes.module import TABLE_SECONDS, Module
 from probes.reading import Reading
+from probes.schedule import Schedule
 from probes.sources.polled import Polled
 
 CPU = VMS.select(("cpu_ratio",))
@@ -60,7 +61,7 @@ def vm(uuid: str) -> Entity:
 class Bench:
     def __init__(self) -> None:
         self.source, self.sink, self.tick = Given(CPU), Sink(), 0
-        self.module = Module(CPU, self.source, build_pipeline(CPU), 1.0, 0.0, "a", self.sink, START, 0.0)
+        self.module = Module(CPU, self.source, build_pipeline(CPU), Schedule(1.0, 0.0, START, 0.0), "a", self.sink)
 
     def run(self, *uuids: str, seconds: int = 1) -> list[tuple[bool, list[str]]]:
         """The tables of the next seconds with these VMs."""
@@ -68,7 +69,7 @@ class Bench:
         del self.sink.tables[:]
         for _ in range(seconds):
             self.tick += 1
-            self.module.run(START + self.tick, float(self.tick))
+            self.module.run(int(START) + self.tick, START + self.tick, float(self.tick))
         return list(self.sink.tables)
 
 

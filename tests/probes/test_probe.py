@@ -35,7 +35,7 @@ from probes.metrics import HOST
 from probes.module import Module
 from probes.reading import Reading
 from probes.rights import reads_others
-from probes.schedule import MARGIN
+from probes.schedule import MARGIN, Schedule
 from probes.sources.procfs_host import HostSource
 from tests.support import ROOT
 from tests.support.processes import started
@@ -478,11 +478,11 @@ def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
     sink = Kept()
     wall, monotonic = 1_792_000_000.0, 100.0
     source = HostSource(HOST, HostFacts("h"))
-    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, wall, monotonic)
+    module = Module(HOST, source, build_pipeline(HOST), Schedule(1.0, 0.5, wall, monotonic), "h", sink)
     for number in range(6):
         monotonic = module.schedule.deadline
         at = wall + monotonic - 100.0 - (3600 if number >= 3 else 0)
-        module.run(at, monotonic)
+        module.run(module.schedule.begin(at, monotonic), at, monotonic)
     ticks = [tick for tick, _ in sink.frames]
     assert ticks[3] == ticks[2] + 1 - 3600
     assert [ORDER in codes for _, codes in sink.frames] == [False, False, False, True, False, False]
@@ -495,10 +495,11 @@ def test_a_clock_that_steps_as_over_a_sleep_misses_nothing_and_only_backwards_ma
     sink = Kept()
     wall, monotonic = 1_792_000_000.0, 100.0
     source = HostSource(HOST, HostFacts("h"))
-    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, wall, monotonic)
+    module = Module(HOST, source, build_pipeline(HOST), Schedule(1.0, 0.5, wall, monotonic), "h", sink)
     for number in range(5):  # CLOCK_MONOTONIC stands still while a machine sleeps
         monotonic = module.schedule.deadline
-        module.run(wall + monotonic - 100.0 + (step if number >= 3 else 0), monotonic)
+        at = wall + monotonic - 100.0 + (step if number >= 3 else 0)
+        module.run(module.schedule.begin(at, monotonic), at, monotonic)
     ticks = [tick for tick, _ in sink.frames]
     assert ticks[3] == ticks[2] + 1 + step
     assert ticks[4] == ticks[3] + 1
@@ -536,9 +537,10 @@ def test_a_source_that_fails_costs_its_own_ticks_only(tmp_path: Path) -> None:
 
     sink = Kept()
     source = Broken(HOST, HostFacts("h"))
-    module = Module(HOST, source, build_pipeline(HOST), 1.0, 0.5, "h", sink, 1_792_000_000.0, 0.0)
+    module = Module(HOST, source, build_pipeline(HOST), Schedule(1.0, 0.5, 1_792_000_000.0, 0.0), "h", sink)
     for _ in range(5):
-        module.run(1_792_000_000.0 + module.schedule.deadline, module.schedule.deadline)
+        at = module.schedule.deadline
+        module.run(module.schedule.begin(1_792_000_000.0 + at, at), 1_792_000_000.0 + at, at)
     assert [set(codes) == {TIMEOUT} for _, codes in sink.frames] == [False, False, True, True, False]
     assert module.timeouts == 2
     source.close()

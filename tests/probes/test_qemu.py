@@ -99,6 +99,7 @@ def test_a_guest_sees_its_tap_from_the_other_side(tmp_path: Path) -> None:
     source.sample(1000.0, 10.0)
     (proc / "net" / "dev").write_bytes((CAPTURES / "after" / "net" / "dev").read_bytes())
     reading = source.sample(1002.0, 12.0)
+    assert reading is not None
     [entity] = reading.entities
     assert (entity.kind, entity.stable, entity.name) == ("vm", UUID, "web")
     assert entity.epoch.endswith(":4711:123456")
@@ -118,6 +119,7 @@ def test_a_guest_without_a_tap_has_no_traffic(tmp_path: Path) -> None:
     facts = HostFacts("host-a", str(proc))
     source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
     reading = source.sample(1000.0, 10.0)
+    assert reading is not None
     assert list(reading.codes[-4:]) == [VALID, VALID, MISSING, MISSING]
     assert isnan(reading.values[-1])
     assert reading.codes[0] == FIRST
@@ -127,5 +129,5 @@ def test_a_guest_without_a_tap_has_no_traffic(tmp_path: Path) -> None:
 def test_no_guests_no_rows(tmp_path: Path) -> None:
     facts = HostFacts("host-a", str(shutil.copytree(CAPTURES / "before", tmp_path / "proc")))
     source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
-    assert source.sample(1.0, 1.0).entities == []
+    assert source.sample(1.0, 1.0) is None
     source.close()
