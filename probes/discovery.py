@@ -1,9 +1,10 @@
 """Discovery: which processes and virtual machines there are, and which of them to watch.
 
 All of /proc is listed once in a round of scans; in between only pids that are new are looked into
-(``probes.newcomers``). A process is looked into twice, because right after its start it may still carry the name
-of the one that started it, and again in each round, as it may become another program; a thread of the kernel only
-where pids may have gone round since. Those that vanish are noticed when they are read.
+(``probes.newcomers``). A process that is younger than the time between two scans is looked into twice, because right
+after its start it may still carry the name of the one that started it. Every one is looked into again in each round,
+as it may become another program; a thread of the kernel only where pids may have gone round since. Those that vanish
+are noticed when they are read.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any, NamedTuple
 
 from probes import qemu
@@ -132,9 +134,13 @@ class Discovery:
         self._listed.update(new)
         again, self._again = self._again, set(new)
         turn = set(self._round[self._turn :: self._turns]) - self._kernel
+        settled = (time.clock_gettime(time.CLOCK_BOOTTIME) - self._interval) * self._facts.hertz
         for pid in {*again, *new, *turn}:
-            self._take(pid, self._look(pid))
-        self._kernel.difference_update(new)  # what is new may become one yet: a helper that the kernel starts
+            found = self._look(pid)
+            self._take(pid, found)
+            if found is not None and found.start < settled and self._facts.proc == "/proc":
+                self._again.discard(pid)
+        self._kernel -= self._again  # what is young may become one yet: a helper that the kernel starts
         if self._differs:
             self._differs = False
             self._choose()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,31 @@ def test_a_process_that_has_just_become_another_program_is_looked_at_again(proc:
     proc.add(80, "java", "java -jar x.jar")
     found.scan()
     assert found.processes[80].command == "java"
+
+
+def test_who_ran_long_before_is_not_looked_into_twice_but_who_has_just_started_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as old:
+        time.sleep(1.1)
+        with subprocess.Popen(["sleep", "60"]) as young:
+            try:
+                discovery = Discovery(HostFacts("h"), Selection(), 1.0)
+                discovery.scan()
+                looked: list[int] = []
+                look = discovery._look
+                monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+                turn = discovery._round[1 :: discovery._turns]
+                discovery.scan()
+                assert young.pid in looked
+                assert old.pid not in looked or old.pid in turn
+                for _ in range(discovery._turns):
+                    discovery.scan()
+                assert {old.pid, young.pid} <= set(looked)
+                assert {old.pid, young.pid} <= discovery.processes.keys()
+            finally:
+                young.kill()
+                old.kill()
 
 
 def test_a_later_change_of_program_and_a_reused_pid_are_found_in_time(proc: FakeProc) -> None:
