@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from acquisition.errors import ShardError, TemporaryError, UnavailableError
+from acquisition.errors import PermissionRefused, ShardError, TemporaryError, UnavailableError
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
-from acquisition.link.resp import Address, Connection, parse_address, raise_for
+from acquisition.link.resp import Address, Answered, Connection, parse_address, raise_for
 
 Command = tuple[Any, ...]
 
@@ -40,20 +40,22 @@ class Mention(NamedTuple):
     flags: frozenset[str]
     master: str
     owns_slots: bool
+    slots: int  #: how many it owns
 
 
 class Members:
     """Connections to the members of a cluster, found through ``seeds``. A context manager.
 
     ``silent`` tells of members that do not answer, with the reason, ``down`` of those among them that
-    are masters with slots; ``mentions`` is what
-    members say about each other, answering or not.
+    are masters with slots; ``refusing`` of those that do not let this user look, where that is let be;
+    ``mentions`` is what members say about each other, answering or not.
     """
 
     def __init__(self, seeds: Seeds, credentials: Credentials | None = None, timeout: float = 5.0) -> None:
         self.credentials = credentials
         self.down: dict[Address, str] = {}
         self.silent: dict[Address, str] = {}
+        self.refusing: dict[Address, PermissionRefused] = {}
         self.mentions: list[Mention] = []
         self._seeds = seeds
         self._instance = ""
@@ -75,14 +77,16 @@ class Members:
             connection.close()
         self._connections.clear()
 
-    def look(self) -> list[Node]:
-        """Ask every member about itself; those that cannot be reached are left out.
+    def look(self, partly: bool = False) -> list[Node]:
+        """Ask every member about itself; those that cannot be reached are left out, and ``partly`` those that refuse.
 
-        Raises UnavailableError when none answers.
+        Raises UnavailableError when none answers, PermissionRefused where one refuses; ``partly`` where all do that
+        answer.
         """
         found: dict[str, Node] = {}
         mentions: list[Mention] = []
         silent: dict[Address, str] = {}
+        refusing: dict[Address, PermissionRefused] = {}
         seeds = look(self._seeds)
         if seeds.instance != self._instance:  # the local shards are other ones now
             self.close()
@@ -96,22 +100,33 @@ class Members:
                 self.drop(address)
                 silent[address] = str(error)
                 continue
+            except PermissionRefused as error:
+                if not partly:
+                    raise
+                self.drop(address)
+                refusing[address] = error
+                continue
             node = own(text, address)
             found[node.id] = node
             mentions += others(text, address)
             waiting += [mention.address for mention in mentions if mention.address and mention.address not in waiting]
         if not found:
+            for refusal in refusing.values():
+                raise refusal
             raise UnavailableError("no shard answers: " + "; ".join(silent.values()))
         with_slots = {mention.address for mention in mentions if mention.owns_slots}
         self.down = {address: reason for address, reason in silent.items() if address in with_slots}
-        self.silent = silent
+        self.silent, self.refusing = silent, refusing
         self.mentions = mentions
         self._places = {node.id: node.address for node in found.values()}
         return list(found.values())
 
     def call(self, node: str, *command: Any, timeout: float | None = None) -> Any:
         """One command on the member with this id; an error reply is raised."""
-        return raise_for(self.pipeline(node, [command], timeout)[0], self._places[node])
+        reply = self.pipeline(node, [command], timeout)[0]
+        if isinstance(reply, Answered):
+            reply.tell(command)
+        return raise_for(reply, self._places[node])
 
     def pipeline(self, node: str, commands: Sequence[Command], timeout: float | None = None) -> list[Any]:
         """Many commands on the member with this id; replies in order, errors as values."""
@@ -193,10 +208,7 @@ def owners_in(text: bytes) -> dict[str, frozenset[int]]:
     """Who owns which slots, as the node says that was asked."""
     found = {}
     for words in _lines(text):
-        slots: set[int] = set()
-        for word in words[8:]:
-            _take_slots(word, slots, {}, {})
-        if slots:
+        if slots := _owned(words):
             found[words[0]] = frozenset(slots)
     return found
 
@@ -204,10 +216,21 @@ def owners_in(text: bytes) -> dict[str, frozenset[int]]:
 def others(text: bytes, asked: Address) -> list[Mention]:
     """What the node at ``asked`` says about the other members."""
     return [
-        Mention(words[0], _address(words[1], asked), frozenset(words[2].split(",")), _id(words[3]), len(words) > 8)
+        Mention(
+            words[0], _address(words[1], asked), frozenset(words[2].split(",")), _id(words[3]), len(words) > 8,
+            len(_owned(words)),
+        )
         for words in _lines(text)
         if not {"myself", "handshake", "noaddr"} & set(words[2].split(","))
-    ]
+    ]  # fmt: skip
+
+
+def _owned(words: Sequence[str]) -> set[int]:
+    """The slots of a line's node."""
+    slots: set[int] = set()
+    for word in words[8:]:
+        _take_slots(word, slots, {}, {})
+    return slots
 
 
 def _lines(text: bytes) -> list[list[str]]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import ReplyError, error_for
+from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.snapshot.balance import ABSENT, SILENT, Account, Source, balance
 from acquisition.snapshot.book_records import cursor_in, positions_in, report_in, shown
 from acquisition.wire import keys, status
@@ -36,7 +36,8 @@ _STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
 class Books(NamedTuple):
     """``problems`` are records in the shards that are none, each with its key: the accounts that they
     belong to cannot be proven. ``unreadable`` are partitions that no shard answered for, by tag:
-    books with a part missing must not look balanced. ``rejected`` counts entries put aside.
+    books with a part missing must not look balanced; ``refusals`` are those of the reasons that are a shard's
+    refusal to let this user read. ``rejected`` counts entries put aside.
 
     Of a set that was not heard of for so long that the filter has forgotten it (``[filter] expire_seconds``), the
     account stays as it was until its probe's own expires as well."""
@@ -47,6 +48,7 @@ class Books(NamedTuple):
     problems: list[str]
     unreadable: dict[str, str]
     statuses: dict[int, Status]
+    refusals: frozenset[str] = frozenset()
 
     @property
     def balanced(self) -> bool:
@@ -99,12 +101,12 @@ def read(
 ) -> Books:
     """The books of all hosts that have a status record or an applied position.
 
-    Shards that do not answer and records that are none are named in the answer. Raises
-    PermissionRefused when credentials are refused, ShardError when no shard answers at all.
+    Shards that do not answer, or refuse, and records that are none are named in the answer. Raises ShardError when no
+    partition can be read, PermissionRefused where any shard refuses then.
     """
     problems: list[str] = []
-    unreadable: dict[str, str] = {}
-    hosts = _hosts_with_status(cluster, layout, problems)
+    missing: dict[str, ShardpulseError] = {}
+    hosts = _hosts_with_status(cluster, layout, problems, missing)
     found = _read_partitions(cluster, hosts)
     cursors: dict[str, bytes] = {}
     positions: dict[tuple[int, int], Position] = {}
@@ -117,14 +119,14 @@ def read(
             statuses.update(partition.statuses)
             rejected += aside
         except ShardpulseError as error:
-            if isinstance(error, PermissionRefused):
-                raise
-            unreadable[tag] = str(error)
-    if unreadable and not cursors:
-        raise ShardError("; ".join(dict.fromkeys(unreadable.values())))
-    late = _statuses(cluster, layout, sorted({host for host, _ in positions} - set(statuses)))
-    unreadable.update((layout.tag_of(host), str(one)) for host, (one, _) in late.items() if _is_failure(one))
-    statuses.update((host, pair) for host, pair in late.items() if not _is_failure(pair[0]))
+            missing[tag] = error
+    if len(missing) == len(found):
+        raise _whole(missing.values())
+    statuses |= _statuses(cluster, layout, sorted({host for host, _ in positions} - set(statuses)))
+    for host, pair in list(statuses.items()):
+        if failure := next(filter(None, map(_failure, pair)), None):
+            missing[layout.tag_of(host)] = failure
+            del statuses[host]
     reports = {
         host: report_in(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
     }
@@ -134,18 +136,21 @@ def read(
         for number in (record.sets if record is not None else ())
         if (host, number) not in positions and layout.tag_of(host) in cursors
     ]
-    positions.update(_dormant(cluster, layout, forgotten, problems))
+    positions.update(_dormant(cluster, layout, forgotten, problems, missing))
     accounts = _accounts(layout, positions, reports, cursors)
     records = {host: record for host, (_, record) in reports.items() if record is not None}
-    return Books(accounts, cursors, rejected, problems, unreadable, records)
+    refusals = frozenset(str(error) for error in missing.values() if isinstance(error, PermissionRefused))
+    unreadable = {tag: str(error) for tag, error in missing.items()}
+    return Books(accounts, cursors, rejected, problems, unreadable, records, refusals)
 
 
 def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
     """The accounts alone. Raises ShardError or TemporaryError when a shard does not answer, or
-    answers with something that is none of ours; single records that are none count as absent."""
+    answers with something that is none of ours, PermissionRefused when one refuses; single records that are none count
+    as absent."""
     books = read(cluster, layout)
-    if books.unreadable:
-        raise ShardError(next(iter(books.unreadable.values())))
+    for reason in (*books.refusals, *books.unreadable.values()):
+        raise (PermissionRefused if books.refusals else ShardError)(reason)
     return books.accounts
 
 
@@ -194,13 +199,19 @@ def _accounts(
     return accounts
 
 
-def _hosts_with_status(cluster: Cluster, layout: Layout, problems: list[str]) -> dict[str, set[int]]:
+def _hosts_with_status(
+    cluster: Cluster, layout: Layout, problems: list[str], missing: dict[str, ShardpulseError]
+) -> dict[str, set[int]]:
     """The hosts that have a status record, applied or not, by tag: SCAN on every shard that owns slots.
 
-    A shard that does not answer is passed over: its partitions turn out to be unreadable later.
+    A shard that does not answer is passed over: its partitions turn out to be unreadable later. Of one that refuses
+    only that they turn out to be ``missing`` here.
     """
     hosts: dict[str, set[int]] = {tag: set() for tag in layout.tags}
-    for key in sorted(_status_keys(cluster)):
+    names, refusals = _status_keys(cluster)
+    owners = {tag: cluster.known_owner(keys.commit(tag)) for tag in layout.tags}
+    missing.update((tag, refusals[owner]) for tag, owner in owners.items() if owner in refusals)
+    for key in sorted(names):
         match = _STATUS.fullmatch(key)
         host = int(match[2], 16) if match is not None else 0
         if match is None or layout.tag_of(host).encode() != match[1]:
@@ -210,11 +221,15 @@ def _hosts_with_status(cluster: Cluster, layout: Layout, problems: list[str]) ->
     return hosts
 
 
-def _status_keys(cluster: Cluster) -> set[bytes]:
+def _status_keys(cluster: Cluster) -> tuple[set[bytes], dict[Address, PermissionRefused]]:
     found: set[bytes] = set()
+    refusals: dict[Address, PermissionRefused] = {}
     for address in cluster.masters():
         try:
             connection = cluster.connect(address)
+        except PermissionRefused as error:
+            refusals[address] = error
+            continue
         except ShardError:
             continue
         try:
@@ -224,18 +239,19 @@ def _status_keys(cluster: Cluster) -> set[bytes]:
                 found.update(names)
                 if cursor == b"0":
                     break
-        except PermissionRefused:
-            raise
+        except PermissionRefused as error:
+            refusals[address] = error
         except ShardpulseError:
             continue
         finally:
             connection.close()
-    return found
+    return found, refusals
 
 
 def _read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str, _Partition]:
     """Each partition in one transaction; those that are on the move again, and one by one in the end."""
     found: dict[str, _Partition] = {}
+    refused: dict[str, set[int]] = {}
     waiting = dict(hosts)
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -248,17 +264,19 @@ def _read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[st
         replies = iter(cluster.gather(commands))
         again = {}
         for tag, members in waiting.items():
-            answer = [next(replies) for _ in range(len(_questions(tag, members)) + 2)][-1]
-            if isinstance(answer, list):
-                found[tag] = _partition(answer, sorted(members))
-            elif isinstance(answer, ReplyError) and not _is_refusal(answer):
+            answers = [next(replies) for _ in range(len(_questions(tag, members)) + 2)]
+            if any(isinstance(each, ReplyError) and _is_refusal(each) for each in answers):
+                refused[tag] = members  # something of it: the rest one by one
+            elif isinstance(answers[-1], list):
+                found[tag] = _partition(answers[-1], sorted(members))
+            elif isinstance(answers[-1], ReplyError):
                 again[tag] = members  # MOVED, ASK, TRYAGAIN in the middle, LOADING, READONLY
             else:
-                found[tag] = _Partition(answer, answer, {})
+                found[tag] = _Partition(answers[-1], answers[-1], {})
         waiting = again
         if not waiting:
-            return found
-    for tag, members in waiting.items():
+            break
+    for tag, members in (waiting | refused).items():
         questions = _questions(tag, members)
         found[tag] = _partition(cluster.gather([(str(one[1]), one) for one in questions]), sorted(members))
     return found
@@ -287,7 +305,11 @@ def _statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[in
 
 
 def _dormant(
-    cluster: Cluster, layout: Layout, forgotten: Sequence[tuple[int, int]], problems: list[str]
+    cluster: Cluster,
+    layout: Layout,
+    forgotten: Sequence[tuple[int, int]],
+    problems: list[str],
+    missing: dict[str, ShardpulseError],
 ) -> dict[tuple[int, int], Position]:
     """Where sets stood that were not heard of for so long that the filter has forgotten them."""
     if not forgotten:
@@ -299,6 +321,8 @@ def _dormant(
     for (host, _), name, member, reply in zip(forgotten, names, members, replies, strict=True):
         if isinstance(reply, bytes):
             found.update(positions_in(name, layout.tag_of(host), (member, reply), layout, problems))
+        elif isinstance(failure := _failure(reply), PermissionRefused):
+            missing[layout.tag_of(host)] = failure
     return found
 
 
@@ -310,11 +334,19 @@ def _checked(reply: Any) -> Any:
     return reply
 
 
-def _is_failure(reply: Any) -> bool:
-    """Whether a shard did not answer, or cannot now."""
-    return isinstance(reply, ShardpulseError) or (
-        isinstance(reply, ReplyError) and not isinstance(error_for(reply), ShardError)
-    )
+def _failure(reply: Any) -> ShardpulseError | None:
+    """Why a shard did not answer, cannot now, or does not to this user; None for what it answered."""
+    if isinstance(reply, ReplyError):
+        error = error_for(reply)
+        return None if isinstance(error, ShardError) else error
+    return reply if isinstance(reply, ShardpulseError) else None
+
+
+def _whole(reasons: Iterable[ShardpulseError]) -> ShardpulseError:
+    """Why nothing can be read."""
+    told = {str(reason): reason for reason in reasons}
+    refused = any(isinstance(reason, PermissionRefused) for reason in told.values())
+    return (PermissionRefused if refused else ShardError)("; ".join(told))
 
 
 def _is_refusal(reply: ReplyError) -> bool:

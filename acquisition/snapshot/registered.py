@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from acquisition.errors import FrameError
+from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.batch import Command
 from acquisition.link.cluster import Cluster
+from acquisition.link.resp import ReplyError, error_for
 from acquisition.wire import archived, keys, lease, readers
 from acquisition.wire.archived import Archived
 from acquisition.wire.layout import Layout
@@ -35,13 +36,14 @@ class Registered(NamedTuple):
     trouble: str = ""
 
 
-def read(cluster: Cluster, layout: Layout) -> list[Registered]:
-    """All readers by name, in one pipeline per shard; partitions whose shard does not answer are left out."""
+def read(cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None = None) -> list[Registered]:
+    """All readers by name, in one pipeline per shard; partitions whose shard does not answer are left out, and what it
+    answered instead comes to ``errors``."""
     commands: list[Command] = []
     for tag in layout.tags:
         name = keys.readers(tag)
         commands += [(name, ("HGETALL", name)), (name, ("TIME",)), (name, ("GET", keys.archiver(tag)))]
-    replies = cluster.gather(commands)
+    replies = _told(cluster.gather(commands), errors)
     found: dict[str, list[tuple[Reader, int]]] = {}
     for fields, clock in zip(replies[::3], replies[1::3], strict=True):
         if isinstance(fields, list) and isinstance(clock, list):
@@ -50,16 +52,27 @@ def read(cluster: Cluster, layout: Layout) -> list[Registered]:
     return [_registered(name, found[name], archivers if name == ARCHIVE else {}) for name in sorted(found)]
 
 
-def read_archived(cluster: Cluster, layout: Layout) -> dict[tuple[int, int], Archived]:
-    """The archive's books by (host, resource set); partitions are left out whose shard does not answer, or whose value
-    is none."""
+def read_archived(
+    cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None = None
+) -> dict[tuple[int, int], Archived]:
+    """The archive's books by (host, resource set); partitions are left out whose shard does not answer, with what it
+    answered in ``errors``, or whose value is none."""
     names = [keys.archived(tag) for tag in layout.tags]
     found: dict[tuple[int, int], Archived] = {}
-    for tag, reply in zip(layout.tags, cluster.gather([(name, ("GET", name)) for name in names]), strict=True):
+    replies = _told(cluster.gather([(name, ("GET", name)) for name in names]), errors)
+    for tag, reply in zip(layout.tags, replies, strict=True):
         if isinstance(reply, bytes):
             with suppress(FrameError):
                 found |= {row[:2]: row for row in archived.decode(reply) if layout.tag_of(row.host) == tag}
     return found
+
+
+def _told(replies: list[Any], errors: list[ShardpulseError] | None) -> list[Any]:
+    """The replies; those that are errors come to ``errors`` as well."""
+    if errors is not None:
+        errors += [error_for(each) if isinstance(each, ReplyError) else each
+                   for each in replies if isinstance(each, ReplyError | ShardpulseError)]  # fmt: skip
+    return replies
 
 
 def _names(holders: list[Any]) -> Mapping[str, int]:

@@ -43,7 +43,8 @@ def of_books(found: Books, set_names: Mapping[int, str]) -> list[Finding]:
     for tag, reason in found.unreadable.items():
         reasons.setdefault(reason, []).append(tag)
     for reason, tags in reasons.items():
-        rows.append(Finding(DOWN, f"{len(tags)} partitions", f"not in these books: {reason}"))
+        kind = STALE if reason in found.refusals else DOWN
+        rows.append(Finding(kind, f"{len(tags)} partitions", f"not in these books: {reason}"))
     return rows
 
 

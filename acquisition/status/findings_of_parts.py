@@ -33,6 +33,7 @@ _REFUSING = (
     "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
     "it needs more memory, or shards beside it (`shardpulse shards add`)"
 )
+_UNTOLD = "does not tell this user what it is asked, which is missing here: {error}"
 _NO_MEMBER = (
     "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
     "everything: take it out there"
@@ -48,7 +49,9 @@ def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
     found = []
     for row in rows:
         about = f"shard {row.address}"
-        if not row.answering:
+        if row.refuses:
+            found.append(Finding(STALE, about, _UNTOLD.format(error=row.problem)))
+        elif not row.answering:
             found.append(Finding(DOWN, about, row.problem))
         elif row.role == REPLICA and not row.in_sync:
             found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
@@ -63,7 +66,7 @@ def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
             )
         if row.slots_moving:
             found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
-    unserved = SLOTS - sum(row.slots for row in rows if row.answering)
+    unserved = SLOTS - sum(row.slots for row in rows if row.there)
     if unserved > 0:
         found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
         found += _of_majority(rows)
@@ -75,10 +78,19 @@ def of_risks(rows: Sequence[ShardHealth]) -> list[Finding]:
     return [
         Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
         for risk in resilience.risks([
-            resilience.Member(row.address, row.answering, row.role, row.slots, row.replica_of, row.in_sync)
+            resilience.Member(
+                row.address, row.there, row.role, row.slots, row.replica_of, row.in_sync or row.refuses
+            )  # of a replica that does not tell nothing is known
             for row in rows
         ])
     ]  # fmt: skip
+
+
+def of_refusals(refusals: Iterable[str], rows: Sequence[ShardHealth]) -> list[Finding]:
+    """What shards do not let this user read, in their words, but for what ``rows`` say already."""
+    said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
+    parted = [text.partition(": ") for text in refusals if text not in said]
+    return [Finding(STALE, shard, _UNTOLD.format(error=reason)) for shard, _, reason in parted]
 
 
 def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
@@ -101,8 +113,8 @@ def of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[
 
 def _of_majority(rows: Sequence[ShardHealth]) -> list[Finding]:
     """Masters that see no majority of themselves refuse every command a few seconds later."""
-    serving = sum(row.answering and row.slots > 0 for row in rows)
-    gone = sum(not row.answering and row.role != REPLICA for row in rows)
+    serving = sum(row.there and row.slots > 0 for row in rows)
+    gone = sum(not row.there and row.role != REPLICA for row in rows)
     if not serving or serving > gone:
         return []
     told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"

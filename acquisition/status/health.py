@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from acquisition.errors import ShardError, TemporaryError
+from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books, lag, registered
@@ -24,6 +24,7 @@ from acquisition.status.findings_of_parts import (
     of_clocks,
     of_filter,
     of_readers,
+    of_refusals,
     of_risks,
     of_seeds,
     of_shards,
@@ -62,9 +63,11 @@ def read(
     down_after: float = 10.0,
     wall: Callable[[], float] = time.time,
 ) -> Health:
-    """Look at everything; ``set_names`` are resource sets by number. What cannot be read is a finding.
+    """Look at everything; ``set_names`` are resource sets by number. What cannot be read is a finding, and what a shard
+    does not let this user read.
 
-    Raises UnavailableError when no shard answers, ConfigError when they hold no layout, PermissionRefused.
+    Raises UnavailableError when no shard answers, ConfigError when they hold no layout, PermissionRefused for what all
+    shards refuse.
     """
     before = wall()
     rows = shards.read(members)
@@ -76,19 +79,22 @@ def read(
     others: list[Registered] = []
     archived: dict[tuple[int, int], Archived] = {}
     findings: list[Finding] = []
+    unread: list[ShardpulseError] = []
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
-        others = registered.read(cluster, layout)
-        archived = registered.read_archived(cluster, layout)
+        others = registered.read(cluster, layout, unread)
+        archived = registered.read_archived(cluster, layout, unread)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
+    refusals = _refusals([*unread, *live.errors, *(row.error for row in lags)])
+    _check_one_answers(rows, [*refusals, *(found.refusals if found is not None else ())])
     accounts = found.accounts if found is not None else []
     now = wall()
     findings += of_books(found, set_names) if found is not None else []
-    findings += of_shards(rows) + of_risks(rows) + of_seeds(nobodies) + clocks
+    findings += of_shards(rows) + of_refusals(refusals, rows) + of_risks(rows) + of_seeds(nobodies) + clocks
     findings += of_filter(lags, live)
     findings += of_readers(others)
     findings += of_archived(archived.values(), accounts, set_names)
@@ -96,6 +102,22 @@ def read(
     findings += of_probes(found.statuses.values()) if found is not None else []
     ages = _freshness(accounts, now)
     return Health(now, rows, lags, live, found, books.totals(accounts), ages, findings, others, archived)
+
+
+def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:
+    """What shards do not let this user read, each once."""
+    return list(dict.fromkeys(str(error) for error in errors if isinstance(error, PermissionRefused)))
+
+
+def _check_one_answers(rows: Iterable[ShardHealth], refusals: Iterable[str]) -> None:
+    """Raise PermissionRefused for what no master tells this user: the user lacks the right, not one shard's list."""
+    owners = {f"shard {row.address}" for row in rows if row.there and row.slots}
+    refusing: dict[str, set[str]] = {}
+    for text in refusals:
+        shard, _, reason = text.partition(": ")
+        refusing.setdefault(reason, set()).add(shard)
+        if owners <= refusing[reason]:
+            raise PermissionRefused(text)
 
 
 def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from acquisition.errors import ShardpulseError
+from acquisition.errors import PermissionRefused, ShardpulseError
 from acquisition.link.resp import Address
 from acquisition.shards import machine
 from acquisition.shards.nodes import Members, Mention, Node
@@ -17,7 +17,8 @@ MASTER, REPLICA = "master", "replica"
 
 
 class ShardHealth(NamedTuple):
-    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
+    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why; one that ``refuses`` to
+    tell this user of itself counts as one that does not answer, but for its slots, which the others know.
 
     ``cores`` is where its threads may run, and ``pinned`` whether that is one core: read from /proc, "" and None for a
     process of another machine (the configuration would tell, and whoever may read it reads passwords). ``lag_bytes``
@@ -44,16 +45,27 @@ class ShardHealth(NamedTuple):
     uptime_seconds: int = 0
     version: str = ""
     clock: float = 0.0  #: its time of day, seconds since 1970; 0.0: unknown
+    refuses: bool = False  #: it is there, and does not answer this user: NOPERM, WRONGPASS
+
+    @property
+    def there(self) -> bool:
+        """Whether it answers, if only with a refusal."""
+        return self.answering or self.refuses
 
 
 def read(members: Members) -> list[ShardHealth]:
     """Every member that is known to another one, replicas after their master; and seeds that do not answer, unless
-    they are ``strangers``. Raises UnavailableError when none answers."""
-    nodes = {node.id: node for node in members.look()}
+    they are ``strangers``. Raises UnavailableError when none answers, PermissionRefused when all that do refuse."""
+    nodes = {node.id: node for node in members.look(partly=True)}
     figures = {node.id: _figures(members, node) for node in nodes.values()}
+    refusals = [one for one in figures.values() if isinstance(one, PermissionRefused)]
+    if refusals and not any(isinstance(one, dict) for one in figures.values()):
+        raise refusals[0]
     places = {mention.id: str(mention.address) for mention in members.mentions if mention.address is not None}
     rows = [_health(node, figures, places.get(node.master, "")) for node in nodes.values()]
-    rows += _silent(members.silent, members.mentions, {node.address for node in nodes.values()})
+    rows += _refusing(members, places)
+    known = {node.address for node in nodes.values()} | members.refusing.keys()
+    rows += _silent(members.silent, members.mentions, known)
     if sum(row.slots for row in rows) >= SLOTS:  # else a seed may be what is missing
         nobodies = {str(address) for address in _unmentioned(members)}
         rows = [row for row in rows if row.address not in nobodies]
@@ -82,6 +94,10 @@ def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
 def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError], leader: str) -> ShardHealth:
     blank = ShardHealth(str(node.address), False, role=REPLICA if node.master else MASTER)
     own = figures[node.id]
+    if isinstance(own, PermissionRefused):
+        return blank._replace(
+            problem=_told(node.address, str(own)), refuses=True, slots=len(node.slots), replica_of=leader
+        )
     if isinstance(own, ShardpulseError):
         return blank._replace(problem=_told(node.address, str(own)))
     replica = own.get("role") == "slave"
@@ -107,6 +123,19 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
         version=own.get("redis_version", ""),
         clock=_number(own, "server_time_usec") / 1e6,
     )
+
+
+def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardHealth]:
+    """Those that did not let this user ask who they are, as others know them."""
+    rows = []
+    for address, error in members.refusing.items():
+        row = ShardHealth(str(address), False, _told(address, str(error)), refuses=True)
+        for mention in members.mentions:
+            if mention.address == address:
+                role, leader = (REPLICA, places.get(mention.master, "")) if mention.master else (MASTER, "")
+                row = row._replace(role=role, replica_of=leader, slots=max(row.slots, mention.slots))
+        rows.append(row)
+    return rows
 
 
 def _lag(replica: dict[str, str], master: dict[str, str] | ShardpulseError | None) -> int | None:

@@ -97,7 +97,7 @@ def _processes(partitions: Mapping[str, int]) -> str:
 def _cluster(rows: Sequence[ShardHealth]) -> str:
     masters = [row for row in rows if row.role != REPLICA]
     replicas = [row for row in rows if row.role == REPLICA]
-    slots = sum(row.slots for row in rows if row.answering)
+    slots = sum(row.slots for row in rows if row.there)
     synchronous = (
         f"{sum(row.in_sync for row in replicas)} of {len(replicas)} replicas in sync" if replicas else "no replicas"
     )
@@ -151,7 +151,8 @@ def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
     for row in rows:
         place = f"{'  ' * (row.role == REPLICA)}{row.address}"
         if not row.answering:
-            yield Text(_cut(f"{place:<26}{row.role or 'shard':<9}DOWN: {row.problem}", WIDTH), "bold red")
+            word, style = ("REFUSES", "yellow") if row.refuses else ("DOWN", "bold red")
+            yield Text(_cut(f"{place:<26}{row.role or 'shard':<9}{word}: {row.problem}", WIDTH), style)
             continue
         core = row.cores or "-"
         core += "" if row.pinned is None else " pinned" if row.pinned else " loose"

@@ -11,7 +11,7 @@ from typing import Any
 from acquisition import help_text
 from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
-from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNBALANCED, DataError
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNBALANCED, DataError, PermissionRefused
 from acquisition.link.cluster import read_layout
 from acquisition.snapshot import books, registered
 from acquisition.snapshot.books import Account
@@ -38,7 +38,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     cluster = connect(with_addresses(settings.shards, options.shards))
     try:
         layout = read_layout(cluster)
-        accounts = books.read(cluster, layout).accounts
+        found = books.read(cluster, layout)
+        for refusal in found.refusals:
+            raise PermissionRefused(refusal)
+        accounts = found.accounts
         readers = [row for row in registered.read(cluster, layout) if row.name == ARCHIVE]
         rows = _by_host(registered.read_archived(cluster, layout).values(), accounts)
     finally:

@@ -60,7 +60,7 @@ PROBE = _table("probe", SET, (
     ("resent_frames", COUNTER, "", "Frames sent again since the start of the probe", lambda row: row.resent_frames),
 ))  # fmt: skip
 SHARD = _table("shard", ("shard",), (
-    ("up", GAUGE, "", "1: the shard answers", lambda row: int(row.answering)),
+    ("up", GAUGE, "", "1: the shard answers", lambda row: int(row.there)),
     ("master", GAUGE, "", "1: the shard is a master; 0: it is a replica",
      lambda row: int(row.role == MASTER) if row.role else None),
     ("memory_bytes", GAUGE, "bytes", "Memory in use", _answering(lambda row: row.memory_bytes)),
