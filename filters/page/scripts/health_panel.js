@@ -58,7 +58,7 @@ const named = (all) => (all.length > 3 ? `${all.slice(0, 2).join(", ")} and ${al
 
 function factsOf(status) {
   const { books, freshness, shards, workers, service } = status;
-  const up = shards.filter((shard) => shard.answering).length;
+  const up = shards.filter((shard) => shard.answering || shard.refuses).length;
   const used = shards.map((shard) => shard.memory_bytes / shard.memory_limit_bytes).filter(present);
   const behind = workers.map((worker) => worker.behind_seconds).filter(present);
   return [
