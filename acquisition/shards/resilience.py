@@ -15,7 +15,7 @@ from acquisition.link import listener
 
 REPLICA = "replica"
 _QUORUM = 3  #: masters, and machines, of which one may die
-_HERE = "`shardpulse shards up` starts again what has died"
+_HERE = "start again what has died, as `shardpulse shards up` does"
 _ELSEWHERE = "`shardpulse shards replicas --addresses …`, or site.yml, gives it one on another machine"
 _ALONE = (
     "has no replica in sync: if it dies nobody takes over, and its hosts are unknown until it is back and probes have "

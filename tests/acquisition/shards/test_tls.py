@@ -35,7 +35,7 @@ from acquisition.wire.record_format import NEWEST
 from experiments.processes.access import MASTER_KEY
 from tests.support import ROOT, layouts, parts
 from tests.support.processes import started
-from tests.support.tls_cluster import NAME, Secured, denied, tls_cluster
+from tests.support.tls_cluster import NAME, Secured, denied, finds_replicas_lacking, tls_cluster
 from tests.support.waiting import eventually
 
 if redis_binary.find().release < rendering.RELEASE:
@@ -85,7 +85,7 @@ def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> 
 #: Who asks what, once.
 _SHOWN = [
     (grants.READER, "query", "--latest"), (grants.READER, "query"), (grants.READER, "query", "hot"),
-    (grants.READER, "top", "--json"), (grants.READER, "metrics"), (grants.OBSERVER, "status"),
+    (grants.READER, "top", "--json"), (grants.READER, "metrics"),
 ]  # fmt: skip
 #: What runs, by user; two that share their work ask more of the shards than one.
 _PARTS = [("filter",), ("filter",), ("probe",), ("serve",), ("archive", "run"), ("archive", "run")]
@@ -110,8 +110,14 @@ def test_the_pipeline_works_over_tls_and_is_refused_nothing(
             capsys.readouterr()
             return shardpulse([*arguments, "--config", str(configs[user])]) == 0
 
+        def is_well() -> bool:
+            shows(grants.OBSERVER, "status", "--json")
+            return finds_replicas_lacking(capsys.readouterr().out)
+
         for user, *arguments in _SHOWN:
             running.until(lambda user=user, arguments=arguments: shows(user, *arguments))  # type: ignore[misc]
+        running.until(is_well)
+        shows(grants.OBSERVER, "status")
         shown = capsys.readouterr().out
         assert "3 of 3 masters" in shown
         assert "127.0.0.1" not in shown  # all are known by the name in their certificates

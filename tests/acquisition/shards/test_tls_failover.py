@@ -22,7 +22,7 @@ from experiments.processes.access import MASTER_KEY
 from tests.support.beyond import beyond
 from tests.support.forbidden import refused
 from tests.support.processes import started
-from tests.support.tls_cluster import Secured, command_in, denied, tls_cluster
+from tests.support.tls_cluster import Secured, command_in, denied, finds_replicas_lacking, tls_cluster
 from tests.support.waiting import eventually
 
 LACK = access.missing()
@@ -72,7 +72,9 @@ def not_refused(secured: Secured, number: int, user: str) -> list[str]:
 
 @pytest.mark.few
 @pytest.mark.skipif(bool(LACK), reason=f"FAILOVER OVER TLS IS NOT TESTED HERE: {LACK}")
-def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(tmp_path: Path) -> None:
+def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with contextlib.ExitStack() as stack:
         secured = stack.enter_context(tls_cluster(tmp_path / "shards"))
         reader = secured.credentials(grants.READER)
@@ -102,7 +104,13 @@ def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(tmp_path:
         assert len({listed(secured, number) for number in range(4)}) == 1
         observer = tmp_path / "observer.toml"
         observer.write_text(secured.access.section(grants.OBSERVER, secured.addresses))
-        waits(lambda: shardpulse(["status", "--config", str(observer)]) == 0)
+
+        def is_well() -> bool:
+            capsys.readouterr()
+            shardpulse(["status", "--json", "--config", str(observer)])
+            return finds_replicas_lacking(capsys.readouterr().out)
+
+        waits(is_well)
         assert denied(secured) == []
         for number in (3, 0):  # who has taken over, and who follows it now
             assert [each for user in grants.USERS for each in not_refused(secured, number, user)] == []
