@@ -25,7 +25,7 @@ from experiments.emulation.workload import Workload, host_name, host_number, res
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
 _SAMPLES = Samples._make  #: half of what calling Samples takes, for each frame
-_JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its moment
+JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its moment
 
 
 class Common:
@@ -122,7 +122,7 @@ class SampledHost(ABC):
 
     def early(self) -> float:
         """Seconds by which the next sampling ends before it is due: no two intervals are alike."""
-        return (self._start + 97 * self.made) % _JITTER_STEPS * 1e-6
+        return (self._start + 97 * self.made) % JITTER_STEPS * 1e-6
 
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
         """Make the next frame and offer it; answers its number of samples."""

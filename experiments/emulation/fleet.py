@@ -105,6 +105,13 @@ class Fleet(Generic[HostT]):
         self.lag_seconds = 0.0
         return found
 
+    def count(self, frames: int, samples: int, missed: int, lag: float) -> None:
+        """So much was made, and so many ticks were skipped, without ``sample``."""
+        self.frames += frames
+        self.samples += samples
+        self.missed += missed
+        self.lag_seconds = max(self.lag_seconds, lag)
+
     def sample(self, host: HostT, tick: int, wall: float, monotonic: float, now: float) -> None:
         """Let a host make its next frame and send it."""
         self.samples += host.sample(tick, wall, monotonic)

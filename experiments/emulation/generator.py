@@ -22,7 +22,9 @@ from acquisition.outbox.shedding import SHED_AFTER
 from experiments.emulation.director import Action, Director, keep_what_lives, raise_descriptor_limit
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held, SampledHost
 from experiments.emulation.fleet import Fleet, drain, introduce
+from experiments.emulation.lanes import Lanes
 from experiments.emulation.lean_host import LeanHost
+from experiments.emulation.lean_turns import LeanTurns, lanes_of
 from experiments.emulation.pacing import ClosedLoop, Paced
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Orders, say
@@ -65,14 +67,21 @@ def main() -> None:
     task = orders.wait()
     raise_descriptor_limit()
     interval = task["workload"]["interval"]
-    breakable = BreakableFleet(_hosts(task), orders.fileno()) if task["breakable"] else None
-    fleet = breakable or Fleet(_hosts(task), orders.fileno())
+    common = Common(Workload(**task["workload"]))
+    lanes = lanes_of(common, task["hosts"][1] - task["hosts"][0]) if task["lean"] and not task["breakable"] else None
+    hosts = _hosts(task, common, lanes)
+    breakable = BreakableFleet(hosts, orders.fileno()) if task["breakable"] else None
+    fleet = breakable or Fleet(hosts, orders.fileno())
     introduce(fleet, interval)
     keep_what_lives()
     say({"ready": True})
     assert orders.wait()["do"] == "start"
     loop: ClosedLoop[SampledHost] | Paced[SampledHost]
-    loop = ClosedLoop(fleet, interval, task["outstanding"]) if task["outstanding"] else Paced(fleet, interval)
+    if task["outstanding"]:
+        loop = ClosedLoop(fleet, interval, task["outstanding"])
+    else:
+        many = None if lanes is None else LeanTurns(lanes, fleet, task["hosts"][0])
+        loop = Paced(fleet, interval, many=many)
     with profiling(task["profile"]):
         actions: dict[str, Action] = {"mark": lambda _: say(fleet.counts()._asdict()), "stop": lambda _: True}
         if breakable is not None:
@@ -83,15 +92,15 @@ def main() -> None:
     fleet.close()
 
 
-def _hosts(task: dict[str, Any]) -> list[SampledHost]:
+def _hosts(task: dict[str, Any], common: Common, lanes: Lanes | None) -> list[SampledHost]:
     """The hosts of this process."""
-    common = Common(Workload(**task["workload"]))
     seeds = [parse_address(text) for text in task["shards"]]
     credentials = Credentials(*task["credentials"])
     checked, interval = frozenset(task["checked"]), task["position_interval"]
     if task["lean"]:
         return [
-            LeanHost(common, index, seeds, interval, index in checked, credentials) for index in range(*task["hosts"])
+            LeanHost(common, index, seeds, interval, index in checked, credentials, lanes, number)
+            for number, index in enumerate(range(*task["hosts"]))
         ]
     held = Held(task["held_frames"], task["held_seconds"])
     # a closed loop waits for what is slow: on a busy machine nothing is shed for that.

@@ -4,6 +4,9 @@ On a machine of two cores a generator of ten thousand product writers takes a co
 pipeline that is to be measured then lacks. A lean host makes the same frames and sends the same commands
 over a connection of its own, but holds no frame that was sent: after an error it cannot send again, its
 floor says so, and the run fails by what the filter counts as lost.
+
+With ``lanes`` (``experiments.emulation.lanes``) plain frames are made and sent in C, and all of this is for the
+others: those behind a change of rows, and those with which positions are asked for.
 """
 
 from __future__ import annotations
@@ -20,10 +23,13 @@ from acquisition.outbox.sender import Sender
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys, position, status, table
 from acquisition.wire.frame import Frame, Samples
+from experiments.emulation import lanes as native
 from experiments.emulation.emulated_host import Common, SampledHost
+from experiments.emulation.lanes import Lane, Lanes, Outcome
 from experiments.emulation.workload import host_name, host_number
 
 _TIMEOUT = 5.0
+_RARELY = 5.0  #: seconds between two questions, from which on answers are read with the next one
 #: What is expected is (sequence, made) of a frame, or one of these.
 _CURSOR, _POSITION, _STATUS = (-1, 0), (-2, 0), (-3, 0)
 
@@ -32,9 +38,19 @@ class LeanWriter:
     """What ``experiments.emulation.fleet`` and ``SampledHost`` need of ``acquisition.outbox.writer.Writer``."""
 
     def __init__(
-        self, host: int, name: str, seeds: list[Address], credentials: Credentials, set_id: int, interval: float
+        self,
+        host: int,
+        name: str,
+        seeds: list[Address],
+        credentials: Credentials,
+        set_id: int,
+        interval: float,
+        lane: Lane | None = None,
+        metrics: int = 0,
     ) -> None:
         self.window = SendWindow(set_id, time.time_ns())
+        self._lane = None if credentials.authority else lane  #: TLS is not for C
+        self._metrics = metrics
         self._host = host
         self._name = name
         self._sender = Sender(host, seeds, credentials, _TIMEOUT)
@@ -58,9 +74,11 @@ class LeanWriter:
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """What to poll. That frames were stored can wait until the next one is sent: nobody wakes for it."""
+        """What to poll. That frames were stored can wait until positions are asked for again, and positions that are
+        asked for rarely as well: nobody wakes for it."""
         descriptor, events, generation = self._sender.waits_for
-        quiet = self._sender.ready and not self._asked and not self._sender.blocked
+        patient = not self._asked or self._interval >= _RARELY
+        quiet = self._sender.ready and patient and not self._sender.blocked
         return descriptor, 0 if quiet else events, generation
 
     def close(self) -> None:
@@ -105,8 +123,30 @@ class LeanWriter:
         self._numbers.append((sequence, window.made))
         self._queue += (b"%d\r\n" % len(data), data)
 
+    def catch_up(self) -> None:
+        """Number what was made in C meanwhile."""
+        lane, window = self._lane, self.window
+        if lane is not None:
+            while window.last < lane.last:
+                window.drop_held()
+                sequence = window.number(lane.rows * self._metrics)
+                window.send(sequence)
+                self._expected.append((sequence, window.made))
+
+    def send_rest(self, rest: bytes, now: float) -> None:
+        """Send what the socket did not take of a frame that was made in C."""
+        self.catch_up()
+        self._sender.send(rest, now)
+
     def service(self, now: float) -> float:
         """Send and receive without waiting; when to be called again."""
+        self.catch_up()
+        due = self._service(now)
+        if self._lane is not None:
+            self._hand_over(self._lane)
+        return due
+
+    def _service(self, now: float) -> float:
         sender = self._sender
         if not sender.ready:
             if not sender.advance(now):
@@ -114,14 +154,23 @@ class LeanWriter:
             self._begin()
         if sender.blocked and not sender.flush(now):
             return now + self._interval
-        if self._expected and not self._queue:  # what was stored can be read when there is nothing to send
+        if self._expected and not self._queue and (self._asked or now >= self._due):  # what was stored can wait
             self._receive(now)
         if sender.ready and (self._queue or now >= self._due):
             self._transmit(now)
         return self._due
 
+    def _hand_over(self, lane: Lane) -> None:
+        """The next frames may be made in C, or may not."""
+        window, sender = self.window, self._sender
+        lane.last, lane.made, lane.due = window.last, window.made, self._due
+        lane.descriptor = sender.fileno()
+        plain = sender.ready and not sender.blocked and not self._queue and not window.wants_table
+        lane.plain = lane.plain | native.PLAIN if plain else lane.plain & ~native.PLAIN
+
     def account(self) -> dict[str, Any]:
         """The figures that a writer's account has as well."""
+        self.catch_up()
         window = self.window
         return {
             "frames": window.last,
@@ -134,6 +183,8 @@ class LeanWriter:
         tag = self._sender.tag
         key = keys.raw(tag)
         self._head = f"*5\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$1\r\n*\r\n$1\r\nf\r\n$".encode()
+        if self._lane is not None:
+            self._lane.head, self._lane.head_size = native.address(self._head), len(self._head)
         member = keys.member(self._host, self.window.resource_set)
         self._questions = pack(("GET", keys.commit(tag))) + pack(("HMGET", keys.applied(tag), member))
         self._status_key = keys.status(tag, self._host)
@@ -181,9 +232,11 @@ class LeanWriter:
 
 
 class LeanHost(SampledHost):
-    """An emulated host with a lean writer; see the module."""
+    """An emulated host with a lean writer; see the module. ``number`` is that of its lane."""
 
-    __slots__ = ("_window",)
+    __slots__ = ("_lane", "_lanes", "_number", "_window")
+
+    writer: LeanWriter
 
     def __init__(
         self,
@@ -193,13 +246,62 @@ class LeanHost(SampledHost):
         position_interval: float,
         logged: bool,
         credentials: Credentials,
+        lanes: Lanes | None = None,
+        number: int = 0,
     ) -> None:
-        number, name = host_number(index), host_name(index)
-        writer = LeanWriter(number, name, seeds, credentials, common.set_id, position_interval)
+        host, name = host_number(index), host_name(index)
+        self._lanes, self._number = lanes, number
+        self._lane = None if lanes is None else lanes.lanes[number]
+        metrics = common.workload.metrics
+        writer = LeanWriter(host, name, seeds, credentials, common.set_id, position_interval, self._lane, metrics)
         self._window = writer.window
         super().__init__(common, index, logged, writer)
+        if self._lane is not None:
+            lane = self._lane
+            lane.host, lane.epoch, lane.start = host, writer.window.epoch, self._start
+            lane.churn_phase = self.membership.phase
+            lane.plain = native.LOGGED if logged else 0
+            self._describe(lane)
 
     @property
     def window(self) -> SendWindow:
         """What was made and applied."""
+        self.writer.catch_up()
         return self._window
+
+    def early(self) -> float:
+        """Seconds by which the next sampling ends before it is due."""
+        self._count()
+        return super().early()
+
+    def sample(self, tick: int, wall: float, monotonic: float) -> int:
+        """Make the next frame and send it: in C, if it is plain."""
+        lane = self._lane
+        if lane is None or self._lanes is None:
+            return super().sample(tick, wall, monotonic)
+        made = self._lanes.one(self._number, tick, wall, monotonic)
+        if made.outcome is not Outcome.PYTHON:
+            self.made = lane.frames
+            if self.log is not None:
+                self.log.append(monotonic)
+            if made.outcome is Outcome.REST:
+                self.send_rest(made.rest)
+            return made.samples
+        self._count()
+        self.writer.catch_up()
+        samples = super().sample(tick, wall, monotonic)
+        self._describe(lane)
+        return samples
+
+    def send_rest(self, rest: bytes) -> None:
+        """Send what the socket did not take of the last frame."""
+        self.writer.send_rest(rest, time.monotonic())
+
+    def _describe(self, lane: Lane) -> None:
+        """Its rows, as they are now, and its next frame."""
+        members = self.membership.members
+        lane.rows, lane.ids, lane.frames = len(members.serials), native.address(members.ids), self.made
+
+    def _count(self) -> None:
+        if self._lane is not None and self._lane.frames > self.made:
+            self.made = self._lane.frames

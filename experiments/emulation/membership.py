@@ -27,19 +27,19 @@ class Members(NamedTuple):
 class Membership:
     """The rows of one host. ``step`` before every frame tells whether they changed."""
 
-    __slots__ = ("_period", "_phase", "_workload", "host_index", "members")
+    __slots__ = ("_period", "_workload", "host_index", "members", "phase")
 
     def __init__(self, workload: Workload, host_index: int, serials: tuple[int, ...]) -> None:
         self.host_index = host_index
         self.members = Members(serials, b"".join(_id_bytes(host_index, serial) for serial in serials), 0)
         self._workload = workload
         self._period = workload.churn_frames
-        self._phase = identity("churn", str(workload.seed), str(host_index)) % max(1, self._period)
+        self.phase = identity("churn", str(workload.seed), str(host_index)) % max(1, self._period)
 
     def step(self, number: int) -> bool:
         """Apply what happens before frame ``number``; true when rows came (a table is due)."""
         period = self._period
-        if not period or not number or (number + self._phase) % period:
+        if not period or not number or (number + self.phase) % period:
             return False
         newest = self._workload.entities + self.members.changes
         self.members = _change(self.members, self._workload.seed, self.host_index, self._workload.entities)

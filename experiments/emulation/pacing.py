@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, Protocol
 
 from acquisition.model.ticks import tick_of
 from experiments.emulation.allowance import Allowance
@@ -37,24 +37,45 @@ class Turn(NamedTuple):
         return [Turn(slot * length + phase, host.index, slot, slots) for slot in range(slots)]
 
 
+class ManyTurns(Protocol):
+    """Makes the frames of many turns in one call."""
+
+    def follow(self, turns: list[Turn], /) -> None:
+        """The turns that ``make`` counts, in order."""
+
+    def make(self, turn: int, most: int, tick: int, base: float, ahead: float, /) -> tuple[int, int, bool]:
+        """Make ``most`` frames at most, those that are due from ``turn`` on; the interval ``tick`` begins at ``base``
+        of the wall clock, which is ``ahead`` of the monotonic one. Answers the next turn, how many frames were made,
+        and whether that turn is due and to be made by itself."""
+
+
 class Paced(Generic[HostT]):
     """Every host samples at its turns, by default once per interval at its hashed phase.
 
     Sampling times are those of the schedule, whatever the time at which this process gets to make
     the frame: its lateness counts as age. A host whose tick is more than an interval late misses it. At high rates
     frames are made some at a time unless each is made ``alone``. Replies are read between frames that are late as well:
-    a writer that does not know what was applied gives up what it has long sent.
+    a writer that does not know what was applied gives up what it has long sent. ``many`` makes what it can.
     """
 
     def __init__(
-        self, fleet: Fleet[HostT], interval: float, turns: Sequence[Turn] | None = None, alone: bool = False
+        self,
+        fleet: Fleet[HostT],
+        interval: float,
+        turns: Sequence[Turn] | None = None,
+        alone: bool = False,
+        many: ManyTurns | None = None,
     ) -> None:
         self._fleet = fleet
         self._interval = interval
         if turns is None:
             turns = [turn for host in fleet.hosts for turn in Turn.of(host, interval)]
         hosts = {host.index: host for host in fleet.hosts}
-        self._turns = [(turn.phase, turn.slot, turn.slots, hosts[turn.host]) for turn in sorted(turns)]
+        in_order = sorted(turns)
+        self._turns = [(turn.phase, turn.slot, turn.slots, hosts[turn.host]) for turn in in_order]
+        self._many = many
+        if many is not None:
+            many.follow(in_order)
         gathering = _FRAMES_PER_WAKE * interval / len(turns)
         self._gathering = 0.0 if alone else max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
 
@@ -68,18 +89,25 @@ class Paced(Generic[HostT]):
         """Let every host sample once; false when stopped."""
         ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
         base = tick * self._interval
-        now, made = time.monotonic(), 0
-        for phase, slot, slots, host in self._turns:
+        now, turn, made = time.monotonic(), 0, 0
+        while turn < len(self._turns):
+            phase, slot, slots, host = self._turns[turn]
             wall = base + phase
             due = wall - ahead
-            while now < due or made == _TURN:
+            while now < due or made >= _TURN:
                 if now < due:
                     time.sleep(min(max(due - now, self._gathering), _LONGEST_SLEEP))
                 if stopped(self._fleet.attend(0.0)):
                     return False
                 now, made = time.monotonic(), 0
+            if self._many is not None:
+                before = turn
+                turn, frames, alone = self._many.make(turn, _TURN - made, tick, base, ahead)
+                now, made = time.monotonic(), made + frames
+                if turn > before or not alone:
+                    continue
             self._sample(host, tick * slots + slot, wall, due)
-            made += 1
+            turn, made = turn + 1, made + 1
         return not stopped(self._fleet.attend(0.0))
 
     def _sample(self, host: HostT, tick: int, wall: float, due: float) -> None:

@@ -40,7 +40,7 @@ class Strip:
         self._seed = workload.seed
         self._value_bytes = self.values.tobytes()
         self._code_bytes = self.codes.tobytes()
-        self._invalid_before = _running_count(self.codes)
+        self.invalid_before = _running_count(self.codes)  #: invalid samples in the rows before each
 
     def start(self, host_index: int) -> int:
         """The row at which a host's first frame starts."""
@@ -54,7 +54,7 @@ class Strip:
         """The values (float32) and codes (empty when all are zero) of ``entities`` rows from ``row``."""
         first, last = row * self.metrics, (row + entities) * self.metrics
         values = self._value_bytes[4 * first : 4 * last]
-        if self._invalid_before[row] == self._invalid_before[row + entities]:
+        if self.invalid_before[row] == self.invalid_before[row + entities]:
             return values, b""
         return values, self._code_bytes[first:last]
 
