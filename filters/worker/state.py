@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,7 @@ from filters.worker.step.native import Stepper
 
 #: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
 _SHORTEST = 1e-9
+_MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each
 
 
 class State:
@@ -106,18 +109,20 @@ class State:
         new_ids = np.frombuffer(ids, "<u8")
         rows, depth = new_ids.size, len(kernels)
         planes = np.full((depth, rows, metrics), np.nan, np.float32)
-        age = np.full((rows, metrics), np.inf, np.float32)
+        self.track.want_table(self.names is None or not self.names.covers(new_ids))
         if schema == self.schema and metrics == self.metrics and self.ids:
+            age = np.full((rows, metrics), np.inf, np.float32)
             old_rows = len(self.ids) // new_ids.itemsize
             known = np.zeros((old_rows, metrics), np.float32)
             known.ravel()[self.exception_table["index"]] = self.exception_table["age"]
             before = self.planes.reshape(depth, old_rows, metrics)
             for here, there in who_stayed(ids, self.ids).runs:
                 planes[:, here], age[here] = before[:, there], known[there]
+            self._except(np.flatnonzero(age), age.ravel())
+        else:
+            self.exceptions = _unknown(rows * metrics)
         self.ids, self.schema, self.metrics = ids, schema, metrics
         self.planes = planes.reshape(depth, rows * metrics)
-        self.track.want_table(self.names is None or not self.names.covers(new_ids))
-        self._except(np.flatnonzero(age), age.ravel())
 
     def forget(self) -> None:
         """Start anew with the next frame, as if none had come before."""
@@ -159,10 +164,23 @@ class State:
 
     def _start_anew(self) -> None:
         """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""
-        samples = self.planes.shape[1]
-        self._except(np.arange(samples), np.full(samples, np.inf, np.float32))
+        self.exceptions = _unknown(self.planes.shape[1])
 
     def _except(self, index: npt.NDArray[np.intp], age: Floats) -> None:
-        table = np.zeros(index.size, EXCEPTION)  # no codes: these samples wait for their next frame
-        table["index"], table["age"] = index, age[index]
-        self.exceptions = table.tobytes()
+        self.exceptions = _exceptions(index, age[index])
+
+
+def _exceptions(index: npt.NDArray[np.intp], age: Floats) -> bytes:
+    table = np.zeros(index.size, EXCEPTION)  # no codes: these samples wait for their next frame
+    table["index"], table["age"] = index, age
+    return table.tobytes()
+
+
+def _unknown(samples: int) -> bytes:
+    """The exceptions of samples of which none is known: those of hosts of one kind are the same."""
+    return _all_unknown(samples) if samples <= _MOST_KEPT else _all_unknown.__wrapped__(samples)
+
+
+@lru_cache(maxsize=16)
+def _all_unknown(samples: int) -> bytes:
+    return _exceptions(np.arange(samples), np.full(samples, np.inf, np.float32))

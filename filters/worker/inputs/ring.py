@@ -121,7 +121,9 @@ class Ring:
 
     def _begin_with(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
         """A new ring, whose first slots are those of its first entities."""
-        newcomers, places = np.unique(ids, return_inverse=True)
+        newcomers, places = ids, np.arange(ids.size)
+        if len(set(ids.tolist())) != ids.size:  # no probe sends such frames
+            newcomers, places = np.unique(ids, return_inverse=True)
         size = newcomers.size
         spare = size // _SPARE
         self._begin(size if size == 1 else -(-(size + spare) // _ROUNDED) * _ROUNDED, interval)

@@ -60,6 +60,18 @@ class Begun(NamedTuple):
     missing: int
 
 
+class _Blank(NamedTuple):
+    """Memory of which nothing is known yet; ``plan`` is kept, so that no other has its ``id``."""
+
+    plan: Plan
+    memory: bytes
+
+
+#: By the plan's id and the number of entities: hosts of one kind are many, and begin together.
+_BLANKS: dict[tuple[int, int], _Blank] = {}
+_MOST_BLANKS, _MOST_BLANK_ENTITIES = 16, 1024  #: each takes half a megabyte at most
+
+
 class InputsState:
     """``memory`` is one block, which begins with the section as the next record has it: the native step takes it whole.
 
@@ -76,7 +88,7 @@ class InputsState:
         self.monotonic = 0.0
         self.begins = False
         self.step = self.first = step
-        self._lay_out(b"")
+        self.ids, self.memory = b"", bytearray()  #: laid out by the first frame, or by ``restore``
 
     def arrays(self) -> Arrays:
         """What is kept."""
@@ -107,11 +119,23 @@ class InputsState:
         return np.frombuffer(self.memory, dtype, count, start).reshape(shape)
 
     def _lay_out(self, ids: bytes) -> Arrays:
-        """Memory for these entities, of whom nothing is known."""
-        plan, entities = self.plan, len(ids) // 8
+        """Memory for these entities, of whom nothing is known: a copy of what it was for the last so many."""
+        plan, entities, self.ids = self.plan, len(ids) // 8, ids
+        blank = _BLANKS.get((id(plan), entities))
+        if blank is not None:
+            self.memory = bytearray(blank.memory)
+            return self.arrays()
+        kept = self._make_memory(entities)
+        if entities <= _MOST_BLANK_ENTITIES:
+            if len(_BLANKS) >= _MOST_BLANKS:
+                _BLANKS.clear()
+            _BLANKS[id(plan), entities] = _Blank(plan, bytes(self.memory))
+        return kept
+
+    def _make_memory(self, entities: int) -> Arrays:
+        plan = self.plan
         at, series = plan.head.places(entities), plan.columns * entities
         floats = (plan.window + plan.plateau + _places(plan)) * series
-        self.ids = ids
         self.memory = bytearray(at.size + 4 * (floats + entities))
         self._put(0, wire.HEADER.pack(*plan.head))
         self._put(at.thresholds, plan.thresholds.tobytes())
