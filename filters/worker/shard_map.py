@@ -36,7 +36,7 @@ class ShardMap:
         self._log = log
         self._addresses: list[Address | None] = [None] * layout.partitions
         self.places: Mapping[Address, Sequence[int]] = {}
-        self._reading = False
+        self._doubted = self._reading = False
         self._again = 0.0
 
     def where(self, number: int) -> Address | None:
@@ -44,9 +44,15 @@ class ShardMap:
         return self._addresses[number]
 
     def doubt(self) -> None:
-        """Read the map again, unless that happens already or has happened just now."""
-        if not self._reading and time.monotonic() >= self._again:
-            self._reading = True
+        """Read the map again: at once, or when ``look`` is called after one that is under way or has just ended."""
+        self._doubted = True
+        self.look()
+
+    def look(self) -> None:
+        """Read the map again if it is in doubt, still or since a read failed: a shard that answers again at the address
+        that it had may say another one now, and nobody who reaches it would doubt."""
+        if self._doubted and not self._reading and time.monotonic() >= self._again:
+            self._doubted, self._reading = False, True
             self._background.submit(_LANE, self._read, self._done)
 
     def close(self) -> None:
@@ -67,6 +73,7 @@ class ShardMap:
         self._reading = False
         self._again = time.monotonic() + _PAUSE
         if isinstance(outcome, ShardpulseError):
+            self._doubted = True
             self._log.fails(SHARDS, outcome)
         elif isinstance(outcome, Exception):
             raise outcome

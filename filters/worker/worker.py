@@ -228,6 +228,7 @@ class Worker:
         if now < self._next_check and not slept:
             return
         self._next_check = now + _ASLEEP
+        self._shard_map.look()
         for channel in self._channels.values():
             if slept:
                 channel.excuse_silence(now)

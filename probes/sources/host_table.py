@@ -19,6 +19,7 @@ from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
 from probes.sources.network import NetworkFigures
 from probes.sources.pressure import PressureFigures
 
+_Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures
 _GROUPS = (CpuFigures, MemoryFigures, PagingFigures, NetworkFigures, PressureFigures)
 #: The figures by their numbers in C.
 METRICS = tuple(name for group in _GROUPS for name in group.metrics)
@@ -35,7 +36,7 @@ class HostTable:
     def __init__(self, groups: list[Figures], metrics: tuple[Metric, ...], facts: HostFacts) -> None:
         assert PROCESSES is not None
         self._step = PROCESSES
-        known = {type(group): group for group in groups if isinstance(group, _GROUPS)}
+        known: dict[type[object], _Group] = {type(group): group for group in groups if isinstance(group, _GROUPS)}
         self.rest = [group for group in groups if not isinstance(group, _GROUPS)]
         self._files: list[OpenFile | None] = []
         for kind, count in zip(_GROUPS, _FILES, strict=True):
