@@ -16,7 +16,7 @@ def native_step(module: str) -> Extension:
     return Extension(
         module,
         [module.replace(".", "/") + ".c"],
-        depends=[*sorted(glob(module.replace(".", "/").rpartition("/")[0] + "/*.h")), "acquisition/wire/crc32.h"],
+        depends=sorted([*glob(module.replace(".", "/").rpartition("/")[0] + "/*.h"), *glob("acquisition/wire/*.h")]),
         extra_compile_args=["-O3", "-ffp-contract=off", "-fopenmp-simd"],
         py_limited_api=True,
         optional=True,

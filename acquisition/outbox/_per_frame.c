@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "../wire/crc32.h"
+#include "../wire/frame_header.h"
 #include "lane.h"
 #include "room.h"
 #include "encoded.h"

@@ -1,24 +1,5 @@
 /* A frame of samples is numbered, encoded and kept: Writer.offer. */
 
-/* acquisition.wire.frame.HEADER */
-typedef struct __attribute__((packed)) {
-    char magic[4];
-    uint32_t crc;
-    uint8_t version, kind;
-    uint16_t flags;
-    uint32_t schema;
-    uint64_t host;
-    uint32_t set;
-    uint16_t metrics, hints;
-    uint32_t entities;
-    float interval;
-    uint64_t epoch, sequence, floor, made;
-    int64_t tick;
-    double wall, monotonic;
-} Header;
-
-_Static_assert(sizeof(Header) == 96, "the header of a frame");
-
 /* acquisition.outbox.ring: _RECORD_HEAD and _RECORD_BODY */
 typedef struct __attribute__((packed)) {
     char magic[4];
@@ -30,11 +11,11 @@ typedef struct __attribute__((packed)) {
 
 _Static_assert(sizeof(RingRecord) == 40, "a record of a ring");
 
-enum { VERSION = 1, KIND_SAMPLES = 1, FLAG_CODES = 1, PARTS = 3, AREA = 4096, MOST_RECENT = 1 << 17 };
+enum { PARTS = 3, AREA = 4096, MOST_RECENT = 1 << 17 };
 
 /* What is offered: the numbers of its header, and ids, values and codes. */
 typedef struct {
-    Header header;
+    FrameHeader header;
     const char *part[PARTS];
     Py_ssize_t length[PARTS];
     uint64_t cells;
@@ -44,7 +25,7 @@ typedef struct {
 /* 1: it fits together; 0: it does not, or is of other types, and the definition says so. */
 static int read_offered(PyObject *host, PyObject *samples, Offered *offered)
 {
-    Header *header = &offered->header;
+    FrameHeader *header = &offered->header;
     long long set, schema, entities, metrics, tick;
     unsigned long long owner;
     double interval, wall, monotonic;
@@ -70,8 +51,8 @@ static int read_offered(PyObject *host, PyObject *samples, Offered *offered)
     if (offered->length[0] != entities * 8 || (uint64_t)offered->length[1] != offered->cells * 4
         || (offered->length[2] && (uint64_t)offered->length[2] != offered->cells) || offered->cells > UINT32_MAX)
         return 0;
-    *header = (Header){
-        {'S', 'P', 'L', 'S'}, 0, VERSION, KIND_SAMPLES, offered->length[2] ? FLAG_CODES : 0, (uint32_t)schema, owner,
+    *header = (FrameHeader){
+        FRAME_MAGIC, 0, FRAME_VERSION, KIND_SAMPLES, offered->length[2] ? FLAG_CODES : 0, (uint32_t)schema, owner,
         (uint32_t)set, (uint16_t)metrics, 0, (uint32_t)entities, (float)interval, 0, 0, 0, 0, tick, wall, monotonic,
     };
     offered->size = (int64_t)sizeof *header + offered->length[0] + offered->length[1] + offered->length[2];
@@ -81,7 +62,7 @@ static int read_offered(PyObject *host, PyObject *samples, Offered *offered)
 /* The bytes of the frame with the next number of its window. */
 static PyObject *encode(Offered *offered, const Lane *lane)
 {
-    Header *header = &offered->header;
+    FrameHeader *header = &offered->header;
     PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)offered->size);
     if (!data)
         return NULL;
@@ -234,7 +215,7 @@ static PyObject *offer(PyObject *module, PyObject *arguments)
         }
         goto end;
     }
-    if (space(offered.size) > lane.capacity || offered.header.set != lane.set) {
+    if (space(offered.size) > lane.capacity || offered.header.resource_set != lane.set) {
         answer = PyLong_FromLong(0);
         goto end;
     }

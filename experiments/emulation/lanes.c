@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "../../acquisition/wire/crc32.h"
+#include "../../acquisition/wire/frame_header.h"
 
 /* lanes.Lane */
 typedef struct {
@@ -44,26 +45,7 @@ typedef struct {
     uint32_t rest_size; /* bytes of the last frame that the socket did not take */
 } Done;
 
-/* acquisition.wire.frame.HEADER */
-typedef struct __attribute__((packed)) {
-    char magic[4];
-    uint32_t crc;
-    uint8_t version, kind;
-    uint16_t flags;
-    uint32_t schema;
-    uint64_t host;
-    uint32_t set;
-    uint16_t metrics, hints;
-    uint32_t entities;
-    float interval;
-    uint64_t epoch, sequence, floor, made;
-    int64_t tick;
-    double wall, monotonic;
-} Header;
-
-_Static_assert(sizeof(Header) == 96, "the header of a frame");
-
-enum { VERSION = 1, KIND_SAMPLES = 1, FLAG_CODES = 1, CRC_START = 8, PIECES = 7, LENGTH_DIGITS = 24 };
+enum { PIECES = 7, LENGTH_DIGITS = 24 };
 enum { DONE, PYTHON, REST }; /* lanes.Outcome */
 enum { PLAIN = 1, LOGGED = 2 };
 
@@ -92,7 +74,7 @@ static uint32_t checksum(const struct iovec *pieces, int count)
     uint32_t crc = ~0u;
     for (int i = 0; i < count; i++) {
         const uint8_t *data = pieces[i].iov_base;
-        size_t size = pieces[i].iov_len, skipped = i ? 0 : CRC_START;
+        size_t size = pieces[i].iov_len, skipped = i ? 0 : CRC_FROM;
         crc = crc32_go_on(crc, data + skipped, size - skipped);
     }
     return ~crc;
@@ -117,8 +99,8 @@ static int send_frame(Lane *lane, const Common *common, int64_t tick, double wal
     uint32_t row = (uint32_t)((lane->start + lane->frames * common->stride) % common->strip_rows);
     size_t cells = (size_t)lane->rows * common->metrics, first = (size_t)row * common->metrics;
     int invalid = common->invalid_before[row] != common->invalid_before[row + lane->rows];
-    Header header = {
-        {'S', 'P', 'L', 'S'}, 0, VERSION, KIND_SAMPLES, invalid ? FLAG_CODES : 0, common->schema, lane->host, common->set,
+    FrameHeader header = {
+        FRAME_MAGIC, 0, FRAME_VERSION, KIND_SAMPLES, invalid ? FLAG_CODES : 0, common->schema, lane->host, common->set,
         (uint16_t)common->metrics, 0, lane->rows, (float)common->interval, lane->epoch, lane->last + 1, lane->last + 1,
         lane->made, tick, wall, monotonic,
     };

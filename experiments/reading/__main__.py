@@ -32,7 +32,7 @@ _DESCRIPTION = """\
 Time the readings of one Python client, a process of its own, while the whole pipeline runs: emulated
 hosts with their VMs at 1 Hz and the figures of the hosts themselves, real shards, the real filter.
 `snapshot` is everything, coherent, of a reader that is kept ready (acquisition.snapshot.ready; --alone: of one that is
-not): readings that bring a new tick, with every plane touched as an array, readings at once behind these, which mostly
+not): readings that bring a new tick, with every plane touched as an array, five at once behind each, which mostly
 find nothing new, and as references a pipelined GET of the same records, and one of the commit ids (ids), which is what
 a reading that finds nothing new asks for; `hot` is the list of hot hosts, one in twenty, with the reasons of the first
 ten, of lists that are kept ready (filters.judging.ready_hot_list), and now and then with everything that is said of all

@@ -40,6 +40,7 @@ IDS = "ids"  #: the reference of an unchanged reading: a pipelined GET of the co
 LISTED, DESCRIBED = "listed", "described"  #: a hot list, and the same with everything that it says of every host
 AHEAD = "ahead"  #: what was committed since the reading before had been read ahead by the thread
 
+_AT_ONCE = 5  #: readings behind one of a new tick: p99 of one each were the longest of a minute
 _LOOKED_AT = 10  #: of the hot hosts, those of which a scheduler reads the reasons
 _DESCRIBED_EVERY = 5  #: lists
 _PLANES = tuple(plane.name for plane in OWN)
@@ -113,8 +114,8 @@ def read(asked: SnapshotQuestion | HotQuestion, order: dict[str, Any], seed: int
 
 class SnapshotQuestion:
     """Everything that there is. A reading that brings a new tick has every plane of every block touched as an array;
-    behind it come a reading at once, which mostly finds nothing new, and the reference: a pipelined GET of the same
-    records from each shard."""
+    behind it come readings at once, which mostly find nothing new, and the references: behind each of them a pipelined
+    GET of the commit ids, and then one of the same records."""
 
     def __init__(self, reader: SnapshotReader | ReadyReader, cluster: Counted) -> None:
         self._reader, self._cluster = reader, cluster
@@ -136,18 +137,23 @@ class SnapshotQuestion:
         else:
             self._note(NEW_TICK, begun)
             self._tick = tick
-            begun, before = _now(), self._cluster.commands
-            self._reader.coherent()
-            asked = self._cluster.commands - before
-            self._note(UNCHANGED if asked == self._layout.partitions else CHANGED, begun)
-            begun = _now()
-            self._bare.ask(self._ids)
-            self._note(IDS, begun)
+            for _ in range(_AT_ONCE):
+                self._again()
             batch = self._reference(snapshot)
             begun = _now()
             self._bare.ask(batch)
             self._note(REFERENCE, begun)
         return {"blocks": len(snapshot.blocks), "late": late, "samples": samples}
+
+    def _again(self) -> None:
+        """A reading at once, and its reference."""
+        begun, before = _now(), self._cluster.commands
+        self._reader.coherent()
+        asked = self._cluster.commands - before
+        self._note(UNCHANGED if asked == self._layout.partitions else CHANGED, begun)
+        begun = _now()
+        self._bare.ask(self._ids)
+        self._note(IDS, begun)
 
     def figures(self) -> dict[str, Any]:
         """Milliseconds by kind of reading; ``milliseconds`` are those of new ticks."""

@@ -13,6 +13,7 @@
 #include "given.h"
 #include "commands.h"
 #include "../../../acquisition/wire/crc32.h"
+#include "../../../acquisition/wire/frame_header.h"
 #include "next_frame.h"
 #include "stepper.h"
 #include "names.h"

@@ -3,27 +3,9 @@
    Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.sequence.Track are the
    definition, and say what is to be done with every other frame (tests/filters/worker/test_step_next.py). */
 
-enum { FRAME_VERSION = 1, KIND_SAMPLES = 1, FLAG_CODES = 1, HINT_SHEDS = 1, CRC_FROM = 8 }; /* acquisition.wire.frame */
-enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 };                                              /* acquisition.wire.position */
+enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
 #define MOST_CELLS ((uint64_t)1 << 24)
 #define MOST_COUNTED ((uint64_t)1 << 53) /* acquisition.wire.frame */
-
-/* acquisition.wire.frame.HEADER_FIELDS */
-typedef struct {
-    char magic[4];
-    uint32_t crc;
-    uint8_t version, kind;
-    uint16_t flags;
-    uint32_t schema;
-    uint64_t host;
-    uint32_t resource_set;
-    uint16_t metrics, hints;
-    uint32_t entities;
-    float interval;
-    uint64_t epoch, sequence, floor, made;
-    int64_t tick;
-    double wall, monotonic;
-} FrameHeader;
 
 /* filters.worker.sequence.Track: a position record (acquisition.wire.position). */
 typedef struct {
@@ -46,7 +28,7 @@ static size_t frame_size(const FrameHeader *head)
 static int is_sound(const FrameHeader *head, const uint8_t *data, size_t size)
 {
     uint64_t cells = (uint64_t)head->entities * head->metrics;
-    return !memcmp(head->magic, "SPLS", 4) && head->version == FRAME_VERSION && head->kind == KIND_SAMPLES
+    return !memcmp(head->magic, FRAME_MAGIC, 4) && head->version == FRAME_VERSION && head->kind == KIND_SAMPLES
            && !(head->flags & ~FLAG_CODES) && cells && cells <= MOST_CELLS && frame_size(head) == size
            && head->interval > 0.0f && isfinite(head->interval) && isfinite(head->wall) && isfinite(head->monotonic)
            && head->floor >= 1 && head->sequence >= head->floor && head->sequence < MOST_COUNTED
