@@ -28,15 +28,15 @@ def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
     addresses, user = remote_command.named(options, settings)
     with Members(addresses, user._replace(expired=_read(options.expired)), settings.timeout_seconds) as members:
         told = reread(members, settings.timeout_seconds, all_or_none=not options.expired)
-        silent = members.silent
+        absent = members.absent
     if options.expired:
         _check(told, user, settings.timeout_seconds)
     others = [str(address) for address, is_other in told.items() if is_other]
-    shown = {"shards": list(map(str, told)), "other": others, "silent": list(map(str, silent))}
+    shown = {"shards": list(map(str, told)), "other": others, "silent": list(map(str, absent))}
     text = f"{len(told)} shards have read their certificates again, {len(others)} have another one now"
-    missed = [f"not told: {reason}" for reason in silent.values()]
+    missed = [f"not told: {reason}" for reason in absent.values()]
     print(json.dumps(shown) if options.json else "\n".join([text, *missed]))
-    return EXIT_UNAVAILABLE if silent else EXIT_OK
+    return EXIT_UNAVAILABLE if absent else EXIT_OK
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,8 @@ def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[A
     ShardError when one has no TLS, or refuses its files; those before it have read theirs.
     """
     nodes = members.look()
-    if members.silent and all_or_none:
-        raise UnavailableError(f"no shard was told: {'; '.join(members.silent.values())}; start or remove it first")
+    if (absent := members.absent) and all_or_none:
+        raise UnavailableError(f"no shard was told: {'; '.join(absent.values())}; start or remove it first")
     return {node.address: _tell(members, node, timeout) for node in nodes}
 
 

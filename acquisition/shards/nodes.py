@@ -121,6 +121,17 @@ class Members:
         self._places = {node.id: node.address for node in found.values()}
         return list(found.values())
 
+    @property
+    def absent(self) -> dict[Address, str]:
+        """Those of ``silent`` that are nobody who answers. A member may be mentioned by an address that is in no
+        certificate: over a new connection to a shard Redis forgets its name until the next message (7.0)."""
+        whose: dict[Address, set[str]] = {}
+        for mention in self.mentions:
+            if mention.address is not None:
+                whose.setdefault(mention.address, set()).add(mention.id)
+        answering = self._places.keys()
+        return {at: reason for at, reason in self.silent.items() if at not in whose or not whose[at] <= answering}
+
     def call(self, node: str, *command: Any, timeout: float | None = None) -> Any:
         """One command on the member with this id; an error reply is raised."""
         reply = self.pipeline(node, [command], timeout)[0]

@@ -44,8 +44,8 @@ def finish(members: Members, coming: Mapping[str, str]) -> int:
 
 def _everybody(members: Members, users: Sequence[str]) -> list[Node]:
     nodes = members.look()
-    if members.silent:
-        reasons = "; ".join(members.silent.values())
+    if absent := members.absent:
+        reasons = "; ".join(absent.values())
         raise UnavailableError(f"passwords are changed on all shards or on none: {reasons}; start or remove it first")
     for node in nodes:
         known = members.all(node.id, [("ACL", "GETUSER", user) for user in users])

@@ -16,7 +16,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Connection
 from acquisition.shards import grants, join, redis_binary, rendering
 from acquisition.snapshot import books
-from experiments.processes.access import CERTIFICATE
+from experiments.processes.access import CERTIFICATE, MASTER_KEY
 from tests.support.exchanged import certify, home, is_in_sync, replace, tell
 from tests.support.processes import started
 from tests.support.tls_cluster import NAME, Secured, command_in, tls_cluster
@@ -40,6 +40,12 @@ def believe(secured: Secured, data: bytes) -> None:
     for number, _ in enumerate(secured.addresses):
         replace(home(secured, number) / "ca.pem", data)
     assert tell(secured).returncode == 0
+
+
+def call_itself(secured: Secured, number: int, name: str) -> None:
+    """A shard says another name of itself, or none."""
+    with contextlib.closing(Connection(secured.addresses[number], secured.credentials(MASTER_KEY), PATIENCE)) as shard:
+        assert shard.call("CONFIG", "SET", "cluster-announce-hostname", name) == b"OK"
 
 
 def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_path: Path) -> None:
@@ -110,6 +116,12 @@ def test_files_that_do_not_fit_are_refused_and_nothing_changes(secured: Secured)
     Connection(secured.addresses[0], secured.credentials(grants.READER), PATIENCE).close()
     replace(key, own)
     assert tell(secured).returncode == 0
+    call_itself(secured, 1, "")
+    both = ",".join(map(str, secured.addresses[:2]))
+    eventually(lambda: "for other names than 127.0.0.1" in tell(secured).stderr)
+    assert tell(secured, "--addresses", both).returncode == 0  # who is found by its name need not be known by it
+    call_itself(secured, 1, NAME)
+    eventually(lambda: tell(secured).returncode == 0)
     secured.children[REPLICA].kill()
     secured.children[REPLICA].wait()
     eventually(lambda: tell(secured).returncode == EXIT_UNAVAILABLE)
