@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
     seconds("retention", None, "how long raw frames are kept (default: the product's)")
     seconds("held", 10.0, "what an emulated outbox holds (default 10)")
     seconds("drain", 30.0, "longest wait for what is pending (default 30)")
+    seconds("joining", 0.0, "over which hosts begin, one after the other (default 0: all at once)")
     add("--inputs", choices=INPUTS, default="shipped", help="decision inputs: as shipped, off, or full for VMs too")
     add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
     add(

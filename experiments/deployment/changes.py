@@ -129,7 +129,7 @@ def _load(site: Site) -> Iterator[None]:
     task = {
         "workload": WORKLOAD._asdict(), "hosts": (0, WORKLOAD.hosts), "lean": False, "checked": [],
         "shards": [f"{site.hosts[name].address}:7600" for name in NAMES], "outstanding": 0, "held_frames": 600,
-        "held_seconds": 600.0, "position_interval": 1.0, "drain_seconds": 120.0, "old_seconds": 1e9,
+        "held_seconds": 600.0, "position_interval": 1.0, "drain_seconds": 120.0, "joining": 0, "old_seconds": 1e9,
         "credentials": Credentials(grants.PROBE, password, ours(), str(secrets / "shards" / "ca.pem")),
         "breakable": False, "profile": None,
     }  # fmt: skip

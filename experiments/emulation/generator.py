@@ -81,7 +81,7 @@ def main() -> None:
         loop = ClosedLoop(fleet, interval, task["outstanding"])
     else:
         many = None if lanes is None else LeanTurns(lanes, fleet, task["hosts"][0])
-        loop = Paced(fleet, interval, many=many)
+        loop = Paced(fleet, interval, many=many, joining=task["joining"])
     with profiling(task["profile"]):
         actions: dict[str, Action] = {"mark": lambda _: say(fleet.counts()._asdict()), "stop": lambda _: True}
         if breakable is not None:

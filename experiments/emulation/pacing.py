@@ -55,7 +55,8 @@ class Paced(Generic[HostT]):
     Sampling times are those of the schedule, whatever the time at which this process gets to make
     the frame: its lateness counts as age. A host whose tick is more than an interval late misses it. At high rates
     frames are made some at a time unless each is made ``alone``. Replies are read between frames that are late as well:
-    a writer that does not know what was applied gives up what it has long sent. ``many`` makes what it can.
+    a writer that does not know what was applied gives up what it has long sent. ``many`` makes what it can. Hosts begin
+    one after the other, over the first ``joining`` intervals.
     """
 
     def __init__(
@@ -65,25 +66,38 @@ class Paced(Generic[HostT]):
         turns: Sequence[Turn] | None = None,
         alone: bool = False,
         many: ManyTurns | None = None,
+        joining: int = 0,
     ) -> None:
         self._fleet = fleet
         self._interval = interval
         if turns is None:
             turns = [turn for host in fleet.hosts for turn in Turn.of(host, interval)]
-        hosts = {host.index: host for host in fleet.hosts}
-        in_order = sorted(turns)
-        self._turns = [(turn.phase, turn.slot, turn.slots, hosts[turn.host]) for turn in in_order]
+        self._places = {host.index: place for place, host in enumerate(fleet.hosts)}
+        self._in_order = sorted(turns)
+        self._turns: list[tuple[float, int, int, HostT]] = []
         self._many = many
-        if many is not None:
-            many.follow(in_order)
+        self._joining = joining
         gathering = _FRAMES_PER_WAKE * interval / len(turns)
         self._gathering = 0.0 if alone else max(_SHORTEST_SLEEP, min(gathering, _LONGEST_GATHERING))
 
     def run(self, stopped: Stopped) -> None:
         """Sample from the next whole interval on until stopped."""
         tick = tick_of(time.time(), self._interval) + 1
+        for joined in range(1, self._joining):
+            most = len(self._places) * joined // self._joining
+            self._follow([turn for turn in self._in_order if self._places[turn.host] < most])
+            if not self._one_tick(tick, stopped):
+                return
+            tick += 1
+        self._follow(self._in_order)
         while self._one_tick(tick, stopped):
             tick += 1
+
+    def _follow(self, turns: list[Turn]) -> None:
+        hosts, places = self._fleet.hosts, self._places
+        self._turns = [(turn.phase, turn.slot, turn.slots, hosts[places[turn.host]]) for turn in turns]
+        if self._many is not None:
+            self._many.follow(turns)
 
     def _one_tick(self, tick: int, stopped: Stopped) -> bool:
         """Let every host sample once; false when stopped."""

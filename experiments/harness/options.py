@@ -15,9 +15,9 @@ _CLOSED_LOOP_INTERVAL = 1.0
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
-    freshness reader watches hosts from ``watched_from`` on; ``inputs`` are a name of ``pipeline.INPUTS``; backlog is
-    paced that is older than ``old_seconds``; with ``tls`` shards
-    speak TLS only, and each part is a user of its own."""
+    freshness reader watches hosts from ``watched_from`` on; hosts begin one after the other, over ``joining_seconds``;
+    ``inputs`` are a name of ``pipeline.INPUTS``; backlog is paced that is older than ``old_seconds``; with ``tls``
+    shards speak TLS only, and each part is a user of its own."""
 
     hosts: int = 100
     entities: int = 101
@@ -45,6 +45,7 @@ class Options:
     position_interval: float = 2.0
     held_seconds: float = 10.0
     drain_seconds: float = 30.0
+    joining_seconds: float = 0.0
     old_seconds: float = OLD
     breakable: bool = False
     lean: bool = False

@@ -171,3 +171,32 @@ def test_who_is_late_reads_replies_between_its_frames_all_the_same():
     Paced(fleet, 0.1).run(lambda orders: fleet.made >= 900)
     assert fleet.lag_seconds > 0.01  # it was late
     assert fleet.most <= 64
+
+
+def test_hosts_join_one_after_the_other():
+    class Host:
+        due = float("inf")
+
+        def __init__(self, index):
+            self.index = self.number = index
+
+        def early(self):
+            return 0.0
+
+    class Fleet:
+        lag_seconds, missed = 0.0, 0
+
+        def __init__(self):
+            self.hosts = [Host(index) for index in range(100, 140)]  # a generator's share of all
+            self.seen = {}
+
+        def sample(self, host, tick, wall, monotonic, now):
+            self.seen.setdefault(tick, []).append(host.index)
+
+        def attend(self, seconds):
+            return False
+
+    fleet = Fleet()
+    Paced(fleet, 0.1, joining=4).run(lambda orders: len(fleet.seen) > 5)
+    made = [sorted(fleet.seen[tick]) for tick in sorted(fleet.seen)]
+    assert made[:5] == [list(range(100, 100 + count)) for count in (10, 20, 30, 40, 40)]
