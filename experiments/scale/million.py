@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from experiments.harness.options import Options
 from experiments.scale.runs import RETENTION, Extent, Row, Target, cost, measure
 
@@ -11,13 +13,24 @@ _FIGURES = (
 )  # fmt: skip
 _MOST_CORES = 1.0
 _MOST_CORES_FULL = 1.2
-_WARM_UP = 20.0
-#: With so many probes each asks for its positions less often than by default, and the freshness reader looks rarely.
-_POSITION_SECONDS, _POLL_MS, _WATCHED = 10.0, 10.0, 16
+#: With so many probes the freshness reader looks rarely.
+_POLL_MS, _WATCHED = 10.0, 16
 _MOST_MS, _STRETCH_MS = 250.0, 1000.0
-#: Of 20,000: as many questions for positions as of half as many hosts; and they begin one after the other, since first
-#: frames and fresh memory cost more than there is to spare, and what waits has to be caught up with.
-_TWO_POSITION_SECONDS, _TWO_JOINING, _TWO_WARM_UP = 20.0, 60.0, 110.0
+
+
+class _Start(NamedTuple):
+    """Seconds over which hosts begin, those until the window, and those after which a host asks for its positions
+    again: the more hosts, the longer."""
+
+    joining: float
+    warm_up: float
+    positions: float
+
+
+_AT_ONCE = _Start(0.0, 20.0, 10.0)
+#: Where first frames and fresh memory cost more than there is to spare, and what waits has to be caught up with.
+_IN_TURN = _Start(60.0, 110.0, 20.0)
+_QUICK = _Start(0.0, 1.0, 10.0)
 
 
 def one(extent: Extent) -> Row:
@@ -41,7 +54,7 @@ def two(extent: Extent) -> Row:
     """30.3 million samples/s, 20,000 connections; two filter workers, so that one computes while the other waits for a
     shard to take a commit."""
     hosts = 200 if extent.quick else 20_000
-    return _row("two million VMs", hosts, extent, _STRETCH_MS, None, filters=2, joining=not extent.quick)
+    return _row("two million VMs", hosts, extent, _STRETCH_MS, None, filters=2, start=_IN_TURN)
 
 
 def two_dense(extent: Extent) -> Row:
@@ -60,18 +73,19 @@ def _row(
     entities: int = 101,
     filters: int = 1,
     inputs: str = "shipped",
-    joining: bool = False,
+    start: _Start = _AT_ONCE,
 ) -> Row:
+    start = _QUICK if extent.quick else start
     options = Options(
         hosts=hosts,
         entities=entities,
         metrics=15,
         seconds=extent.long_seconds,
-        warmup=1.0 if extent.quick else _TWO_WARM_UP if joining else _WARM_UP,
-        joining_seconds=_TWO_JOINING if joining else 0.0,
+        warmup=start.warm_up,
+        joining_seconds=start.joining,
         retention_seconds=RETENTION,
         drain_seconds=120.0,
-        position_interval=_TWO_POSITION_SECONDS if joining else _POSITION_SECONDS,
+        position_interval=start.positions,
         poll_ms=_POLL_MS,
         watched=_WATCHED,
         lean=lean,

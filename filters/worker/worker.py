@@ -172,7 +172,7 @@ class Worker:
         if self._shard_map.places is not self._places:
             self._follow()
         ended = time.monotonic()
-        self._notice_silence(ended)
+        self._look_after_shards(ended)
         self._pace.note_turn(ended - began, woke - slept)
         self._pace.note_work(self._counters["samples"] - before, ended - woke)
         states = (state for channel in self._channels.values() for state in channel.partition.states.values())
@@ -222,8 +222,8 @@ class Worker:
             if address is not None and address != channel.address:
                 self._drop(channel, 0.0)
 
-    def _notice_silence(self, now: float) -> None:
-        """Leave shards that hang; after a sleep of our own, answers may be waiting that were not read yet."""
+    def _look_after_shards(self, now: float) -> None:
+        """Twice a second: read the map of slots that is in doubt, and leave shards that hang; after a sleep of our own, answers may be waiting that were not read yet."""
         slept, self._turned = now - self._turned > BLOCK_SECONDS + _ASLEEP, now
         if now < self._next_check and not slept:
             return

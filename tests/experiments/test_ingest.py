@@ -140,63 +140,51 @@ def test_a_host_of_the_closed_loop_counts_its_frames_as_a_real_one_counts_second
     assert began <= walls[0] <= walls[2] <= time.time()  # freshness is measured by it
 
 
+class PacedHost:
+    due = float("inf")
+
+    def __init__(self, index):
+        self.index = self.number = index
+
+    def early(self):
+        return 0.0
+
+
+class PacedFleet:
+    """Notes who samples at which tick, and how many do between two looks at replies; one takes ``seconds``."""
+
+    lag_seconds, missed = 0.0, 0
+
+    def __init__(self, indexes, seconds=0.0):
+        self.hosts = [PacedHost(index) for index in indexes]
+        self.seconds = seconds
+        self.unattended = self.most = 0
+        self.seen = {}
+
+    @property
+    def made(self):
+        return sum(map(len, self.seen.values()))
+
+    def sample(self, host, tick, wall, monotonic, now):
+        time.sleep(self.seconds)
+        self.seen.setdefault(tick, []).append(host.index)
+        self.unattended += 1
+        self.most = max(self.most, self.unattended)
+
+    def attend(self, seconds):
+        self.unattended = 0
+        return False
+
+
 def test_who_is_late_reads_replies_between_its_frames_all_the_same():
-    class Host:
-        due = float("inf")
-
-        def __init__(self, index):
-            self.index = self.number = index
-
-        def early(self):
-            return 0.0
-
-    class Fleet:
-        lag_seconds, missed = 0.0, 0
-
-        def __init__(self):
-            self.hosts = [Host(index) for index in range(300)]
-            self.unattended = self.most = self.made = 0
-
-        def sample(self, host, tick, wall, monotonic, now):
-            time.sleep(0.0005)  # more than there is for each
-            self.made += 1
-            self.unattended += 1
-            self.most = max(self.most, self.unattended)
-
-        def attend(self, seconds):
-            self.unattended = 0
-            return False
-
-    fleet = Fleet()
+    fleet = PacedFleet(range(300), seconds=0.0005)  # more than there is for each
     Paced(fleet, 0.1).run(lambda orders: fleet.made >= 900)
     assert fleet.lag_seconds > 0.01  # it was late
     assert fleet.most <= 64
 
 
 def test_hosts_join_one_after_the_other():
-    class Host:
-        due = float("inf")
-
-        def __init__(self, index):
-            self.index = self.number = index
-
-        def early(self):
-            return 0.0
-
-    class Fleet:
-        lag_seconds, missed = 0.0, 0
-
-        def __init__(self):
-            self.hosts = [Host(index) for index in range(100, 140)]  # a generator's share of all
-            self.seen = {}
-
-        def sample(self, host, tick, wall, monotonic, now):
-            self.seen.setdefault(tick, []).append(host.index)
-
-        def attend(self, seconds):
-            return False
-
-    fleet = Fleet()
+    fleet = PacedFleet(range(100, 140))  # a generator's share of all
     Paced(fleet, 0.1, joining=4).run(lambda orders: len(fleet.seen) > 5)
     made = [sorted(fleet.seen[tick]) for tick in sorted(fleet.seen)]
     assert made[:5] == [list(range(100, 100 + count)) for count in (10, 20, 30, 40, 40)]

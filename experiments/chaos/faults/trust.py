@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials
@@ -67,7 +68,8 @@ def revoke_user(installation: Installation, fault: Fault) -> Iterator[None]:
         yield
     finally:
         for node in nodes:
-            until(lambda node=node: node.call("ACL", "SETUSER", grants.PROBE, "on"), f"{node} does not switch it on")  # type: ignore[misc]
+            switch_on = partial(node.call, "ACL", "SETUSER", grants.PROBE, "on")
+            until(switch_on, f"{node} does not switch it on")
 
 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
