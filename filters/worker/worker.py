@@ -223,7 +223,8 @@ class Worker:
                 self._drop(channel, 0.0)
 
     def _look_after_shards(self, now: float) -> None:
-        """Twice a second: read the map of slots that is in doubt, and leave shards that hang; after a sleep of our own, answers may be waiting that were not read yet."""
+        """Twice a second: read the map of slots that is in doubt, and leave shards that hang; after a sleep of our own,
+        answers may be waiting that were not read yet."""
         slept, self._turned = now - self._turned > BLOCK_SECONDS + _ASLEEP, now
         if now < self._next_check and not slept:
             return
