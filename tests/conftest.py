@@ -9,6 +9,7 @@ All of them die with the test process, in whatever way it ends.
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,13 @@ settings.load_profile("untimed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started by `nohup tests/run &`: children would inherit it,
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and tests press Ctrl-C in them
+
+
+@pytest.fixture(autouse=True)
+def collections_go_on() -> Iterator[None]:
+    """Programs that sweep for themselves turn the collector off; in a test they end, and the process goes on."""
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

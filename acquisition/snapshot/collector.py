@@ -19,7 +19,8 @@ def paused() -> Iterator[None]:
     """No collection until the end of the block, if collections are on at all. Other threads may be in such a block as
     well: whoever found them on turns them on again."""
     was_on = gc.isenabled()
-    gc.disable()
+    if was_on:  # who finds them off must not turn them off: another thread may just have turned them on again
+        gc.disable()
     try:
         yield
     finally:

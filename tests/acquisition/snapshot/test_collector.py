@@ -18,7 +18,6 @@ def as_it_was() -> Iterator[None]:
     yield
     gc.set_threshold(*before)
     gc.unfreeze()
-    gc.enable()
 
 
 def collections() -> int:
@@ -48,3 +47,16 @@ def test_who_has_turned_collections_off_finds_them_off() -> None:
     gc.disable()
     reading()
     assert not gc.isenabled()
+
+
+def test_a_block_that_began_while_another_one_ended_leaves_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked() -> bool:
+        """Collections are off as it looks, and on again by the time it hears so."""
+        gc.enable()
+        return False
+
+    monkeypatch.setattr(gc, "isenabled", looked)
+    with collector.paused():
+        pass
+    monkeypatch.undo()
+    assert gc.isenabled()
