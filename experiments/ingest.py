@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     add("--filter-config", default="", metavar="FILE", help="configuration of the filter, instead of one from --tau")
     add(
         "--outstanding", dest="outstanding_frames", type=int, default=0, metavar="N",
-        help="most frames of a host on their way in the closed loop (default: 6,000 of all)",
+        help="most frames of a host on their way in the closed loop (default: 12,000 of all)",
     )  # fmt: skip
     add("--watched", type=int, default=32, metavar="N", help="hosts that the freshness reader watches (default 32)")
     add("--poll-ms", type=float, default=5.0, metavar="MS", help="how often it looks (default 5)")

@@ -36,7 +36,7 @@ pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
 _NO_MAJORITY = "CLUSTERDOWN The cluster is down"  #: what a shard says while too few masters reach each other
-_MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
+MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 _NO_RIGHT = "NOPERM"
 _LOG_IN = "set [shards] username and password_file"
@@ -220,14 +220,13 @@ class Connection:
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
 
-    def send_pieces(self, pieces: list[bytes]) -> None:
-        """The same of commands in pieces, which are joined by nobody but the kernel."""
+    def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Send of packed commands in pieces, up to MOST_PIECES, what is taken at once: how many bytes. Nobody but the
+        kernel joins them. Where waiting is allowed (``settimeout``) it waits until the first byte can be sent."""
         try:
-            for first in range(0, len(pieces), _MOST_PIECES):
-                some = pieces[first : first + _MOST_PIECES]
-                sent = self._socket.sendmsg(some)
-                if sent < sum(map(len, some)):
-                    self._socket.sendall(memoryview(b"".join(some))[sent:])
+            return self._socket.sendmsg(pieces)
+        except BlockingIOError:
+            return 0
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
 
@@ -266,7 +265,10 @@ class Connection:
 
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
-        self._fill()
+        try:
+            self._fill()
+        except BlockingIOError:  # part of a TLS record
+            return []
         replies: list[Any] = []
         try:
             gets = self._reader.gets
@@ -306,6 +308,8 @@ class Connection:
             count = self._socket.recv_into(buffer)
         except TimeoutError as error:
             raise ShardError(f"shard {self.address} does not answer in time") from error
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise ShardError(f"shard {self.address}: {error}") from error
         if not count:

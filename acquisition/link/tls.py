@@ -13,7 +13,8 @@ import _ssl
 import errno
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from acquisition.errors import ConfigError, ShardError
@@ -35,6 +36,7 @@ _NO_TLS = (
 )
 
 
+_AT_ONCE = 1 << 16  #: bytes that are handed to TLS: all of them are taken, or none
 _NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which ``ssl`` has no name for
 _OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
 
@@ -152,11 +154,17 @@ class Secured:
         except _OVER as error:
             raise _reset() from error
 
-    def sendmsg(self, pieces: list[bytes]) -> int:
-        """All of the pieces; TLS takes one after the other, so they are joined."""
-        data = b"".join(pieces)
-        self.sendall(data)
-        return len(data)
+    def sendmsg(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Of the pieces what is taken at once, or BlockingIOError: how many bytes. What is sent next begins with the
+        rest. TLS takes one piece after the other, so they are joined."""
+        view = memoryview(b"".join(pieces))
+        sent = 0
+        with suppress(BlockingIOError):
+            while sent < len(view):
+                sent += self.send(view[sent : sent + _AT_ONCE])
+        if view and not sent:
+            raise BlockingIOError
+        return sent
 
     def recv(self, size: int) -> bytes:
         """What has come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind that poll(2) does
@@ -172,6 +180,8 @@ class Secured:
         """The same into ``buffer``, of a record or more: how many bytes."""
         try:
             return int(self._made.read(len(buffer), buffer))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
         except _OVER:
             return 0
 

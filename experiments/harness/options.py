@@ -71,7 +71,7 @@ class Options:
     def outstanding(self) -> int:
         """Frames of a host that may be on their way at most, in the closed loop: more than two cores smooth in the time
         for which ``experiments.emulation.allowance`` lets frames wait. It bounds what a host keeps in memory."""
-        in_all = 20_000 if self.workload.samples_per_frame < 300 else 6_000
+        in_all = 20_000 if self.workload.samples_per_frame < 300 else 12_000
         return self.outstanding_frames or max(4, min(256, in_all // self.hosts))
 
     @property

@@ -51,8 +51,8 @@ def one_full(extent: Extent) -> Row:
 
 
 def two(extent: Extent) -> Row:
-    """30.3 million samples/s, 20,000 connections; two filter workers, so that one computes while the other waits for a
-    shard to take a commit."""
+    """30.3 million samples/s, 20,000 connections; two filter workers, as one would not get its share of full cores
+    (docs/decisions/0137)."""
     hosts = 200 if extent.quick else 20_000
     return _row("two million VMs", hosts, extent, _STRETCH_MS, None, filters=2, start=_IN_TURN)
 

@@ -6,6 +6,7 @@ or idle until ``due``. Only its own commands change it.
 
 from __future__ import annotations
 
+import select
 import time
 from collections import deque
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
 from acquisition.wire import commit
+from filters.worker.outgoing import Outgoing
 from filters.worker.pace import Arrivals, together
 from filters.worker.partition import Partition
 
@@ -31,7 +33,7 @@ class Channel:
 
     ``due`` is the time (CLOCK_MONOTONIC) to load or to read, None while something is awaited; ``asked`` that at
     which something was asked of the shard or came from it; ``leaving`` says that the partition is to be let go as
-    soon as no commit is under way.
+    soon as no commit is under way; ``deaf`` that answers are left where they are for now.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -39,7 +41,9 @@ class Channel:
         self.due: float | None = 0.0
         self.asked = 0.0
         self.leaving = False
+        self.deaf = False
         self._connection: Connection | None = None
+        self._outgoing: Outgoing | None = None
         self._loading: Address | None = None  #: the shard that its state is being loaded from
         self._ticket: object = None  #: of the loading that is awaited; outcomes of others come too late
         self._expected: deque[tuple[str, int]] = deque()  #: what was asked, and how many replies it has
@@ -65,6 +69,11 @@ class Channel:
     def fileno(self) -> int:
         """Of the connection, for poll."""
         return self._open().fileno()
+
+    @property
+    def events(self) -> int:
+        """What poll is to wait for; that the connection ended is noticed in any case."""
+        return (0 if self.deaf else select.POLLIN) | (select.POLLOUT if self._outgoing else 0)
 
     def leave(self, leaving: bool = True) -> None:
         """The partition is to be let go; or, after all, to be kept."""
@@ -99,7 +108,12 @@ class Channel:
 
     def _begin_anew(self, partition: Partition, connection: Connection | None) -> None:
         self.partition, self._connection = partition, connection
+        self._outgoing = None
+        if connection is not None:
+            connection.settimeout(0.0)
+            self._outgoing = Outgoing(connection)
         self._ticket = self._loading = None
+        self.deaf = False
         self._expected.clear()
         self._replies = []
 
@@ -110,7 +124,7 @@ class Channel:
         self.asked = time.monotonic()
         self.due = None
         self._expected.append((_READ, 3))
-        self._open().send(self.partition.read_command(BLOCK_SECONDS))
+        self._send([self.partition.read_command(BLOCK_SECONDS)])
 
     def receive(self) -> list[Any] | None:
         """Take in what came: the entries of a read that is answered, [] when none came in time; None while it is
@@ -138,7 +152,7 @@ class Channel:
 
         ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
         """
-        linger = self._arrivals.worth(longest)
+        linger = 0.0 if self.partition.has_more else self._arrivals.worth(longest)
         now = time.monotonic()
         pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
@@ -152,8 +166,17 @@ class Channel:
             self.due = None
             pieces.append(self.partition.read_command(BLOCK_SECONDS))
             self._expected.append((_READ, 3))
-        self._open().send_pieces(pieces)
+        self._send(pieces)
         return linger
+
+    def _send(self, pieces: list[bytes]) -> None:
+        assert self._outgoing is not None
+        self._outgoing.put(pieces)
+
+    def go_on_sending(self) -> None:
+        """The shard takes more of what it was sent. Raises ShardError."""
+        if self._outgoing is not None and self._outgoing.go_on():
+            self.asked = time.monotonic()
 
     def _open(self) -> Connection:
         assert self._connection is not None

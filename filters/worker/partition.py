@@ -106,6 +106,7 @@ class Partition:
         self._reasons: dict[str, tuple[str, str]] = {}
         self._taken: list[Any] = []  #: the entries of the newest read, until they are committed
         self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
+        self.has_more = False  #: whether the last read brought as much as it might
         self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
         self._records: dict[bytes, bytes] = {}
@@ -151,6 +152,7 @@ class Partition:
                 size += self._take_one(entries, at, now, accepted)
                 at += 1
         self._taken = entries
+        self.has_more = len(entries) >= self._most_entries
         self.cursor = entries[-1][0]
         self._kept.add(self.cursor, size)
         self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))

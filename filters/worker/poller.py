@@ -11,9 +11,10 @@ from filters.worker.channel import Channel
 
 
 class Ready(NamedTuple):
-    """Channels that something came for, and what to call for the other descriptors."""
+    """Channels that something came for, those that may send more, and what to call for the other descriptors."""
 
     channels: list[Channel]
+    writable: list[Channel]
     actions: list[Callable[[], None]]
 
 
@@ -29,20 +30,16 @@ class Poller:
         """Wait for a channel's connection."""
         descriptor = channel.fileno()
         self._channels[descriptor] = channel
-        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(descriptor, channel.events)
 
     def watch(self, descriptor: int, action: Callable[[], None]) -> None:
         """Have ``action`` called whenever a descriptor is readable."""
         self._actions[descriptor] = action
         self._poll.register(descriptor, select.POLLIN)
 
-    def mute(self, channel: Channel) -> None:
-        """Leave what comes for a channel where it is until ``listen``; that its connection ended is noticed."""
-        self._poll.modify(channel.fileno(), 0)
-
-    def listen(self, channel: Channel) -> None:
-        """Wait for a channel again."""
-        self._poll.modify(channel.fileno(), select.POLLIN)
+    def follow(self, channel: Channel) -> None:
+        """Wait for what a channel waits for now."""
+        self._poll.modify(channel.fileno(), channel.events)
 
     def remove(self, descriptor: int) -> None:
         """Before a descriptor is closed."""
@@ -51,16 +48,21 @@ class Poller:
         self._poll.unregister(descriptor)
 
     def wait(self, seconds: float, gather: float) -> Ready:
-        """What is readable within ``seconds``, first who waits longest: a turn may leave the rest for the next one.
-        Others have ``gather`` seconds more to join the first one, unless it came while the turn before was at work."""
+        """What is ready within ``seconds``, first who waits longest: a turn may leave the rest for the next one.
+        Others have ``gather`` seconds more to join the first one that something came for, unless it came while the turn
+        before was at work."""
         events = self._poll.poll(0) if gather else []
         if not events:
             events = self._poll.poll(max(0.0, seconds) * 1000.0)
-            if events and gather:
+            if events and gather and not _writable(events):
                 time.sleep(gather)
                 events = self._poll.poll(0)
-        found = [descriptor for descriptor, _ in events]
+        found = [descriptor for descriptor, what in events if what != select.POLLOUT]
         channels = [self._channels[descriptor] for descriptor in found if descriptor in self._channels]
         channels.sort(key=lambda channel: channel.asked)
         actions = [self._actions[descriptor] for descriptor in found if descriptor in self._actions]
-        return Ready(channels, actions)
+        return Ready(channels, [self._channels[descriptor] for descriptor in _writable(events)], actions)
+
+
+def _writable(events: list[tuple[int, int]]) -> list[int]:
+    return [descriptor for descriptor, what in events if what & select.POLLOUT]

@@ -86,6 +86,11 @@ class Worker:
         return all(channel.connected for channel in self._channels.values())
 
     @property
+    def _is_behind(self) -> bool:
+        """Whether more waits than was read: nobody needs to be waited for."""
+        return any(channel.partition.has_more for channel in self._channels.values())
+
+    @property
     def trouble(self) -> str:
         """How the shards, or some of them, do not answer as they should; "" when all do."""
         return self._log.trouble
@@ -115,7 +120,7 @@ class Worker:
         if channel is not None:
             channel.leave()
             if channel.committing:
-                self._poller.listen(channel)
+                self._listen(channel)
             else:
                 self._let_go(channel)
 
@@ -158,11 +163,13 @@ class Worker:
                 if channel.due is not None and channel.due < wake:
                     wake = channel.due
         slept = time.monotonic()
-        ready = self._poller.wait(wake - slept, self._pace.gather)
+        ready = self._poller.wait(wake - slept, 0.0 if self._is_behind else self._pace.gather)
         woke = time.monotonic()
         before = self._counters["samples"]
+        for channel in ready.writable:
+            self._guard(channel, self._go_on_sending)
         worked: list[Channel] = []
-        items = self._receive_all(ready.channels, worked)
+        items = self._receive_all([channel for channel in ready.channels if channel.connected], worked)
         self._smooth(items)
         for channel in worked:
             if channel.connected:
@@ -194,8 +201,7 @@ class Worker:
 
     def _start(self, channel: Channel, now: float) -> None:
         if channel.connected:
-            self._poller.listen(channel)
-            self._guard(channel, Channel.read)
+            self._guard(channel, self._read)
             return
         address = self._shard_map.where(channel.partition.number)
         if address is None:
@@ -203,6 +209,14 @@ class Worker:
             channel.postpone(now + _RETRY)
         else:
             self._loader.start(channel, address, lambda loaded, outcome: self._guard(loaded, self._adopt, outcome))
+
+    def _read(self, channel: Channel) -> None:
+        channel.read()
+        self._listen(channel)
+
+    def _listen(self, channel: Channel) -> None:
+        channel.deaf = False
+        self._poller.follow(channel)
 
     def _adopt(self, channel: Channel, outcome: Outcome) -> None:
         if isinstance(outcome, Exception):
@@ -248,7 +262,7 @@ class Worker:
             if entries or expired:
                 worked.append(channel)
             else:
-                channel.read()
+                self._read(channel)
         if channel.leaving and not channel.committing and channel not in worked:
             self._let_go(channel)
 
@@ -278,9 +292,14 @@ class Worker:
 
     def _commit(self, channel: Channel) -> None:
         linger = channel.commit(self._fair_share.rate, self._pace.linger)
-        if 0.0 < linger <= _DEAF and not channel.leaving:
-            self._poller.mute(channel)  # its answer comes with the next read's: one waking instead of two
+        # its answer comes with the next read's: one waking instead of two
+        channel.deaf = 0.0 < linger <= _DEAF and not channel.leaving
+        self._poller.follow(channel)
         self._counters["commits"] += 1
+
+    def _go_on_sending(self, channel: Channel) -> None:
+        channel.go_on_sending()
+        self._poller.follow(channel)
 
     # ---------------------------------------------------------------- what goes wrong
 

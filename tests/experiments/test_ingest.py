@@ -108,7 +108,7 @@ def test_options_of_the_two_kinds_of_load():
     assert paced.pins == {"generator": 0, "filter": 1}
     closed, _ = parse(["--rate", "max", "--hosts", "1000"])
     assert closed.closed_loop
-    assert closed.outstanding == 6
+    assert closed.outstanding == 12
 
 
 def test_a_host_of_the_closed_loop_counts_its_frames_as_a_real_one_counts_seconds():

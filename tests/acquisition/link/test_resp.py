@@ -93,16 +93,6 @@ def test_replies_that_arrive_together_are_polled_together(shards: Shards) -> Non
     connection.close()
 
 
-def test_pieces_are_sent_whole_however_many_and_however_large(shards: Shards) -> None:
-    connection = Connection(shards.addresses[0])
-    command = resp.pack(("ECHO", "x" * 2_000_000))  # more than a socket takes at once
-    large = [command[at : at + 100_000] for at in range(0, len(command), 100_000)]
-    connection.send_pieces([*large, *([b"*1\r\n$4\r\n", b"PING\r\n"] * 1500)])
-    assert connection.receive() == b"x" * 2_000_000
-    assert [connection.receive() for _ in range(1500)] == [b"PONG"] * 1500
-    connection.close()
-
-
 @pytest.fixture
 def serve() -> Iterator[Callable[[bytes | None], Address]]:
     """A server that sends some bytes and hangs up, or with None only listens."""

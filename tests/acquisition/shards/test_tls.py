@@ -22,6 +22,7 @@ import pytest
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError, ShardError, ShardpulseError
+from acquisition.link import resp
 from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
@@ -33,6 +34,7 @@ from acquisition.shards.nodes import Members
 from acquisition.wire import keys, layout
 from acquisition.wire.record_format import NEWEST
 from experiments.processes.access import MASTER_KEY
+from filters.worker.outgoing import Outgoing
 from tests.support import ROOT, layouts, parts
 from tests.support.processes import started
 from tests.support.tls_cluster import NAME, Secured, denied, finds_replicas_lacking, tls_cluster
@@ -78,8 +80,25 @@ def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> 
                 assert raw is not None
                 assert bytes(raw[0]) == b"$%d\r\n%s\r\n" % (len(value), value)
             parts = [b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$3\r\n" % (len(key), key.encode()), b"xyz", b"\r\n"]
-            connection.send_pieces(parts)
+            assert connection.send_some(parts) == sum(map(len, parts))
             assert connection.receive() == b"OK"
+
+
+def test_commands_that_a_shard_takes_little_by_little_arrive_whole(secured: Secured) -> None:
+    key = "smoothed:{0}:larger"
+    pieces = [resp.pack(("SET", key, bytes([number]) * (1 << 20))) for number in range(24)]
+    with contextlib.closing(Cluster(secured.addresses[:1], secured.credentials(grants.OPERATOR), 20)) as cluster:
+        with contextlib.closing(cluster.connect(cluster.owner(key))) as connection:
+            connection.settimeout(0.0)
+            outgoing = Outgoing(connection)
+            outgoing.put(pieces[:20])
+            assert outgoing  # more than sockets hold
+            outgoing.put(pieces[20:])
+            eventually(lambda: not outgoing, meanwhile=outgoing.go_on)
+            replies: list[object] = []
+            eventually(lambda: len(replies) == len(pieces), meanwhile=lambda: replies.extend(connection.poll()))
+            assert replies == [b"OK"] * len(pieces)
+        assert cluster.call(key, "GET", key) == bytes([23]) * (1 << 20)
 
 
 #: Who asks what, once.

@@ -43,14 +43,16 @@ def peers() -> Iterator[tuple[Peer, Peer]]:
         yield first, second
 
 
-def test_a_muted_channel_is_left_alone_until_it_is_listened_to(peers: tuple[Peer, Peer]) -> None:
+def test_a_deaf_channel_is_left_alone_until_it_listens(peers: tuple[Peer, Peer]) -> None:
     poller, peer = Poller(), peers[0]
     poller.add(peer.channel)
     peer.end.sendall(b"+OK\r\n")
     assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
-    poller.mute(peer.channel)
+    peer.channel.deaf = True
+    poller.follow(peer.channel)
     assert poller.wait(0.05, 0.0).channels == []
-    poller.listen(peer.channel)
+    peer.channel.deaf = False
+    poller.follow(peer.channel)
     assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
 
 

@@ -1,0 +1,48 @@
+"""A partition of which a read brought as much as it might is read again at once: the rest waits already."""
+
+from __future__ import annotations
+
+import select
+from contextlib import closing
+from typing import Any
+
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.resp import Connection
+from filters.worker.channel import Channel
+from filters.worker.partition import Partition
+from filters.worker.settings import FilterSettings
+from tests.support.feeder import Feeder
+from tests.support.waiting import PATIENCE, eventually
+
+LONG = 100.0
+
+
+def read(channel: Channel) -> list[Any]:
+    """The entries of the read that was asked for."""
+    found = eventually(lambda: _receive(channel))
+    channel.partition.take(found)
+    return found
+
+
+def _receive(channel: Channel) -> list[Any] | None:
+    return channel.receive() if select.select([channel.fileno()], [], [], PATIENCE)[0] else None
+
+
+def test_it_lingers_once_nothing_is_left(cluster: Cluster) -> None:
+    layout = read_layout(cluster)
+    feeder = Feeder(cluster, host=7)
+    number = layout.tags.index(feeder.tag)
+    for tick in range(600):
+        feeder.push(feeder.make([[1.0]], float(tick)))
+    partition = Partition(number, feeder.tag, layout.partitions, FilterSettings())
+    with closing(Connection(cluster.owner(partition.raw_key))) as connection:
+        channel = Channel(partition)
+        channel.adopt(partition, connection)
+        channel.read()
+        first = read(channel)
+        assert channel.commit(0.0, LONG) == 0.0
+        assert channel.due is None
+        rest = read(channel)
+        assert len(first) + len(rest) == 600
+        assert channel.commit(0.0, LONG) == LONG
+        assert channel.due is not None
