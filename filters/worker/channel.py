@@ -21,6 +21,7 @@ from filters.worker.partition import Partition
 BLOCK_SECONDS = 1.0  #: so long a read waits for entries
 _COMMIT, _TRIM, _READ = "commit", "trim", "read"
 _FULL_SECONDS = 10.0
+_MOST_DEAF = 1.0  #: a partition that lingers longer is listened to meanwhile
 _LONGEST_SILENCE = 3.0  #: longer than a shard may take to answer a read that waits for a second
 
 
@@ -33,7 +34,7 @@ class Channel:
 
     ``due`` is the time (CLOCK_MONOTONIC) to load or to read, None while something is awaited; ``asked`` that at
     which something was asked of the shard or came from it; ``leaving`` says that the partition is to be let go as
-    soon as no commit is under way; ``deaf`` that answers are left where they are for now.
+    soon as no commit is under way.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -41,7 +42,7 @@ class Channel:
         self.due: float | None = 0.0
         self.asked = 0.0
         self.leaving = False
-        self.deaf = False
+        self._deaf = False  #: whether answers are left where they are for now
         self._connection: Connection | None = None
         self._outgoing: Outgoing | None = None
         self._loading: Address | None = None  #: the shard that its state is being loaded from
@@ -72,12 +73,13 @@ class Channel:
 
     @property
     def events(self) -> int:
-        """What poll is to wait for; that the connection ended is noticed in any case."""
-        return (0 if self.deaf else select.POLLIN) | (select.POLLOUT if self._outgoing else 0)
+        """What poll is to wait for, after each call of a method; that the connection ended is noticed in any case."""
+        return (0 if self._deaf else select.POLLIN) | (select.POLLOUT if self._outgoing else 0)
 
     def leave(self, leaving: bool = True) -> None:
         """The partition is to be let go; or, after all, to be kept."""
         self.leaving = leaving
+        self._deaf = self._deaf and not leaving
 
     def postpone(self, due: float) -> None:
         """Try again at ``due``."""
@@ -113,7 +115,7 @@ class Channel:
             connection.settimeout(0.0)
             self._outgoing = Outgoing(connection)
         self._ticket = self._loading = None
-        self.deaf = False
+        self._deaf = False
         self._expected.clear()
         self._replies = []
 
@@ -123,6 +125,7 @@ class Channel:
         """Ask for entries. Raises ShardError."""
         self.asked = time.monotonic()
         self.due = None
+        self._deaf = False
         self._expected.append((_READ, 3))
         self._send([self.partition.read_command(BLOCK_SECONDS)])
 
@@ -146,13 +149,15 @@ class Channel:
                 self._arrivals.note(len(entries), self.asked)
         return entries
 
-    def commit(self, fair_share: float, longest: float) -> float:
+    def commit(self, fair_share: float, longest: float) -> None:
         """Send the commit of what was taken, and the next read, unless that is to linger, as it does for ``longest``
-        (seconds) where frames gather in that time; returns for how long it does.
+        (seconds) where frames gather in that time and nothing more waits already.
 
         ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
         """
         linger = 0.0 if self.partition.has_more else self._arrivals.worth(longest)
+        # its answer comes with the next read's: one waking instead of two
+        self._deaf = 0.0 < linger <= _MOST_DEAF and not self.leaving
         now = time.monotonic()
         pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
@@ -167,7 +172,6 @@ class Channel:
             pieces.append(self.partition.read_command(BLOCK_SECONDS))
             self._expected.append((_READ, 3))
         self._send(pieces)
-        return linger
 
     def _send(self, pieces: list[bytes]) -> None:
         assert self._outgoing is not None

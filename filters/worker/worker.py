@@ -35,7 +35,6 @@ _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time what
 _CALM = 1.0  #: without an error, and a trouble is over
 _CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
 _CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could not be
-_DEAF = 1.0  #: a partition that lingers longer is listened to meanwhile
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -120,7 +119,7 @@ class Worker:
         if channel is not None:
             channel.leave()
             if channel.committing:
-                self._listen(channel)
+                self._poller.follow(channel)
             else:
                 self._let_go(channel)
 
@@ -212,10 +211,6 @@ class Worker:
 
     def _read(self, channel: Channel) -> None:
         channel.read()
-        self._listen(channel)
-
-    def _listen(self, channel: Channel) -> None:
-        channel.deaf = False
         self._poller.follow(channel)
 
     def _adopt(self, channel: Channel, outcome: Outcome) -> None:
@@ -291,9 +286,7 @@ class Worker:
             self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel) -> None:
-        linger = channel.commit(self._fair_share.rate, self._pace.linger)
-        # its answer comes with the next read's: one waking instead of two
-        channel.deaf = 0.0 < linger <= _DEAF and not channel.leaving
+        channel.commit(self._fair_share.rate, self._pace.linger)
         self._poller.follow(channel)
         self._counters["commits"] += 1
 

@@ -43,15 +43,18 @@ def peers() -> Iterator[tuple[Peer, Peer]]:
         yield first, second
 
 
-def test_a_deaf_channel_is_left_alone_until_it_listens(peers: tuple[Peer, Peer]) -> None:
+def test_a_channel_that_lingers_is_left_alone_until_it_reads(peers: tuple[Peer, Peer]) -> None:
     poller, peer = Poller(), peers[0]
     poller.add(peer.channel)
-    peer.end.sendall(b"+OK\r\n")
+    peer.channel.read()
+    peer.end.sendall(b"+OK\r\n$-1\r\n*1\r\n*2\r\n$1\r\nk\r\n*100\r\n" + b"*2\r\n$3\r\n1-0\r\n*0\r\n" * 100)
     assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
-    peer.channel.deaf = True
+    assert len(peer.channel.receive() or ()) == 100
+    peer.channel.commit(0.0, 1.0)
     poller.follow(peer.channel)
+    peer.end.sendall(b"+OK\r\n")
     assert poller.wait(0.05, 0.0).channels == []
-    peer.channel.deaf = False
+    peer.channel.read()
     poller.follow(peer.channel)
     assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
 
