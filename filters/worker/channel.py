@@ -147,6 +147,7 @@ class Channel:
             if kind is _READ:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
                 self._arrivals.note(len(entries), self.asked)
+                self.partition.note_read(len(entries))
         return entries
 
     def commit(self, fair_share: float, longest: float) -> None:

@@ -134,6 +134,10 @@ class Partition:
 
     # ---------------------------------------------------------------- applying
 
+    def note_read(self, count: int) -> None:
+        """A read brought so many entries, or none."""
+        self.has_more = count >= self._most_entries
+
     def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[Accepted]:
         """Judge the entries of one read, in stream order. Tables are applied at once; answers the
         sample frames to smooth. Entries that are no frames of this partition are put aside.
@@ -152,7 +156,6 @@ class Partition:
                 size += self._take_one(entries, at, now, accepted)
                 at += 1
         self._taken = entries
-        self.has_more = len(entries) >= self._most_entries
         self.cursor = entries[-1][0]
         self._kept.add(self.cursor, size)
         self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))

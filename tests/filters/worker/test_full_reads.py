@@ -48,3 +48,20 @@ def test_it_lingers_once_nothing_is_left(cluster: Cluster) -> None:
         assert len(first) + len(rest) == 600
         channel.commit(0.0, LONG)
         assert channel.due is not None
+
+
+def test_who_then_falls_silent_has_nothing_more(cluster: Cluster) -> None:
+    layout = read_layout(cluster)
+    feeder = Feeder(cluster, host=7)
+    for tick in range(512):
+        feeder.push(feeder.make(np.ones((1, 1)), float(tick)))
+    partition = Partition(layout.tags.index(feeder.tag), feeder.tag, layout.partitions, FilterSettings())
+    with closing(Connection(cluster.owner(partition.raw_key))) as connection:
+        channel = Channel(partition)
+        channel.adopt(partition, connection)
+        channel.read()
+        assert len(read(channel)) == 512
+        assert partition.has_more
+        channel.commit(0.0, LONG)
+        eventually(lambda: _receive(channel) == [])  # after the second for which a read waits
+        assert not partition.has_more
