@@ -28,6 +28,14 @@ def test_a_worker_with_time_to_spare_does_not_linger():
     assert pace.linger == pytest.approx(LONGEST)
 
 
+@pytest.mark.parametrize(("busy", "share"), [(0.09, 0.0), (0.1, 0.0), (0.125, 0.5), (0.15, 1.0), (0.3, 1.0)])
+def test_a_sixth_of_a_core_is_enough_to_linger_fully(busy, share):
+    pace = Pace(LONGEST)
+    for _ in range(1000):
+        pace.note_turn(0.05, 0.05 * (1.0 - busy))
+    assert pace.linger == pytest.approx(share * LONGEST, abs=1e-6)
+
+
 @pytest.mark.parametrize("read_every", [0.0, 0.07])
 @pytest.mark.parametrize("per_second", [1, 16, 150, 2000])
 def test_the_rate_is_found_however_reads_divide_it(per_second, read_every):
