@@ -6,9 +6,27 @@ They cannot be named in pyproject.toml: setuptools (74.1 and newer) knows ``[too
 but calls it experimental, and with any such table it wants the metadata there too and refuses those of setup.cfg.
 """
 
+import sys
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+from acquisition import commit  # noqa: E402  needs the path above; imports the standard library only
+
+
+class BuildWithCommit(build_py):
+    """Records the commit of a checkout in what is built from it; deploy/build has recorded it in its source already."""
+
+    def run(self) -> None:
+        """Copy the modules, and write the commit into the copy."""
+        super().run()
+        if not self.editable_mode and (found := commit.of_checkout(ROOT)):
+            commit.record(Path(self.build_lib), found)
 
 
 def native_step(module: str) -> Extension:
@@ -24,6 +42,7 @@ def native_step(module: str) -> Extension:
 
 
 setup(
+    cmdclass={"build_py": BuildWithCommit},
     ext_modules=[
         native_step("acquisition.outbox._per_frame"),
         native_step("acquisition.snapshot._heads"),
@@ -31,5 +50,5 @@ setup(
         native_step("filters.worker.step._step"),
         native_step("probes._columns"),
         native_step("probes.sources._process_step"),
-    ]
+    ],
 )

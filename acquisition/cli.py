@@ -100,7 +100,7 @@ def _dispatch(argv: list[str]) -> int:
         return EXIT_OK
     name, rest = argv[0], argv[1:]
     if name in ("-V", "--version"):
-        print(f"shardpulse {__version__}")
+        print(_version())
         return EXIT_OK
     try:
         return _load(name)(rest)
@@ -109,6 +109,14 @@ def _dispatch(argv: list[str]) -> int:
         if told is None or DEBUG in os.environ:
             raise
         raise told from error
+
+
+def _version() -> str:
+    """The version, and the commit where it is known."""
+    from acquisition.commit import commit
+
+    known = commit()
+    return f"shardpulse {__version__} ({known})" if known else f"shardpulse {__version__}"
 
 
 def commands() -> dict[str, EntryPoint]:
@@ -135,9 +143,11 @@ def _load(name: str) -> Command:
 
 
 def _help() -> str:
-    listed = "".join(f"  {name:<10}{SUMMARIES.get(name, '')}".rstrip() + "\n" for name in commands())
+    known = commands()
+    width = max(map(len, known), default=0)
+    listed = "".join(f"  {name:<{width}}  {SUMMARIES.get(name, '')}".rstrip() + "\n" for name in known)
     codes = "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
-    options = "options:\n  -h, --help     this text\n  -V, --version  the version\n"
+    options = "options:\n  -h, --help     this text\n  -V, --version  the version and its commit\n"
     settings = (
         f"environment:\n  SHARDPULSE_CONFIG        the configuration file where --config is not given\n"
         f"  SHARDPULSE_REDIS_SERVER  the redis-server to start shards with\n"

@@ -12,10 +12,14 @@ from typing import NamedTuple, NoReturn
 
 from environment import CHECKOUT, say
 
+from acquisition import commit as recorded
 from acquisition.errors import EXIT_NO_INPUT
 
 #: What of the source the packages are made of.
-_PARTS = ("acquisition", "probes", "filters", "deploy", "setup.cfg", "setup.py", "pyproject.toml", "README.md")
+_PARTS = (
+    "acquisition", "probes", "filters", "deploy", "setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE",
+    "NOTICE",
+)  # fmt: skip
 
 
 class Source(NamedTuple):
@@ -34,10 +38,13 @@ def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
         _copy(target)
     elif commit:
         # as a tree of its own: a whole commit may hold what is large, and attributes could change what is exported
-        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "--", *_PARTS))) as archive:
+        parts = _git("ls-tree", "--name-only", commit, "--", *_PARTS).decode().split("\n")[:-1]
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "--", *parts))) as archive:
             archive.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(target)
     else:
         _fail(f"there is no commit {revision} in {CHECKOUT}: commit first, or build the files --as-they-lie")
+    if not as_it_lies:
+        recorded.record(target, commit[: recorded.DIGITS])
     for path in [target, *target.rglob("*")]:
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return Source(target, "" if as_it_lies else commit, _epoch(commit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import tomllib
 
 import pytest
 
-from acquisition import cli
+from acquisition import __version__, cli, commit
 from acquisition.errors import EXIT_CODES, ConfigError, ShardpulseError
+from tests.support import ROOT
 from tests.support.waiting import eventually
 
 
@@ -25,15 +27,36 @@ def test_help_lists_commands_examples_and_exit_codes():
     done = run("--help")
     assert done.returncode == 0
     for name in cli.commands():
-        assert f"  {name}" in done.stdout
+        assert re.search(rf"^  {name} {{2,}}{re.escape(cli.SUMMARIES[name])}$", done.stdout, re.MULTILINE), name
     for code, meaning in EXIT_CODES.items():
         assert f"{code:>3}  {meaning}" in done.stdout
     assert "examples:" in done.stdout
     assert run().stdout == done.stdout
 
 
-def test_version():
-    assert run("--version").stdout.startswith("shardpulse 0.")
+def test_version_names_the_commit_of_the_checkout():
+    told = run("--version").stdout.strip()
+    assert re.fullmatch(rf"shardpulse {re.escape(__version__)}( \([0-9a-f]{{12}}(-dirty)?\))?", told)
+    assert told.endswith(")") == bool(commit.of_checkout(ROOT))
+
+
+def test_version_in_somebody_elses_repository_names_no_commit(tmp_path):
+    (tmp_path / ".git").mkdir()  # it is no repository either
+    inside = tmp_path / "site-packages"
+    inside.mkdir()
+    assert commit.of_checkout(inside) == commit.of_checkout(tmp_path) == ""
+
+
+def test_version_of_a_package_names_the_recorded_commit(monkeypatch, tmp_path, capsys):
+    module = tmp_path / "acquisition" / "commit.py"
+    module.parent.mkdir()
+    module.write_text((ROOT / "acquisition" / "commit.py").read_text())
+    for recorded in ("111111111111", "222222222222"):  # a second build in the same directory
+        commit.record(tmp_path, recorded)
+        assert re.findall(r'^RECORDED = "(.*)"$', module.read_text(), re.MULTILINE) == [recorded]
+    monkeypatch.setattr(commit, "RECORDED", "222222222222")
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"shardpulse {__version__} (222222222222)\n"
 
 
 @pytest.mark.parametrize(
