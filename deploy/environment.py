@@ -224,7 +224,7 @@ def _copy(target: Path) -> Path:
     target.mkdir(parents=True)
     for name in ("acquisition", "probes", "filters"):
         shutil.copytree(CHECKOUT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         if (CHECKOUT / name).exists():
             shutil.copy(CHECKOUT / name, target / name)
     return target

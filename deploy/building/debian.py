@@ -26,11 +26,19 @@ from building.tools import run
 
 NAME = "shardpulse-probe"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_MAINTAINER = "shardpulse <shardpulse@example.org>"
+#: Debian's tools want an address; names below .invalid are nobody's (RFC 2606). CONTRIBUTING.md says how to reach us.
+_MAINTAINER = "the shardpulse authors <authors@shardpulse.invalid>"
 #: What of the product a probe's host gets.
 _PACKAGES = ("acquisition", "probes")
 _COMMANDS = ("probe", "replay", "config")
 _GROUPS = ("shardpulse.metrics", "shardpulse.sources", "shardpulse.checks")
+_OURS = """\
+This package was made by deploy/build of shardpulse from its source.
+
+Copyright 2026 the shardpulse authors
+
+Licensed under the Apache License, Version 2.0. On Debian systems its text is in /usr/share/common-licenses/Apache-2.0.
+"""
 _START = """\
 #!/usr/bin/python3 -Es
 import sys
@@ -90,8 +98,11 @@ def _install(root: Path, ours: Path, others: Sequence[Path], source: Source) -> 
 
 
 def _is_part(name: str, is_ours: bool) -> bool:
-    """Whether a file of a wheel is in the package: no headers, no tests, no record of what pip installed."""
+    """Whether a file of a wheel is in the package: no headers, no tests, no record of what pip installed, no licence,
+    as ``copyright`` has them all."""
     if name.endswith(("/RECORD", "/WHEEL", "/top_level.txt", ".c", ".h", ".pyi", "/py.typed")) or "/sboms/" in name:
+        return False
+    if ".dist-info/licenses/" in name:
         return False
     return not is_ours or name.split("/", maxsplit=1)[0] in _PACKAGES or ".dist-info/" in name
 
@@ -151,7 +162,7 @@ Description: samples this host for the shards of shardpulse
 
 def _copyright(others: Sequence[Path]) -> str:
     """What is in the package, and the licences that the wheels bring."""
-    parts = ["This package was made by deploy/build of shardpulse from its source and from these packages of PyPI:\n"]
+    parts = [_OURS, "It also contains these packages of PyPI:\n"]
     told = set()
     for wheel in others:
         header = bill.metadata(wheel)

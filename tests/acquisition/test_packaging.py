@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import configparser
+import hashlib
 import re
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points, metadata, version
 
 import pytest
+import yaml
 
+import acquisition
 from tests.support import ROOT
+
+#: Of the text that apache.org publishes, as Debian installs it.
+APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 
 def setup() -> configparser.ConfigParser:
@@ -47,6 +53,28 @@ def test_every_requirement_is_pinned():
 
 
 def test_one_version_everywhere():
-    import acquisition
-
     assert version("shardpulse") == acquisition.__version__
+
+
+def test_metadata_names_authors_and_licence_and_no_address():
+    told = metadata("shardpulse")
+    assert (told["Author"], told["License"]) == ("the shardpulse authors", "Apache-2.0")
+    assert {"Author-email", "Maintainer-email", "Home-page", "Project-URL"}.isdisjoint(told)
+
+
+def test_licence_is_the_whole_text_and_that_of_the_plot_library_lies_beside_it():
+    licence = (ROOT / "LICENSE").read_text()
+    assert hashlib.sha256(licence.encode()).hexdigest() == APACHE_2
+    plots = ROOT / "filters/page/vendor/uPlot.LICENSE"
+    assert "MIT" in plots.read_text()
+    listed = setup()["metadata"]["license_files"].split()
+    assert listed == ["LICENSE", "NOTICE", str(plots.relative_to(ROOT))]
+
+
+def test_citation_is_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (cited["cff-version"], cited["title"], cited["license"]) == ("1.2.0", "shardpulse", "Apache-2.0")
+    assert cited["version"] == acquisition.__version__
+    (paper,) = cited["references"]
+    assert paper["doi"] == "10.1145/1967422.1967425"
+    assert [author["family-names"] for author in paper["authors"]] == ["Andreolini", "Colajanni", "Lancellotti"]

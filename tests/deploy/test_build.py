@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from acquisition import __version__
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
@@ -50,6 +51,18 @@ def test_the_wheel_is_for_every_python_and_older_systems(wheelhouse: Path) -> No
         assert {f"{step.replace('.', '/')}.abi3.so" for step in steps} <= {*names}
         for name in names:
             assert str(Path.home()).encode() not in content.read(name), f"{name} names a directory of this machine"
+
+
+def test_the_wheel_has_the_licences(wheelhouse: Path) -> None:
+    (wheel,) = wheelhouse.glob("shardpulse-*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+        for licence in ("LICENSE", "NOTICE", "filters/page/vendor/uPlot.LICENSE"):
+            (packed,) = [name for name in names if name.endswith(f".dist-info/licenses/{licence}")]
+            assert content.read(packed) == (ROOT / licence).read_bytes()
+        assert "filters/page/vendor/uPlot.LICENSE" in names
+    bill = json.loads((wheelhouse / "bill.cdx.json").read_text())
+    assert bill["metadata"]["component"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
 
 
 def test_sums_and_bill_are_of_what_lies_there(wheelhouse: Path) -> None:
@@ -91,6 +104,12 @@ def test_the_host_of_a_probe_has_hiredis_and_nothing_else(probe_only: Path) -> N
     assert {each["name"] for each in json.loads(listed)} - {"pip", "setuptools"} == {"hiredis", "shardpulse"}
     told = run(probe_only, "probe", "--help")
     assert (told.returncode, told.stdout.startswith("usage: shardpulse probe")) == (0, True)
+
+
+def test_the_version_names_the_commit_that_was_built(probe_only: Path, wheelhouse: Path) -> None:
+    bill = json.loads((wheelhouse / "bill.cdx.json").read_text())
+    (commit,) = [each["value"] for each in bill["metadata"]["properties"] if each["name"] == "shardpulse:commit"]
+    assert run(probe_only, "--version").stdout == f"shardpulse {__version__} ({commit[:12]})\n"
 
 
 @pytest.mark.parametrize(

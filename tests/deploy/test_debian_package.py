@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -56,6 +57,19 @@ def test_lintian_finds_no_error(package: Path) -> None:
         pytest.skip("THE PACKAGE IS NOT TESTED WITH LINTIAN HERE: apt install lintian")
     done = subprocess.run(["lintian", "--allow-root", str(package)], capture_output=True, text=True)
     assert not [line for line in done.stdout.splitlines() if line.startswith("E:")], done.stdout
+
+
+def test_control_and_copyright_name_authors_and_licence(package: Path, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", str(package), str(tmp_path)], check=True)
+    field = ["dpkg-deb", "--field", str(package), "Maintainer"]
+    maintainer = subprocess.run(field, capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"the shardpulse authors <\w+@[\w.]+\.invalid>\n", maintainer)
+    copyright_ = (tmp_path / "usr/share/doc/shardpulse-probe/copyright").read_text()
+    assert "Copyright 2026 the shardpulse authors" in copyright_
+    assert "/usr/share/common-licenses/Apache-2.0" in copyright_
+    assert "hiredis" in copyright_.partition("packages of PyPI")[2]
+    recorded = (tmp_path / "usr/lib/shardpulse/acquisition/commit.py").read_text()
+    assert re.search(r'^RECORDED = "[0-9a-f]{12}"$', recorded, re.MULTILINE)
 
 
 def test_it_installs_runs_and_leaves_nothing(host: Host) -> None:
