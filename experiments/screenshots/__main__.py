@@ -1,13 +1,15 @@
 """``python -m experiments.screenshots``: the picture of the page in README, from the real pipeline.
 
 Local shards, filter and ``shardpulse serve``, the probe on this machine, and emulated hosts with their VMs, of which
-a few are overloaded; headless Chromium opens the page, and on it a hot host of which a VM is to move.
+a few are overloaded; headless Chromium opens the page, and on it a hot host of which a VM is to move. The words in the
+picture (method and reasons) are written beside it, as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import tempfile
@@ -23,6 +25,7 @@ from experiments.harness.service import Service, serving
 from experiments.processes import needs
 from experiments.processes.control import Child, product, python
 from experiments.processes.program import program
+from experiments.screenshots import words
 
 _IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 _READY_SECONDS = 60.0
@@ -90,6 +93,9 @@ def _look(page: Page, service: Service, given: argparse.Namespace) -> None:
     page.evaluate(f"new Promise(done => setTimeout(done, {1000 * given.watch}))")  # until its plot has a line
     given.to.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(given.to)
+    if given.hot:
+        said = words.of(service.ask("/v1/hot"), service.ask("/v1/moves"))
+        words.stamp(given.to).write_text(json.dumps(said, indent=1) + "\n")
 
 
 def _first_move(service: Service, seconds: float) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from acquisition.config.decisions import Decisions
+from experiments.screenshots import words
 from experiments.screenshots.__main__ import main
+from filters.decisions.deciding import decide
+from filters.decisions.method import method_of
+from filters.decisions.migrations import Log, Migrations
+from filters.decisions.picture import CPU
+from filters.documents.verdicts import hot_document, moves_document
 from tests.support import ROOT
+from tests.support.pictures import host, picture, reading, vm
 from tests.support.untested import require
+
+WAVES, PLATEAU = [0.98, 0.98, 0.98, 0.85] * 8, [0.95] * 32
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -38,3 +50,30 @@ def test_the_picture_of_the_front_page_is_there() -> None:
     picture = ROOT / "docs" / "images" / "page.png"
     assert size_of(picture) == (1400, 900)
     assert picture.stat().st_size < 300_000
+
+
+def shipped() -> words.Words:
+    """What a hot host, the VM that leaves it and its destination are given as reasons by default."""
+    method = method_of(Decisions())
+    guests = [vm("a", 3.0, 4), vm("b", 4.5, 8)]
+    found: list[words.Words] = []
+    for was_hot, recent, mean in ((False, WAVES, 0.94), (True, WAVES, 0.94), (False, PLATEAU, 0.75)):
+        extra = {CPU: reading(CPU, recent, mean=mean)}
+        seen = picture(host("hot", guests, extra=extra), host("cool", [vm("c", 0.5)]))
+        decided = decide(seen, method, Log(Migrations(), seen.now), frozenset({"hot"} if was_hot else ()))
+        hot, moves = (msgspec.to_builtins(make(decided)) for make in (hot_document, moves_document))
+        found.append(words.of(hot, moves))
+    for each in found[1:]:
+        found[0]["reasons"] = {key: found[0]["reasons"][key] + each["reasons"][key] for key in each["reasons"]}
+    return found[0]
+
+
+def test_the_picture_of_the_front_page_says_what_the_code_says() -> None:
+    told = json.loads(words.stamp(ROOT / "docs" / "images" / "page.png").read_text())
+    today = shipped()
+    again = "take the picture again: python -m experiments.screenshots"
+    for key in ("rule", "selection", "placement"):
+        assert told[key] == today[key], again
+    for key, reasons in told["reasons"].items():
+        assert reasons, again
+        assert set(reasons) <= set(today["reasons"][key]), again
