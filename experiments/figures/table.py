@@ -10,6 +10,7 @@ _PASS = Bare("one numpy pass over the same samples", "numpy", "samples_per_secon
 _MILLION = Bare("one numpy pass over a million samples", "numpy", "milliseconds_per_million")
 _GET = Inside("a pipelined GET of the same records", "median.reference_milliseconds.p50")
 _PAPER = _SHARD._replace(entities=101, metrics=5)
+_SHIPPED = _SHARD._replace(entities=101, metrics=20)  # of the product's table of VMs
 
 _WIRE = ("acquisition/link", "acquisition/model", "acquisition/shards", "acquisition/wire")
 _FILTER = (*_WIRE, "filters/kernels", "filters/runtime", "filters/worker")
@@ -52,6 +53,41 @@ def _million(kind: str, what: str, full: str) -> Row:
 
 
 ROWS: tuple[Row, ...] = (
+    Row(
+        "data-center-tls",
+        "40 hosts of 100 VMs over TLS, 20 metrics of each every second: what all of them take of shards and filter",
+        "ingest",
+        "--hosts 40 --entities 101 --metrics 20 --rate 1 --tls",
+        "--warmup 10 --seconds 30",
+        "--warmup 10 --seconds 60 --repeats 3",
+        (
+            Figure("cpu_cores.shards + cpu_cores.filter", "**{:.2f} cores**"),
+            Figure("samples_lost", "lost {:,.0f}"),
+            Figure("freshness_ms.p50", "freshness p50 {:,.0f} ms"),
+            Figure("freshness_ms.p99", "p99 {:,.0f} ms"),
+            Figure(f"{_COST}.shards + {_COST}.filter", "{:.2f} CPU seconds per million samples", _SHIPPED),
+        ),
+        (*_PIPELINE, "experiments/processes"),
+        front=True,
+    ),
+    Row(
+        "probe-tls",
+        "the probe of one of them: the host and 100 VMs each second, checks and sending over TLS included",
+        "probe_cost",
+        "--source procfs --tls --processes 1 --vms 100 --warm-up 10",
+        "--seconds 15 --repeats 3",
+        "--seconds 30 --repeats 5",
+        (
+            Figure("medians.procfs_tls.cpu_percent", "**{:.2f}% of a core**"),
+            Figure(
+                "medians.procfs_tls.ratio_to_empty_loop", "{:.1f} of the loop",
+                Inside("a bare C loop over the files of the host and of one process"),
+            ),
+            Figure("medians.procfs_tls.probe_private_bytes", "{:.1f} MB of its own", scale=1e-6),
+        ),
+        ("acquisition/link", "acquisition/outbox", "acquisition/wire", "probes", "experiments/probe_cost"),
+        front=True,
+    ),
     Row(
         "saturation",
         "saturation: frames of 100 x 15 in a closed loop, the product's writer in every host, generator included",

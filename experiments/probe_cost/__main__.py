@@ -139,7 +139,7 @@ def measure_probe(
             }
             if probe.poll() is not None:
                 raise RuntimeError(f"the probe ended with {probe.returncode} while it was measured")
-            figures |= written(shards, f"cost-{kind}", options.processes)
+            figures |= written(shards, f"cost-{kind}", options.processes, options.vms)
         finally:
             probe.terminate()
             probe.wait()
@@ -189,15 +189,18 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
     }
 
 
-def written(shards: Shards | TlsShards, host: str, processes: int) -> dict[str, float]:
+def written(shards: Shards | TlsShards, host: str, processes: int, vms: int = 0) -> dict[str, float]:
     """What the probe says about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
     with closing(shards.connect()) as cluster:
         tag = read_layout(cluster).tag_of(host_id(host))
         data = cluster.call(keys.raw(tag), "GET", keys.status(tag, host_id(host)))
     rest: dict[str, Any] = decode(data).rest
-    watched = rest["modules"]["processes"]["watched"]
+    modules = rest["modules"]
+    watched = modules["processes"]["watched"]
     if watched < processes:
         raise RuntimeError(f"the probe watched {watched} processes instead of {processes}")
+    if vms and modules["vms"]["watched"] < vms:
+        raise RuntimeError(f"the probe watched {modules['vms']['watched']} VMs instead of {vms}")
     return {"ticks": rest["probe"]["ticks"], "missed_ticks": rest["probe"]["missed_ticks"], "watched": watched}
 
 
