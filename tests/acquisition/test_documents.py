@@ -15,7 +15,7 @@ from acquisition.model import codes
 from tests.support import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 PACKAGES = "acquisition|probes|filters|deploy|tests|experiments|docs"
 
 
