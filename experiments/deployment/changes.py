@@ -131,7 +131,7 @@ def _load(site: Site) -> Iterator[None]:
         "shards": [f"{site.hosts[name].address}:7600" for name in NAMES], "outstanding": 0, "held_frames": 600,
         "held_seconds": 600.0, "position_interval": 1.0, "drain_seconds": 120.0, "joining": 0, "old_seconds": 1e9,
         "credentials": Credentials(grants.PROBE, password, ours(), str(secrets / "shards" / "ca.pem")),
-        "breakable": False, "profile": None,
+        "profile": None,
     }  # fmt: skip
     with Child("generator", python("experiments.emulation.generator")) as generator:
         generator.send(task)

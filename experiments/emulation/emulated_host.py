@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from acquisition.link.credentials import Credentials
@@ -144,12 +142,10 @@ class SampledHost(ABC):
 
 
 class Held(NamedTuple):
-    """What an outbox holds: at most so many frames and seconds, in the file ``ring`` (None: in memory)."""
+    """What an outbox holds in memory: at most so many frames and seconds."""
 
     frames: int
     seconds: float
-    ring: str | None = None
-    clock: Callable[[], float] = time.monotonic
 
 
 class EmulatedHost(SampledHost):
@@ -172,7 +168,7 @@ class EmulatedHost(SampledHost):
         credentials: Credentials | None = None,
     ) -> None:
         size = max(held.frames * common.frame_bytes(), 1 << 16)
-        self._outbox = Outbox(held.ring, size, held.seconds, held.clock)
+        self._outbox = Outbox(None, size, held.seconds)
         writer = Writer(
             host_number(index),
             host_name(index),

@@ -87,13 +87,12 @@ class Counts(NamedTuple):
 
 class Fleet(Generic[HostT]):
     """Serves the writers of ``hosts`` and watches one more descriptor, ``other``, if there is one; counts what is made
-    through ``sample``. ``clock`` is that of the writers, CLOCK_MONOTONIC unless they live in another time."""
+    through ``sample``."""
 
-    def __init__(self, hosts: Sequence[HostT], other: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, hosts: Sequence[HostT], other: int | None) -> None:
         self.hosts = list(hosts)
         self.frames = self.samples = self.missed = 0
         self.lag_seconds = 0.0
-        self._clock = clock
         self._epoll = select.epoll()
         if other is not None:
             self._epoll.register(other, select.EPOLLIN)
@@ -129,7 +128,7 @@ class Fleet(Generic[HostT]):
     def attend(self, seconds: float) -> bool:
         """Wait at most so long for sockets and serve those that are ready; true when ``other`` is."""
         ready = self._epoll.poll(seconds, _MOST_EVENTS)
-        now = self._clock()
+        now = time.monotonic()
         called = False
         for descriptor, _ in ready:
             host = self._by_descriptor.get(descriptor)
@@ -141,7 +140,7 @@ class Fleet(Generic[HostT]):
 
     def serve_due(self) -> None:
         """Serve the writers whose time has come."""
-        now = self._clock()
+        now = time.monotonic()
         for host in self.hosts:
             if host.due <= now:
                 self.serve(host, now)
@@ -151,7 +150,7 @@ class Fleet(Generic[HostT]):
         deadline = time.monotonic() + seconds
         waiting = [host for host in self.hosts if unfinished(host)]
         while waiting and time.monotonic() < deadline:
-            now = self._clock()
+            now = time.monotonic()
             for host in waiting:
                 self.serve(host, now)
             self.attend(_LONGEST_WAIT)

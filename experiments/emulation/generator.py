@@ -4,8 +4,7 @@
 
 The first order is the task; then ``start``, ``mark`` (answered with the counts so far) and
 ``stop``: no more frames are made, what is waiting is drained, and the last answer has
-the counts, the writers' accounts and the times of the frames of the hosts to be checked. Where the task says
-``breakable``, ``cut`` takes the links of the first so many hosts away, which make frames all the same, until ``heal``.
+the counts, the writers' accounts and the times of the frames of the hosts to be checked.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from experiments.emulation.pacing import ClosedLoop, Paced
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Orders, say
 from experiments.processes.profiler import profiling
-
-_LOOK_SECONDS = 0.005  #: between looks for writers that want to connect again
 
 
 class BreakableFleet(Fleet[SampledHost]):
@@ -68,10 +65,9 @@ def main() -> None:
     raise_descriptor_limit()
     interval = task["workload"]["interval"]
     common = Common(Workload(**task["workload"]))
-    lanes = lanes_of(common, task["hosts"][1] - task["hosts"][0]) if task["lean"] and not task["breakable"] else None
+    lanes = lanes_of(common, task["hosts"][1] - task["hosts"][0]) if task["lean"] else None
     hosts = _hosts(task, common, lanes)
-    breakable = BreakableFleet(hosts, orders.fileno()) if task["breakable"] else None
-    fleet = breakable or Fleet(hosts, orders.fileno())
+    fleet = Fleet(hosts, orders.fileno())
     introduce(fleet, interval)
     keep_what_lives()
     say({"ready": True})
@@ -84,9 +80,7 @@ def main() -> None:
         loop = Paced(fleet, interval, many=many, joining=task["joining"])
     with profiling(task["profile"]):
         actions: dict[str, Action] = {"mark": lambda _: say(fleet.counts()._asdict()), "stop": lambda _: True}
-        if breakable is not None:
-            actions |= {"cut": lambda order: breakable.break_links(order["hosts"]), "heal": lambda _: breakable.heal()}
-        loop.run(Director(fleet, orders, actions, math.inf if breakable is None else _LOOK_SECONDS))
+        loop.run(Director(fleet, orders, actions))
     drained = drain(fleet, task["drain_seconds"])
     say(_report(fleet, drained))
     fleet.close()

@@ -169,20 +169,6 @@ ROWS: tuple[Row, ...] = (
         _SCALE,
     ),
     Row(
-        "tls",
-        "CPU of the shards per frame of 100 x 15 with TLS to that without: bare, and in the whole pipeline",
-        "tls_cost",
-        "--rows xadd,saturated,1000",
-        "--seconds 4 --repeats 1",
-        "--seconds 15 --repeats 3",
-        (
-            Figure("rows.xadd.ratio", "{:.2f} of bare XADDs", Inside("the same XADDs without TLS")),
-            Figure("rows.saturated.ratio", "{:.2f} in a closed loop", Inside("the same without TLS, in a closed loop")),
-            Figure("rows.1000.ratio", "{:.2f} at 1,000 frames/s", Inside("the same without TLS at 1,000 frames/s")),
-        ),
-        (*_FILTER, *_LOAD, "experiments/processes", "experiments/tls_cost.py"),
-    ),
-    Row(
         "probe",
         "the probe: host and 100 busy processes, 16 metrics each second, checks and sending included",
         "probe_cost",

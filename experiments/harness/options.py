@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from acquisition.outbox.catch_up import OLD
 from experiments.emulation.workload import Workload
 
 #: What hosts of the closed loop say that lies between two frames: what real ones say, so that windows and counts are of
@@ -14,10 +13,9 @@ _CLOSED_LOOP_INTERVAL = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """One benchmark run; ``rate`` 0 is the closed loop. With ``breakable`` links the first hosts can be cut off; the
-    freshness reader watches hosts from ``watched_from`` on; hosts begin one after the other, over ``joining_seconds``;
-    ``inputs`` are a name of ``pipeline.INPUTS``; backlog is paced that is older than ``old_seconds``; with ``tls``
-    shards speak TLS only, and each part is a user of its own."""
+    """One benchmark run; ``rate`` 0 is the closed loop. Hosts begin one after the other, over ``joining_seconds``;
+    ``inputs`` are a name of ``pipeline.INPUTS``; with ``tls`` shards speak TLS only, and each part is a user of its
+    own."""
 
     hosts: int = 100
     entities: int = 101
@@ -40,14 +38,11 @@ class Options:
     inputs: str = "shipped"
     outstanding_frames: int = 0
     watched: int = 32
-    watched_from: int = 0
     poll_ms: float = 5.0
     position_interval: float = 2.0
     held_seconds: float = 10.0
     drain_seconds: float = 30.0
     joining_seconds: float = 0.0
-    old_seconds: float = OLD
-    breakable: bool = False
     lean: bool = False
     pins: dict[str, int] = field(default_factory=dict)
     overload: bool = False

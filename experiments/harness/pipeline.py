@@ -15,6 +15,7 @@ from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
 from acquisition.model.metric import resource_set_id
+from acquisition.outbox.catch_up import OLD
 from acquisition.shards import grants
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
@@ -86,7 +87,7 @@ class Pipeline:
                 child.check()
 
     def tell(self, do: str, **order: Any) -> None:
-        """Give all generators an order: ``start``, ``mark``, ``stop``, ``cut`` or ``heal``."""
+        """Give all generators an order: ``start``, ``mark`` or ``stop``."""
         for child in self.generators:
             child.send({"do": do, **order})
 
@@ -224,9 +225,8 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
         "position_interval": loop_positions(options) if options.closed_loop else options.position_interval,
         "drain_seconds": options.drain_seconds,
         "joining": round(options.joining_seconds / workload.interval),
-        "old_seconds": options.old_seconds,
+        "old_seconds": OLD,
         "credentials": Credentials(),
-        "breakable": options.breakable,
         "profile": str(profile) if options.profile else None,
     }
 
@@ -238,10 +238,9 @@ def loop_positions(options: Options) -> float:
 
 def _reader_task(options: Options, addresses: Sequence[str]) -> dict[str, Any]:
     choice = random.Random(f"reader {options.seed}")
-    hosts = range(options.watched_from, options.hosts)
     return {
         "shards": list(addresses),
-        "hosts": choice.sample(hosts, min(options.watched, len(hosts))),
+        "hosts": choice.sample(range(options.hosts), min(options.watched, options.hosts)),
         "resource_set": resource_set_id(resource_set(options.metrics).name),
         "poll_seconds": options.poll_ms / 1000.0,
     }

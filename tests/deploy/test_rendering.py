@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import rendering
-from tests.support import ROOT
+from tests.support import ROOT, rendering
 
 
 @pytest.fixture(scope="module")

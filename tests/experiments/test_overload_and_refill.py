@@ -1,12 +1,10 @@
-"""Short runs of the two experiments: overload is chosen, an empty shard is refilled."""
+"""A short run of the experiment: overload is chosen, and accounted for."""
 
 from __future__ import annotations
 
 from experiments.overload.run import run as overload
 from experiments.overload.scenario import Scenario
 from experiments.overload.verdict import judge
-from experiments.refill.measure import ALLOWED, Task
-from experiments.refill.measure import run as refill
 
 
 def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(tmp_path):
@@ -21,13 +19,3 @@ def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(t
     assert max(figures["worst_age_p99_seconds"].values()) < 12.0
     last_high = max(number for number, row in enumerate(rows) if row["high"])
     assert min(row["shed_share_talkative"] for row in rows[last_high + 1 :]) < 1.0  # afterwards not all is shed
-
-
-def test_an_empty_shard_has_its_state_again(tmp_path):
-    task = Task(hosts=10, entities=11, ticks=60, ring_seconds=40.0, tau=3.0)
-    figures = refill(task, tmp_path)
-    assert figures["frames_sent_again"] >= 10 * 40
-    assert figures["samples_shed"] == 0
-    assert figures["hosts_equal"] == 10
-    assert all(size <= ALLOWED for size in figures["worst_difference"].values())
-    assert figures["refilled_seconds"] < 20.0

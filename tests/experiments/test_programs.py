@@ -62,9 +62,7 @@ def test_a_wrong_option_is_refused_before_anything_is_missed(name: str, monkeypa
     assert ended.value.code == EXIT_USAGE
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("serve_load", "wrk"), ("page_frames", "chromium"), ("probe_cost", "sysstat")]
-)
+@pytest.mark.parametrize(("name", "package"), [("serve_load", "wrk"), ("probe_cost", "sysstat")])
 def test_a_missing_tool_is_said_in_one_line(name: str, package: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command(name), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -98,7 +96,6 @@ def test_what_needs_root_says_so(name: str) -> None:
 #: What makes a program start its parts soon; it would run for long then.
 STARTED = {
     "archive_live": ["--hosts", "4", "--entities", "5"],
-    "catch_up": ["--hosts", "10", "--entities", "5"],
     "chaos": ["--hosts", "4"],
     "decisions": ["--hosts", "4", "--ticks", "600"],
     "figures": ["--changed", "--only", "paper"],
@@ -106,16 +103,10 @@ STARTED = {
     "ingest": ["--hosts", "5", "--entities", "5", "--metrics", "3"],
     "long_run": ["--hosts", "6", "--entities", "5"],
     "reading": ["--hosts", "5", "--entities", "5"],
-    "refill": ["--hosts", "2", "--ticks", "100000"],
     "scale": ["--quick"],
     "serve_load": ["--hosts", "5", "--entities", "5"],
 }
-ALONE = {
-    "archive_cost": ["--episodes", "100000000"],
-    "exposition": ["--hosts", "2000"],
-    "planner": [],
-    "signing_cost": ["--repeats", "1000000"],
-}  #: they start nothing
+ALONE = {"archive_cost": ["--episodes", "100000000"], "planner": []}  #: they start nothing
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""How long frames of the page take with ten thousand tiles that all change at every tick."""
