@@ -65,7 +65,7 @@ def run(given: argparse.Namespace, directory: Path) -> tuple[list[str], dict[str
         failures = balance.problems(figures, overload=False)
         if verdict.mismatches:
             failures.append(f"{verdict.mismatches} samples of {verdict.samples} are not those of the scalar model")
-        about = machine.describe(parts.shards.redis.version)
+        about = machine.describe()
     answers = summary(said, Truth(options.hosts))
     for surface, row in answers.items():
         if row["down"] or row["calm"]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from acquisition.shards.redis_binary import find
 from experiments.blindness.faults import FAULTS, Fault
 from experiments.blindness.pipeline import Pipeline
 from experiments.harness import machine, outcome, surfaces
@@ -38,7 +37,7 @@ def main(argv: list[str]) -> int:
         for surface, row in rows.items()
         if row["down"] or row["calm"]
     ]
-    figures = {"hosts": given.hosts, "redis": machine.describe(find().version), "faults": found}
+    figures = {"hosts": given.hosts, "redis": machine.describe(), "faults": found}
     return outcome.conclude(outcome.document("blindness", argv, wrong, figures), given, _text)
 
 

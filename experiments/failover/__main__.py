@@ -13,7 +13,6 @@ from typing import Any
 from acquisition.errors import UsageError
 from acquisition.link.cluster import write_layout
 from acquisition.shards import grants
-from acquisition.shards.redis_binary import find
 from acquisition.wire.layout import Layout
 from experiments import testbed
 from experiments.emulation.workload import Workload
@@ -97,7 +96,7 @@ def _document(argv: list[str], runs: list[Failover]) -> dict[str, Any]:
     failures = [problem for run in runs for problem in run.problems]
     late = worst["first_write"] > _LIMIT_SECONDS
     figures = {
-        "machine": machine.describe(find().version),
+        "machine": machine.describe(),
         "node_timeout_seconds": testbed.NODE_TIMEOUT,
         "repeats": len(runs),
         "seconds": medians,

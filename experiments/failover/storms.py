@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.shards import grants, password_files, rotation
 from acquisition.shards.nodes import Members
-from acquisition.shards.redis_binary import find
 from acquisition.shards.users import write_secret
 from experiments import testbed
 from experiments.emulation.workload import Workload
@@ -186,7 +185,7 @@ def finish_rotation(pipeline: Pipeline, members: Members) -> int:
 
 def _document(argv: list[str], generators: int, storms: list[Storm], problems: list[str]) -> dict[str, Any]:
     figures = {
-        "machine": machine.describe(find().version),
+        "machine": machine.describe(),
         "generators": generators,
         "storms": [
             {**storm._asdict(), "seconds": round(storm.seconds, 2), "per_host": round(storm.per_host, 2)}

@@ -17,7 +17,6 @@ def measure(options: Options) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="shardpulse-ingest-") as name:
         directory = Path(name)
         with pipeline.running(options, directory) as parts:
-            version = parts.shards.redis.version
             parts.tell("start")
             parts.run(options.warmup)
             parts.measure_freshness()
@@ -52,7 +51,7 @@ def measure(options: Options) -> dict[str, Any]:
         "passed": not failures,
         "failures": failures,
         "figures": figures,
-        "machine": machine.describe(version),
+        "machine": machine.describe(),
         "profiles": found,
         "shard_commands": shard_counts.executed(before.shards, after.shards, after.usage.at - before.usage.at),
         "writers": _sum_accounts(reports),

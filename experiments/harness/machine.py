@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -13,13 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from acquisition.errors import UnavailableError
+from acquisition.shards import redis_binary
 from filters.worker.step import native
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("numpy", "hiredis", "redis", "msgspec")
 
 
-def describe(redis_version: str = "") -> dict[str, Any]:
+def describe() -> dict[str, Any]:
     """Machine and versions as a JSON object; what cannot be found out is an empty string."""
     return {
         "cpu": _first_value("/proc/cpuinfo", "model name"),
@@ -29,10 +32,22 @@ def describe(redis_version: str = "") -> dict[str, Any]:
         "system": _first_value("/etc/os-release", "PRETTY_NAME", "=").strip('"'),
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
-        "redis_server": redis_version,
+        "redis_server": server(),
         "filter": "C" if native.STEP is not None else "numpy",
         "packages": {name: _package(name) for name in _PACKAGES},
     }
+
+
+def server() -> str:
+    """Name and version of the server that every shard of a run is started from, such as ``Redis 7.0.15``; empty where
+    there is none."""
+    try:
+        found = redis_binary.find()
+    except UnavailableError:
+        return ""
+    said = subprocess.run([found.path, "--version"], capture_output=True, text=True, check=True).stdout
+    name = re.match(r"(\w+) server", said)
+    return f"{name[1] if name else 'server'} {found.version}"
 
 
 def provenance(argv: list[str], program: str) -> dict[str, str]:

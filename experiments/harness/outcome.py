@@ -123,10 +123,10 @@ def conclude(
 
 def _origin(document: Mapping[str, Any]) -> list[str]:
     where = document["machine"]
-    redis = f", redis-server {where['redis_server']}" if where["redis_server"] else ""
+    server = f", {where['redis_server']}" if where["redis_server"] else ""
     return [
         document["command"],
-        f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}{redis}, "
+        f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}{server}, "
         f"numpy {where['packages']['numpy']}",
         f"commit {document['commit'] or 'unknown'}, {document['date']}",
         "",

@@ -226,7 +226,7 @@ def _finish(
         "settling_seconds": flatness.settling(given.seconds),
         "memory": memory,
         "examples": [*left[:10], *verdict.examples[:5]],
-        "machine": machine.describe(parts.shards.redis.version),
+        "machine": machine.describe(),
     }
 
 

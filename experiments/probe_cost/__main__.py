@@ -90,9 +90,8 @@ def main(argv: list[str]) -> int:
                 if loop is not None:
                     runs[kind].append(measure_loop(loop, beside.files(kind, pids), options))
                     _progress(repeat, kind, runs[kind][-1])
-        version = shards.redis.version
     result = summary(runs, options) | machine.provenance(argv, "experiments.probe_cost")
-    result["machine"] = machine.describe(version)
+    result["machine"] = machine.describe()
     if options.save:
         path = Path(options.save)
         path.write_text(json.dumps(result | {"runs": runs}, indent=1) + "\n")

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from experiments.harness import machine, usage
+from acquisition.shards import redis_binary
+from experiments.harness import machine, outcome, usage
 
 
 def test_a_busy_process_is_charged_to_its_role():
@@ -33,11 +34,22 @@ def test_a_process_that_is_gone_is_an_error():
 
 
 def test_the_machine_is_described():
-    document = machine.describe("7.0.15")
+    document = machine.describe()
     assert document["cores"] >= 1
     assert document["memory_bytes"] > 1 << 28
-    assert document["redis_server"] == "7.0.15"
     assert document["packages"]["numpy"]
+
+
+def test_a_result_names_the_server_that_ran(tmp_path, monkeypatch):
+    found = outcome.document("planner", [], [], {})["machine"]["redis_server"]
+    assert found == f"Redis {redis_binary.find().version}"
+    other = tmp_path / "valkey-server"
+    other.write_text("#!/bin/sh\necho 'Valkey server v=8.1.3 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0'\n")
+    other.chmod(0o755)
+    monkeypatch.setenv(redis_binary.ENVIRONMENT, str(other))
+    assert machine.describe()["redis_server"] == "Valkey 8.1.3"
+    monkeypatch.setenv(redis_binary.ENVIRONMENT, str(tmp_path / "nothing"))
+    assert machine.describe()["redis_server"] == ""
 
 
 def test_provenance_repeats_the_command():
