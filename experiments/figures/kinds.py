@@ -42,8 +42,8 @@ class Figure(NamedTuple):
 
 class Row(NamedTuple):
     """One row. ``short`` and ``full`` are the two lengths of the same command; ``depends`` are the paths of the tree
-    that its figures depend on; ``failures`` is where the answer says why the run does not count, "" where it names
-    missed targets only."""
+    that its figures depend on; ``failures`` are the names in the answer of what fails the row: why the run does not
+    count, ``missed`` where a missed target counts as well."""
 
     name: str
     what: str

@@ -123,7 +123,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: float) -> Measured:
-    wrong = answer.get(row.failures) if row.failures else None
+    wrong = [reason for name in row.failures.split() for reason in answer.get(name) or ()]
     if wrong:
         return Measured(row, seconds, failed="; ".join(outcome.first(wrong, _MOST_TOLD)))
     return Measured(row, seconds, tuple(read(figure, answer, beside) for figure in row.figures))

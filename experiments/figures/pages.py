@@ -83,7 +83,7 @@ def _machine(machine: dict[str, Any]) -> str:
 
 def times(entries: Entries) -> str:
     """The saturation beside the paper's two figures."""
-    found = chosen(entries, [row for row in ROWS if row.name == "saturation"])
+    found = chosen(entries, [row for row in ROWS if row.name == "saturation-lean"])
     if not found:
         return ""
     samples = numbers(found[0].entry, found[0].row)[0].value or 0.0

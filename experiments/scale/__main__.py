@@ -22,6 +22,7 @@ ROWS: dict[str, Callable[[Extent], Row]] = {
     "filter": frames.filter_core,
     "filter-full": frames.filter_core_full,
     "filter-off": frames.filter_core_off,
+    "writers": frames.writers,
     "limit": limit.row,
     "million": million.one,
     "million-whole": million.one_whole,
@@ -37,6 +38,7 @@ Measure how the pipeline scales, each row as medians of repeated runs of experim
   small         frames/s of host-only probes, 1 x 15, in the closed loop
   filter        frames/s of 100 x 15 per core of the filter, by its CPU time; filter-full and filter-off the same
                 with every decision input kept for VMs too, and with none
+  writers       samples/s with the product's writer in every host to those of lean hosts, in turn
   limit         CPU of a shard per frame, end to end, to that of a bare XADD of the same size
   million       10,000 hosts x 101 x 15 at 1 Hz: 15.15 million samples/s
   million-whole the same with the product's writer and outbox in every emulated host

@@ -1,12 +1,18 @@
-"""Rows "small frames" and "one filter core": frames per second through the closed loop."""
+"""Rows "small frames", "one filter core" and "writers": frames per second through the closed loop."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from experiments.harness.options import Options
+from experiments.harness.quantiles import medians
 from experiments.scale.runs import Extent, Row, Target, cost, measure
 
 _AT_LEAST = 30_000.0
 _AT_LEAST_FULL = 22_000.0
+_AT_LEAST_OF_LEAN = 0.35
+_FULL_STREAMS = 10.0  #: seconds of warm-up after which streams are as long as they get
 
 
 def small(extent: Extent) -> Row:
@@ -52,3 +58,30 @@ def filter_core_full(extent: Extent) -> Row:
 def filter_core_off(extent: Extent) -> Row:
     """The same without decision inputs: what they are compared with."""
     return filter_core(extent, "off", None)
+
+
+def writers(extent: Extent) -> Row:
+    """The product's writer and outbox in every host, in turn with lean hosts."""
+    warm_up = 3.0 if extent.quick else _FULL_STREAMS
+    options = Options(hosts=100, entities=100, metrics=15, rate=0.0, seconds=extent.seconds, warmup=warm_up)
+    runs: dict[str, list[dict[str, Any]]] = {"whole": [], "lean": []}
+    failures: list[str] = []
+    for _ in range(extent.repeats):
+        for kind, found in runs.items():
+            figures, wrong = measure(f"frames of 100 x 15, {kind} writers", replace(options, lean=kind == "lean"), 1)
+            found.append(figures)
+            failures += wrong
+    whole, lean = (medians(found) for found in runs.values())
+    ratio = round(whole["samples_smoothed_per_second"] / lean["samples_smoothed_per_second"], 3)
+    return Row(
+        [Target("samples/s with the product's writers to those of lean hosts", ratio, _AT_LEAST_OF_LEAN, True)],
+        {
+            "ratio": ratio,
+            "samples_smoothed_per_second": whole["samples_smoothed_per_second"],
+            "lean_samples_smoothed_per_second": lean["samples_smoothed_per_second"],
+            "freshness_ms": whole["freshness_ms"],
+            "samples_lost": whole["samples_lost"] + lean["samples_lost"],
+            "cores": whole["cpu_cores"],
+        },
+        failures,
+    )

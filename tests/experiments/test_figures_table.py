@@ -220,8 +220,8 @@ def test_the_table_quotes_the_newest_entry_and_marks_what_was_not_measured_again
 
 
 def test_both_figures_of_the_paper_are_quoted() -> None:
-    samples = {"samples_smoothed_per_second": Number(33_400_000)._asdict()}
-    told = pages.times({"saturation": {"short": entry("a", "1", 1.0) | {"figures": samples}}})
+    samples = {"rows.filter.samples_smoothed_per_second": Number(33_400_000)._asdict()}
+    told = pages.times({"saturation-lean": {"short": entry("a", "1", 1.0) | {"figures": samples}}})
     assert "33.4 million samples/s are 4,349 times what the paper's database took" in told
     assert "125 to 133" in told
     assert "(252,000 to 267,000 samples/s)" in " ".join(told.split())
