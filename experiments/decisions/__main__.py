@@ -95,7 +95,8 @@ def _run(given: argparse.Namespace, argv: list[str]) -> int:
     if given.save:
         from experiments.decisions import plot
 
-        outcome.RESULTS.joinpath(f"{given.save}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+        kept = json.dumps(report.quoted(document), separators=(",", ":"))
+        outcome.RESULTS.joinpath(f"{given.save}.json").write_text(f"{kept}\n")
         plot.draw(document, task, frozen.read(given.frozen), outcome.RESULTS, given.save)
     if given.report:
         report.write(document)
@@ -134,7 +135,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--watch", action="append", default=[], metavar="NAME", help="only these ways of watching; repeatable")
     add("--rule", action="append", default=[], metavar="NAME", help="only these rules; repeatable")
     add("--frozen", type=Path, default=frozen.FILE, metavar="FILE", help="the parameters (default: as committed)")
-    add("--save", metavar="NAME", help="write NAME.json and plots to experiments/results")
+    add("--save", metavar="NAME", help="write NAME.json, what the page quotes, and plots to experiments/results")
     add("--report", action="store_true", help="write the tables of docs/smoothing.md")
     add("--json", action="store_true", help="print one JSON document")
     add("--train", action="store_true", help="choose parameters on the training seeds, write them to --frozen, stop")

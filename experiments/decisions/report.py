@@ -13,6 +13,8 @@ from experiments.decisions.watch import RAW
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "smoothing.md"
 _BEGIN, _END = "<!-- {name}: begin -->", "<!-- {name}: end -->"
 
+_DELAYS, _FALSE = ("step", "noisy step", "ramp", "bursts"), ("noise", "faults")  #: loads of the table of detection
+
 Document = dict[str, Any]
 Row = dict[str, Any]
 
@@ -53,6 +55,19 @@ def write(document: Document, page: Path = PAGE) -> None:
     page.write_text(text)
 
 
+def quoted(document: Document) -> Document:
+    """The document with the rows that the tables quote: of days the default rule, how raw values and slow sampling
+    compare, and both bounds; of detection the synthetic loads."""
+    columns = _columns(document)
+    control = [
+        row
+        for row in document["control"]
+        if not row["load"].startswith("day ") or (row["rule"], row["watch"]) in columns
+    ]
+    detection = [row for row in document["detection"] if row["load"] in (*_DELAYS, *_FALSE)]
+    return {**document, "detection": detection, "control": control}
+
+
 def tables(document: Document) -> dict[str, str]:
     """All tables as Markdown, by name."""
     made = {
@@ -86,11 +101,8 @@ def detection_table(document: Document) -> str:
         by_load = {row["load"]: row for row in document["detection"] if (row["rule"], row["watch"]) == (rule, watch)}
         rows.append(
             [rule, watch]
-            + [
-                _delays(by_load[name]) + _part_missed(by_load[name])
-                for name in ("step", "noisy step", "ramp", "bursts")
-            ]
-            + [f"{by_load[name]['false_alarms_per_host_hour']:.3g}" for name in ("noise", "faults")]
+            + [_delays(by_load[name]) + _part_missed(by_load[name]) for name in _DELAYS]
+            + [f"{by_load[name]['false_alarms_per_host_hour']:.3g}" for name in _FALSE]
             + [by_load["noisy step"]["alarms"]]
         )
     heads = ["rule", "watched", "step", "noisy step", "ramp", "bursts", "false/h noise", "false/h faults", "alarms"]
@@ -126,10 +138,7 @@ def control_table(document: Document, loads: Sequence[str]) -> str:
 
 def days_table(document: Document, days: Sequence[str]) -> str:
     """The default rule on each day, beside raw values, slow sampling, and what nobody and an oracle make of it."""
-    default, rule = document["default"]["watch"], document["default"]["rule"]
-    columns = [("nobody", "-"), (rule, "5 min"), (rule, "10 s"), (rule, RAW.name), (rule, default), ("oracle", "-")]
-    known = {(row["rule"], row["watch"]) for row in document["control"]}
-    columns = [column for column in columns if column in known]
+    columns = _columns(document)
     rows = []
     for day in days:
         by_method = {(row["rule"], row["watch"]): row for row in _of(document, day)}
@@ -139,6 +148,14 @@ def days_table(document: Document, days: Sequence[str]) -> str:
         rows.append([day.removeprefix("day "), *cells])
     heads = [f"{one} {watch}".removesuffix(" -") for one, watch in columns]
     return markdown(["day", *heads], rows)
+
+
+def _columns(document: Document) -> list[tuple[str, str]]:
+    """Rule and way of watching of each column of the table of days."""
+    default, rule = document["default"]["watch"], document["default"]["rule"]
+    columns = [("nobody", "-"), (rule, "5 min"), (rule, "10 s"), (rule, RAW.name), (rule, default), ("oracle", "-")]
+    known = {(row["rule"], row["watch"]) for row in document["control"]}
+    return [column for column in columns if column in known]
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

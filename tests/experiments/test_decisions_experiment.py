@@ -40,7 +40,8 @@ def test_a_short_campaign_fills_the_report(tmp_path, monkeypatch, capsys, record
     code = program.main([*options, *chosen, "--seed", "101", "--save", "short", "--report", "--json"])
     document = json.loads(capsys.readouterr().out)
     assert code == (1 if document["failures"] else 0)
-    assert document == json.loads((tmp_path / "short.json").read_text())
+    kept = json.loads((tmp_path / "short.json").read_text())
+    assert (kept, report.tables(kept)) == (report.quoted(document), report.tables(document))
     detected = {(row["load"], row["watch"], row["rule"]) for row in document["detection"]}
     assert {("noise", default, "threshold"), ("day 20110303", "10 s", "threshold")} <= detected
     assert ("recorded", "raw 1 Hz", "threshold") in detected
@@ -52,6 +53,12 @@ def test_a_short_campaign_fills_the_report(tmp_path, monkeypatch, capsys, record
     for name in ("step", "detection", "control"):
         assert (tmp_path / f"short-{name}.png").stat().st_size > 5_000
     assert "| 20110303 |" in page.read_text()
+
+
+def test_page_quotes_the_committed_result():
+    page = report.PAGE.read_text()
+    for name, table in report.tables(json.loads((outcome.RESULTS / "decisions.json").read_text())).items():
+        assert table in page, name
 
 
 def test_a_page_without_a_place_for_a_table_is_refused(tmp_path):
