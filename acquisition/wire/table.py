@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
@@ -21,6 +22,7 @@ from acquisition.model.metric import INFINITY, Metric
 _ID = re.compile("[0-9a-f]{16}")
 #: Entities encoded at once: those of a thousand would be a megabyte for a moment, and for good in a probe's memory.
 _TOGETHER = 64
+_COLUMNS = 4096  #: that are remembered: hosts of one kind have the same ones
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -94,6 +96,7 @@ def merge(old: Table | None, new: Table) -> Table:
     return new._replace(entities=tuple(known.values()))
 
 
+@lru_cache(_COLUMNS, typed=True)
 def _metric(name: Any, unit: Any, kind: Any, low: Any, high: Any, text: Any) -> Metric:
     bounds = (-INFINITY if low is None else _number(low), INFINITY if high is None else _number(high))
     return Metric(_text(name), _text(unit), _text(kind), *bounds, _text(text))

@@ -180,8 +180,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "snapshot",
-        "a whole coherent snapshot of 100 hosts in a Python client that reads ahead (`ReadyReader`), every plane "
-        "touched, the pipeline running",
+        "a whole coherent snapshot of 100 hosts in a Python client (`SnapshotReader`), every plane touched, the "
+        "pipeline running",
         "reading",
         "--question snapshot --hosts 100",
         "--warm-up 12 --seconds 20",
@@ -192,29 +192,9 @@ ROWS: tuple[Row, ...] = (
             Figure("median.unchanged_milliseconds.p50", "unchanged p50 {:.2f} ms", _GET),
             Figure("median.unchanged_milliseconds.p99", "p99 {:.2f} ms"),
             Figure("median.ids_milliseconds.p99", "(a bare GET of the commit ids p99 {:.2f} ms)"),
-            Figure("median.ahead_milliseconds.p50", "read ahead p50 {:.2f} ms"),
-            Figure("median.ahead_milliseconds.p99", "p99 {:.2f} ms"),
         ),
         _READING,
         front=True,
-        failures="",
-    ),
-    Row(
-        "hot-list",
-        "the list of hot hosts of 10,000 whose own figures flow at 1 Hz, their VMs' at 0.2, in a Python client that "
-        "reads ahead (`ReadyHotList`), with the reasons of the first ten",
-        "reading",
-        "--question hot --hosts 10000 --entities 2 --rate 0.2 --pause 0.3",
-        "--seconds 15",
-        "--seconds 60 --repeats 3",
-        (
-            Figure("median.milliseconds.p50", "p50 {:.1f} ms", _MILLION),
-            Figure("median.milliseconds.p99", "p99 {:.1f} ms"),
-            Figure("median.described_milliseconds.p50", "with those of all 500 p50 {:.1f} ms"),
-            Figure("median.described_milliseconds.p99", "p99 {:.1f} ms"),
-            Figure("median.abstained", "{:,.0f} hosts not judged"),
-        ),
-        (*_READING, *_JUDGING),
         failures="",
     ),
     Row(

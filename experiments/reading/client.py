@@ -5,7 +5,6 @@ python -m experiments.reading.client     (orders and answers as JSON lines, see 
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
@@ -17,7 +16,7 @@ from acquisition.config.decisions import Decisions
 from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, parse_address
-from acquisition.snapshot import ReadyReader, Snapshot, SnapshotReader, collector
+from acquisition.snapshot import Snapshot, SnapshotReader, collector
 from acquisition.wire import keys
 from acquisition.wire.planes import OWN
 from experiments.harness.quantiles import percentiles
@@ -25,10 +24,8 @@ from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.verdict import Outcome
-from filters.judging.hot_list import hot_list
 from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
-from filters.judging.ready_hot_list import ReadyHotList
 from filters.judging.sources import inputs_of
 
 SNAPSHOT = "snapshot"
@@ -38,7 +35,7 @@ QUESTIONS = (SNAPSHOT, HOT_LIST)
 NEW_TICK, UNCHANGED, CHANGED, REFERENCE = "new_tick", "unchanged", "changed", "reference"
 IDS = "ids"  #: the reference of an unchanged reading: a pipelined GET of the commit ids
 LISTED, DESCRIBED = "listed", "described"  #: a hot list, and the same with everything that it says of every host
-AHEAD = "ahead"  #: what was committed since the reading before had been read ahead by the thread
+AHEAD = "ahead"  #: nothing was committed since the reading before, which was a while ago
 
 _AT_ONCE = 5  #: readings behind one of a new tick: p99 of one each were the longest of a minute
 _LOOKED_AT = 10  #: of the hot hosts, those of which a scheduler reads the reasons
@@ -47,7 +44,7 @@ _PLANES = tuple(plane.name for plane in OWN)
 
 
 def main() -> None:
-    """First order ``{shards, question, seed, ahead}``, answered with ``{ready}``; a thread reads ``ahead`` or not.
+    """First order ``{shards, question, seed}``, answered with ``{ready}``.
     ``{do: "read", seconds, pause, now}`` reads for so long, at random moments ``pause`` seconds apart on average, and
     answers with the figures; with ``now`` the reader's clock stands still there. ``{do: "compare"}`` says whether the
     hot list is that of every host judged."""
@@ -55,12 +52,9 @@ def main() -> None:
     task = orders.wait()
     clock = _Clock()
     cluster = Counted([parse_address(text) for text in task["shards"]], timeout=10.0)
-    with SnapshotReader(cluster, clock=clock) as reader, contextlib.ExitStack() as stack:
-        if task["question"] == SNAPSHOT:
-            asking = stack.enter_context(ReadyReader(reader)) if task["ahead"] else reader
-            asked: SnapshotQuestion | HotQuestion = SnapshotQuestion(asking, cluster)
-        else:
-            asked = _hot_question(reader, stack, bool(task["ahead"]))
+    with SnapshotReader(cluster, clock=clock) as reader:
+        asked: SnapshotQuestion | HotQuestion
+        asked = SnapshotQuestion(reader, cluster) if task["question"] == SNAPSHOT else _hot_question(reader)
         say({"ready": True})
         while True:
             order = orders.wait()
@@ -117,7 +111,7 @@ class SnapshotQuestion:
     behind it come readings at once, which mostly find nothing new, and the references: behind each of them a pipelined
     GET of the commit ids, and then one of the same records."""
 
-    def __init__(self, reader: SnapshotReader | ReadyReader, cluster: Counted) -> None:
+    def __init__(self, reader: SnapshotReader, cluster: Counted) -> None:
         self._reader, self._cluster = reader, cluster
         self._bare = cluster.another()
         self._layout = read_layout(self._bare)
@@ -226,8 +220,7 @@ class HotQuestion:
             assert all(verdict.reason for verdict in decided.heat.verdicts.values())
             assert all(host.name for host in decided.picture.hosts)
             self._note(DESCRIBED, wall, cpu)
-        count = len(decided.picture.hosts) + decided.picture.others
-        return {"hosts": count, "hot": len(hot), "abstained": len(abstained)}
+        return {"hosts": len(decided.picture.hosts), "hot": len(hot), "abstained": len(abstained)}
 
     def figures(self) -> dict[str, Any]:
         """Milliseconds; ``milliseconds`` are those of lists, CPU time is that of the whole process."""
@@ -241,13 +234,9 @@ class HotQuestion:
         self._times.setdefault(kind, []).append(pair)
 
 
-def _hot_question(reader: SnapshotReader, stack: contextlib.ExitStack, ahead: bool) -> HotQuestion:
-    settings = Decisions()
-    method = method_of(settings)
-    if ahead:
-        return HotQuestion(stack.enter_context(ReadyHotList(reader, settings, method)).ask)
-    judge = TickJudge(settings, method)
-    return HotQuestion(lambda: judge.hot_list(reader))
+def _hot_question(reader: SnapshotReader) -> HotQuestion:
+    judge = TickJudge(Decisions(), method_of(Decisions()))
+    return HotQuestion(lambda: judge.newest(reader))
 
 
 def _equal(reader: SnapshotReader) -> bool:
@@ -255,8 +244,7 @@ def _equal(reader: SnapshotReader) -> bool:
     method = method_of(Decisions())
     snapshot = reader.coherent()
     every = decide(observe(snapshot, Decisions(), inputs_of(reader, snapshot, method.rule)), method, None)
-    listed = hot_list(reader, Decisions(), method)
-    return _outcomes(every) == _outcomes(listed)
+    return _outcomes(every) == _outcomes(TickJudge(Decisions(), method).newest(reader))
 
 
 def _outcomes(decided: Decided) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
-from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.model.metric import HOST_SET, resource_set_id
+from acquisition.snapshot import Snapshot, SnapshotReader, collector
 from acquisition.snapshot.inputs import InputsTable
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
@@ -26,9 +27,10 @@ from filters.judging.hot_list import hot_list
 from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.newest import Newest
 from filters.judging.observe import observe, tick_of
-from filters.judging.sources import TickInputs, host_owners, recent_of
+from filters.judging.sources import TickInputs, host_owners, inputs_of, recent_of
 
 Tables = Mapping[Owner, InputsTable]
+_HOST_SET_ID = resource_set_id(HOST_SET)
 
 
 class Judged(NamedTuple):
@@ -99,6 +101,18 @@ class TickJudge:
         picture = observe(whole, self._settings, TickInputs({**tables, **newer}, recent))
         return picture._replace(tick=tick_of(snapshot)), known
 
+    @collector.paused()
+    def newest(self, reader: SnapshotReader) -> Decided:
+        """The verdicts on all hosts, each by its newest sample, from one reading of their own figures; without moves.
+        Who is late or down is said as of the tick that is due. Raises as ``judge``."""
+        snapshot = reader.latest(_is_host)
+        picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
+        intervals = {block.interval for block in snapshot.blocks if block.interval > 0.0}
+        due = max((reader.due_tick(each, snapshot.began) for each in intervals), default=0)
+        decided = decide(picture._replace(tick=due), self._method, None, self._hot)
+        self._hot = decided.heat.hot
+        return decided
+
     def hot_list(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts but those that are certainly not hot, without moves; see ``hot_list``."""
         decided = hot_list(reader, self._settings, self._method, self._hot, self._listed)
@@ -117,6 +131,11 @@ class TickJudge:
             with contextlib.suppress(ShardpulseError):  # then this one alone knows
                 migration_store.note(reader.cluster, new)
         return sightings.joined(log, self._seen)
+
+
+def _is_host(_host_id: int, set_id: int) -> bool:
+    """Verdicts on hosts need nothing of their VMs."""
+    return set_id == _HOST_SET_ID
 
 
 def judge_otherwise(

@@ -22,7 +22,6 @@ from acquisition.errors import (
     TemporaryError,
     UsageError,
 )
-from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.repetition import repeat
 from acquisition.snapshot import SnapshotReader
 from acquisition.stderr import say
@@ -41,7 +40,6 @@ from filters.text.quantities import printable
 HOT = "hot"
 MOVES = "moves"
 QUESTIONS = (HOT, MOVES)
-_HOST_SET_ID = resource_set_id(HOST_SET)
 
 _DESCRIPTIONS = {
     HOT: """\
@@ -103,13 +101,12 @@ class _Asked:
 
     def decide(self) -> Decided:
         """Read and decide. Raises TemporaryError when there is nothing yet."""
-        if self.question == HOT and not self.every:
-            decided = self._judge.hot_list(self._reader)
+        if self.question == HOT:
+            decided = self._judge.newest(self._reader)
         else:
-            snapshot = self._reader.coherent(_is_host if self.every else None)
-            decided = self._judge.judge(self._reader, snapshot, moves=not self.every).decided
+            decided = self._judge.judge(self._reader, self._reader.coherent()).decided
         _warn(decided.picture)
-        if not decided.picture.hosts and not decided.picture.others:
+        if not decided.picture.hosts:
             raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
         return decided
 
@@ -127,11 +124,6 @@ def _answer(asked: _Asked, out: TextIO) -> int:
     if decided.picture.errors or (decided.unplanned and not decided.blind):
         return EXIT_UNAVAILABLE
     return EXIT_TEMPORARY if decided.blind else EXIT_OK
-
-
-def _is_host(_host_id: int, set_id: int) -> bool:
-    """Verdicts on hosts need nothing of their VMs."""
-    return set_id == _HOST_SET_ID
 
 
 def _warn(picture: Picture) -> None:
