@@ -11,8 +11,6 @@ from acquisition.wire import keys
 
 #: A key that a command is about, and the command.
 Command = tuple[str, tuple[Any, ...]]
-#: The same, packed.
-Packed = tuple[str, bytes]
 
 
 class Route(NamedTuple):
@@ -27,7 +25,7 @@ class Batch:
     """Commands for ``Cluster.ask`` and ``gather``. Whoever asks the same again and again keeps it: the commands are
     packed and sorted by shard once for each map of slots."""
 
-    def __init__(self, commands: Sequence[Command | Packed]) -> None:
+    def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = commands
         self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
         self.routes: list[Route] = []

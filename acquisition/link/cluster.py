@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,10 +21,10 @@ from acquisition.errors import (
     TemporaryError,
 )
 from acquisition.link import slots
-from acquisition.link.batch import Batch, Command, Packed, Route
+from acquisition.link.batch import Batch, Command, Route
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Answered, Connection, ReplyError, pack, raise_for
+from acquisition.link.resp import Address, Answered, Connection, ReplyError, raise_for
 from acquisition.link.slots import Stripe
 from acquisition.wire import keys, record_format
 from acquisition.wire import layout as wire
@@ -151,7 +150,7 @@ class Cluster:
         """One command on the shard that owns ``key``; an error reply is raised."""
         return raise_for(self.gather([(key, command)])[0])
 
-    def gather(self, asked: Sequence[Command | Packed] | Batch) -> list[Any]:
+    def gather(self, asked: Sequence[Command] | Batch) -> list[Any]:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
@@ -210,26 +209,6 @@ class Cluster:
                 if type(answer) is Answered:
                     answer.tell(batch.commands[index][1])
         return replies
-
-    def ask_raw(self, batch: Batch) -> list[memoryview] | None:
-        """What the shard of each of ``batch.routes`` answers, one reply behind the other as they come, valid until the
-        next call; None where any shard cannot be asked: ``ask`` tells why."""
-        self.prepare(batch)
-        if batch.unowned:
-            return None
-        word = os.urandom(8).hex().encode()
-        answers: list[memoryview] = []
-        try:
-            for address, _, payload in batch.routes:
-                self._connection(address).send(payload + pack((b"PING", word)))
-            answers += [self._connections[route.address].receive_raw(b"$16\r\n%s\r\n" % word) for route in batch.routes]
-        except (ShardError, PermissionRefused):
-            return None
-        finally:  # replies that nobody will read must not be taken for those of a later call
-            if len(answers) < len(batch.routes):
-                for route in batch.routes:
-                    self._drop(route.address)
-        return answers
 
     def _owner_of(self, slot: int) -> Address | None:
         place = bisect.bisect_right(self._lows, slot) - 1

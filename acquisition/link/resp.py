@@ -161,7 +161,6 @@ class Connection:
 
         self.address = address
         self._reader = hiredis.Reader(replyError=lambda text: Answered(text, address))
-        self._raw = bytearray()
         self._reader.setmaxbuf(0)  # keep the parser's buffer: freeing it costs page faults at every large reply
         try:
             plain = socket.create_connection(address, timeout)
@@ -253,16 +252,6 @@ class Connection:
             raise ShardError(f"{self.address} is no Redis: {error}") from error
         return replies
 
-    def receive_raw(self, end: bytes) -> memoryview:
-        """What comes before ``end``, the answer to the last command that was sent, as it comes; valid until the next
-        call."""
-        count, raw = 0, self._raw
-        while not raw.endswith(end, max(0, count - len(end)), count):
-            if count == len(raw):
-                raw = self._raw = raw + bytearray(max(1 << 16, count))
-            count += self._receive(memoryview(raw)[count:])
-        return memoryview(raw)[: count - len(end)]
-
     def poll(self) -> list[Any]:
         """The replies that one read of the socket completes: call when it is readable."""
         try:
@@ -302,7 +291,7 @@ class Connection:
         buffer = _RECEIVED.buffer
         self._reader.feed(cast(bytes, buffer), 0, self._receive(buffer))  # any buffer will do
 
-    def _receive(self, buffer: bytearray | memoryview) -> int:
+    def _receive(self, buffer: bytearray) -> int:
         """How many bytes came, at least one."""
         try:
             count = self._socket.recv_into(buffer)

@@ -34,17 +34,16 @@ class Grant(NamedTuple):
 
 _ASK = "ping cluster|slots"
 _READ = (
-    f"{_ASK} asking cluster|nodes info time get mget getrange strlen hget hmget hgetall pttl scan zrange xlen xrange "
+    f"{_ASK} asking cluster|nodes info time get mget getrange hget hmget hgetall pttl scan zrange xlen xrange "
     "multi exec"
 )
 _LEASES = "eval evalsha get pexpire pttl set del zadd zrange zrem"
 _TOLD = ("events:{}", "told:{}")
 _TELL = Grant("eval hget hset hdel pexpire xadd", _TOLD, _TOLD)
-_NOTE = (  # what readers leave for filters and for each other
-    Grant("set", written=("sought:{}",)),
-    Grant("hset pexpire", written=(keys.SETTLED,)),
-)
-_RECORDS = ("commit:{}", "applied:{}", "dormant:{}", "smoothed:{}:*", "hosts:{}:*", "recent:{}:*", "names:{}:*")
+_NOTE = Grant("hset pexpire", written=(keys.SETTLED,))  # what readers leave for each other
+#: Keys that filters wrote before 0.1.0: while an upgrade is under way such filters still run beside these users.
+_EARLIER = Grant("get set del expire xadd xlen", ("hosts:{}:*", "sought:{}"), ("hosts:{}:*",))
+_RECORDS = ("commit:{}", "applied:{}", "dormant:{}", "smoothed:{}:*", "recent:{}:*", "names:{}:*")
 _FILTERED = (
     *_RECORDS,
     "raw:{}",
@@ -75,15 +74,16 @@ USERS: dict[str, tuple[Grant, ...]] = {
             _FILTERED,
             _FILTERED,
         ),
-        Grant("get pttl", (_LAYOUTS, "sought:{}")),
+        Grant("get pttl", (_LAYOUTS,)),
+        _EARLIER,
         Grant("set", written=(_LAYOUTS,)),
         Grant("xinfo|stream xrevrange", ("raw:{}",)),  # what follows is the guard's (filters/worker/guard.py)
         Grant("scan"),
         Grant("strlen del", ("status:*", "raw:*"), ("status:*", "raw:*")),
         Grant("xadd pexpire", ("events:{}",), ("events:{}",)),
     ),
-    READER: (Grant(_READ, (_ANY,)), *_NOTE),
-    SERVE: (Grant(_READ, (_ANY,)), *_NOTE, _TELL, Grant("xadd", written=(keys.MIGRATIONS,))),
+    READER: (Grant(_READ, (_ANY,)), _NOTE),
+    SERVE: (Grant(_READ, (_ANY,)), _NOTE, _TELL, Grant("xadd", written=(keys.MIGRATIONS,))),
     ARCHIVE: (
         Grant(f"{_READ} script|load xread xrevrange", (_ANY,)),
         _TELL,

@@ -61,11 +61,9 @@ class Finisher:
         due: Due,
         errors: Iterable[ShardpulseError],
         known: Mapping[str, Slotted],
-        heard: Sequence[Member] | None = None,
     ) -> Finished:
         """Finish blocks that have begun, of which only those that are ``taken`` get values; ``known`` by prefix are
-        records that were read. They are all that there are, or ``heard`` are members of others, which are current.
-        Raises ShardError when no shard answers at all."""
+        records that were read. Raises ShardError when no shard answers at all."""
         wanted = [
             (block, member, due.tick(block.interval) if reading == COHERENT else block.tick)
             for member, block in taken
@@ -73,10 +71,10 @@ class Finisher:
         ]
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
-        seen = self._sights.read(self._cluster, begun, taken, due, self._down_after, heard or ())
+        seen = self._sights.read(self._cluster, begun, taken, due, self._down_after)
         now, blocks, everyone = self._clock(), [block for _, block in taken], [block for _, block in begun]
         messages = [str(error) for error in errors]
-        messages += self._naming.name(self._cluster, begun, taken, now, heard is None)
+        messages += self._naming.name(self._cluster, begun, taken, now, whole=True)
         messages += [block.delay for block in blocks if block.unreachable]
         sight.look(everyone, seen, now, self._down_after)
         blind = sight.blindness(blocks, seen)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -142,34 +142,13 @@ class InputsTable:
         )
 
 
-class BlockTables(Mapping[Owner, InputsTable]):
-    """The decision inputs of the blocks that have values, each decoded when it is looked at.
+def tables_of(blocks: Iterable[Block]) -> dict[Owner, InputsTable]:
+    """The decision inputs of the blocks that have values, decoded.
 
     A resource set is absent where nothing is configured, and where its section is none: rules then abstain.
     """
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._blocks = {(block.host_id, block.set_id): block for block in blocks}
-        self._made: dict[Owner, InputsTable | None] = {}
-
-    def __getitem__(self, owner: Owner) -> InputsTable:
-        if owner not in self._made:
-            self._made[owner] = table_of(self._blocks[owner])
-        found = self._made[owner]
-        if found is None:
-            raise KeyError(owner)
-        return found
-
-    def __iter__(self) -> Iterator[Owner]:
-        return (owner for owner in self._blocks if owner in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def tables_of(blocks: Iterable[Block]) -> dict[Owner, InputsTable]:
-    """The same, decoded."""
-    return dict(BlockTables(blocks))
+    tables = ((block, table_of(block)) for block in blocks)
+    return {(block.host_id, block.set_id): table for block, table in tables if table is not None}
 
 
 def table_of(block: Block) -> InputsTable | None:

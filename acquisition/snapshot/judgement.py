@@ -23,11 +23,6 @@ class Due(NamedTuple):
         """The newest tick of an interval that must be there."""
         return ticks.coherent_tick(self.now, interval, ticks.usable_grace(self.grace, interval, self.keep_ticks))
 
-    def next_moment(self, interval: float) -> float:
-        """When the tick behind it becomes due."""
-        exact = ticks.exact_interval(interval)
-        return (self.tick(interval) + 2) * exact + ticks.usable_grace(self.grace, interval, self.keep_ticks)
-
 
 def begin(member: Member, place: Place) -> Block:
     """The block of a member, late until a record is found; with a reason when none is to be looked for."""

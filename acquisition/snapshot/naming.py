@@ -63,15 +63,6 @@ class Naming:
         names = self._cache.get(member.host, member.resource_set)
         return names is not None and (not block.has_values or names.knows(block.raw_ids, block.schema))
 
-    def known(self, rows: Iterable[tuple[Member, int, bytes]], now: float) -> list[Names | None]:
-        """The names of members whose columns have this hash, with these rows; None where they lack some, or are to be
-        asked for again."""
-        cache = self._cache
-        return [
-            None if cache.wanted(each.host, each.resource_set, ids, schema, now) else cache.get(*each[1:3])
-            for each, schema, ids in rows
-        ]
-
     def forget(self, present: set[Owner]) -> None:
         """Let go of the names of all but these."""
         self._cache.forget(present)

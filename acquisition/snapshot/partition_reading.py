@@ -2,9 +2,7 @@
 
 Everything that a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So who
 reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
-has become due all records are other ones: then everything is asked for at once, in one pipeline per shard. Who knows
-that a tick becomes due in a moment asks for its records before: nearly all of them have come, and when it is due only
-the ids are asked for, and the few partitions in which something has been committed meanwhile.
+has become due all records are other ones: then everything is asked for at once, in one pipeline per shard.
 
 The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids
 are compared for equality only. A partition that holds something and has none, is on its way to another shard, or could
@@ -67,7 +65,6 @@ class PartitionReader:
         self._batches: dict[tuple[int, ...], Batch] = {}
         self._due: tuple[int, ...] = ()
         self._same: list[Any] | None = None  #: the ids as they were when nothing had changed
-        self._early: tuple[tuple[int, ...], list[Answer]] | None = None  #: what was answered for ticks not due yet
         self.answers: list[Answer] = []
 
     def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
@@ -77,23 +74,23 @@ class PartitionReader:
         answers at all.
         """
         if whose != self._whose:
-            self._whose, self._paced, self._intervals, self.answers, self._early = whose, (), (), [], None
+            self._whose, self._paced, self._intervals, self.answers = whose, (), (), []
             self._batches.clear()
             self._asked.clear()
         now = tuple(due.tick(interval) for interval in self._intervals)
         slots = tuple(ticks.slot_of(tick, due.keep_ticks) for tick in now)
         changed: Sequence[int] = range(len(self._tags))
         failed: Mapping[int, ShardpulseError] = {}
-        held, is_new = self._held(now)
+        held = self.answers if now == self._due else []
         if any(answer.commit for answer in held):
             commits = cluster.ask(self._commits)
-            if commits == self._same and not is_new:
+            if commits == self._same:
                 return False
             changed, failed = self._changed(commits, held)
             self._same = None if changed or failed else commits
         else:
             self._same = None
-        if not changed and not failed and not is_new:
+        if not changed and not failed:
             return False
         wanted = [number for number in changed if number not in failed]
         # where nobody answers any more the map is read again, which says whether there are shards at all
@@ -102,22 +99,8 @@ class PartitionReader:
             Answer(b"", failed[number]) if number in failed else found.get(number, answer)
             for number, answer in enumerate(held or [Answer(b"", None)] * len(self._tags))
         ]
-        self._due, self._early = now, None if is_new else self._early
+        self._due = now
         return True
-
-    def look_ahead(self, cluster: Cluster, due: Due) -> None:
-        """Read what will be wanted when ``due`` is now, as far as it is there. Raises as ``read``."""
-        now = tuple(due.tick(interval) for interval in self._intervals)
-        if self._paced and self.answers and now != self._due:
-            slots = tuple(ticks.slot_of(tick, due.keep_ticks) for tick in now)
-            found = self._ask(cluster, slots, range(len(self._tags)))
-            self._early = now, [found[number] for number in range(len(self._tags))]
-
-    def _held(self, now: tuple[int, ...]) -> tuple[Sequence[Answer], bool]:
-        """What was answered for these ticks so far, and whether nobody has been told."""
-        if now == self._due:
-            return self.answers, False
-        return (self._early[1], True) if self._early is not None and self._early[0] == now else ((), True)
 
     def remember(self, paced: list[Paced], intervals: set[float], due: Due) -> None:
         """Whose records this reading has asked for, members of a partition adjacent, and all intervals whose ticks it
@@ -125,13 +108,9 @@ class PartitionReader:
         found = tuple(sorted(intervals))
         if paced != self._paced or found != self._intervals:
             self._paced, self._intervals = paced, found
-            self._due, self._early = tuple(due.tick(interval) for interval in found), None
+            self._due = tuple(due.tick(interval) for interval in found)
             self._batches.clear()
             self._asked.clear()
-
-    def next_moment(self, due: Due) -> float:
-        """When a tick of another number becomes due for anybody whose records are asked for, by the reader's clock."""
-        return min((due.next_moment(interval) for interval in self._intervals), default=float("inf"))
 
     def values(self, members: Sequence[Member]) -> list[bytes | None]:
         """What was answered for each of ``members``, all that there are in the order of partitions; None where nothing

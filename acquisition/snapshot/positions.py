@@ -1,19 +1,16 @@
-"""The applied positions of all partitions: one by one for a snapshot, as arrays for a survey of very many hosts."""
+"""The applied positions of all partitions: one by one, and as arrays where nearly all are as they should be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
-from acquisition.link.batch import Batch
-from acquisition.link.cluster import Cluster
-from acquisition.snapshot.even_replies import EvenReply, RowBytes, values_of
-from acquisition.snapshot.record_arrays import POSITION, are_positions, positions_of
+from acquisition.snapshot.record_arrays import positions_of
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
@@ -40,29 +37,6 @@ class Held(NamedTuple):
         return dict.fromkeys(range(first + len(self.data) - self.lost, first + len(self.data)), LOST)
 
 
-class MembersAt(Sequence[Member]):
-    """The members at some of the ``rows`` (k,), each looked up once somebody looks at it: nobody does before one is
-    late."""
-
-    def __init__(self, members: Sequence[Member], rows: npt.NDArray[np.intp]) -> None:
-        self._members, self._rows = members, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, at: int) -> Member: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Member]: ...
-    def __getitem__(self, at: int | slice) -> Member | list[Member]:
-        if isinstance(at, slice):
-            return [self._members[row] for row in self._rows[at].tolist()]
-        return self._members[int(self._rows[at])]
-
-    def __iter__(self) -> Iterator[Member]:
-        return iter(self[:])
-
-
 class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
@@ -78,14 +52,6 @@ class PositionTable(NamedTuple):
     data: Sequence[bytes]
     records: npt.NDArray[np.void]
     known: npt.NDArray[np.bool_]
-    by_host: npt.NDArray[np.intp]  #: the rows in the order of their hosts
-
-    def rows_of(self, hosts: npt.NDArray[np.uint64]) -> list[int]:
-        """All rows of these hosts, in the order of partitions."""
-        ordered = self.hosts[self.by_host]
-        first, last = (np.searchsorted(ordered, hosts, side) for side in ("left", "right"))
-        found = [row for low, high in zip(first, last, strict=True) for row in self.by_host[low:high].tolist()]
-        return sorted(found)
 
     def all_places(self) -> list[tuple[Member, Place]]:
         """All of them, decoded."""
@@ -110,7 +76,6 @@ class _Order(NamedTuple):
     members: list[Member]
     hosts: npt.NDArray[np.uint64]
     sets: npt.NDArray[np.uint32]
-    by_host: npt.NDArray[np.intp]
 
 
 class _Even(NamedTuple):
@@ -118,14 +83,6 @@ class _Even(NamedTuple):
 
     sizes: list[int]
     fields: list[bytes]
-
-    def replies(self) -> list[EvenReply | None]:
-        """What each partition answers while its records have the size of a position."""
-        ends = accumulate(size // 2 for size in self.sizes)
-        return [
-            EvenReply.of_hash(self.fields[end - size // 2 : end], POSITION.itemsize)
-            for end, size in zip(ends, self.sizes, strict=True)
-        ]
 
 
 class PositionReader:
@@ -137,25 +94,10 @@ class PositionReader:
 
     def __init__(self, layout: Layout) -> None:
         self._tags = layout.tags
-        self.batch = Batch([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._even: _Even | None = None
-        self._replies: Sequence[EvenReply | None] | None = None  #: what comes while they are; None: not looked at yet
         self._newest: Sequence[bytes] = ()  #: the records that were answered since ``_fields`` were, all as before
-        self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.intp))
-
-    def table(
-        self, cluster: Cluster, now: float, asked: Batch | None = None
-    ) -> tuple[PositionTable, list[ShardpulseError], list[Any]]:
-        """All positions, the errors that are no member's own, and the replies to what is ``asked`` behind the commands
-        of ``batch``, at ``now`` by the reader's clock.
-
-        Raises as ``take``.
-        """
-        if asked is None and (found := self._even_replies(cluster)) is not None:
-            return found, [], []
-        replies = cluster.gather(self.batch if asked is None else asked)
-        return *self.take(replies[: len(self._tags)], now), replies[len(self._tags) :]
+        self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:
         """What all partitions have replied to HGETALL, and the errors that are no member's own.
@@ -188,27 +130,6 @@ class PositionReader:
         errors = [*failures.values(), *([_unseen(len(unseen), len(self._tags))] if unseen else []), *damaged]
         return self._table(order, data, records, known, wrong), errors
 
-    def remember(self, table: PositionTable) -> None:
-        """Take positions that are newer than those of the last reading, of the same members."""
-        if self._even is not None and table.members is self._order.members:
-            self._newest = table.data
-
-    def _even_replies(self, cluster: Cluster) -> PositionTable | None:
-        """The table, if all partitions answer who answered before, with records of one size."""
-        if self._even is None:
-            return None
-        if self._replies is None:
-            self._replies = self._even.replies()
-        replies = [reply for reply in self._replies if reply is not None]
-        raw = cluster.ask_raw(self.batch) if len(replies) == len(self._tags) else None
-        if raw is None:
-            return None
-        if (found := values_of(self.batch, raw, replies)) is None:
-            self._replies = ()  # until it is known who they are now
-            return None
-        self._newest, records = RowBytes(found), found.view(POSITION)[:, 0]
-        return self._table(self._order, self._newest, records, are_positions(records), {})
-
     def _as_before(self, replies: Sequence[Any]) -> list[bytes] | None:
         """The records of all members, if these are who they were."""
         even = self._even
@@ -223,13 +144,13 @@ class PositionReader:
             fields, known = self._fields[tag]
             self._fields[tag] = fields, known._replace(data=self._newest[first : first + len(fields)])
             first += len(fields)
-        self._even, self._replies, self._newest = None, None, ()
+        self._even, self._newest = None, ()
 
     def _table(
         self, order: _Order, data: Sequence[bytes], records: npt.NDArray[np.void], known: npt.NDArray[np.bool_],
         wrong: Mapping[int, ShardpulseError],
     ) -> PositionTable:  # fmt: skip
-        return PositionTable(wrong, order.members, order.hosts, order.sets, data, records, known, order.by_host)
+        return PositionTable(wrong, order.members, order.hosts, order.sets, data, records, known)
 
     def _hold(self, tag: str, answer: list[bytes] | ShardpulseError, now: float) -> Held:
         """What a partition holds: as it says now, or as it said before."""
@@ -253,7 +174,7 @@ class PositionReader:
             members = [member for part in partitions for member in part]
             hosts = np.array([member.host for member in members], np.uint64)
             sets = np.array([member.resource_set for member in members], np.uint32)
-            self._order = _Order(partitions, members, hosts, sets, np.argsort(hosts, kind="stable"))
+            self._order = _Order(partitions, members, hosts, sets)
         return self._order
 
 

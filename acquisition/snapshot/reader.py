@@ -16,38 +16,28 @@ tick, with its age.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
-
-import numpy as np
 
 from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
-from acquisition.model.metric import HOST_SET, resource_set_id
+from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
-from acquisition.snapshot.column import Bools
-from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begun_of
-from acquisition.snapshot.following import Follower
+from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher
 from acquisition.snapshot.found import Takes
-from acquisition.snapshot.inputs import BlockTables, InputsTable, tables_of
+from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.names import Names
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.owner import Owner
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.positions import MembersAt, PositionReader
+from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
-from acquisition.snapshot.record_arrays import Rows
 from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.snapshot import Snapshot
-from acquisition.snapshot.survey import Survey
-from acquisition.snapshot.survey_reading import SetReader
 from acquisition.snapshot.whole_reading import Shared, WholeReader
 from acquisition.wire.layout import Layout
 
@@ -55,20 +45,14 @@ if TYPE_CHECKING:
     from acquisition.config.settings import Settings
 
 
-DUE_MARGIN = 0.001  #: seconds behind the moment when a tick becomes due
-_OWN = resource_set_id(HOST_SET)
-
-
 class _Parts(NamedTuple):
-    """What reads the shards of one ``instance``; resource sets by number."""
+    """What reads the shards of one ``instance``; ``arrivals`` by the number of the resource set."""
 
     instance: str
     layout: Layout
     shared: Shared
     whole: WholeReader
-    sets: dict[int, SetReader]
     arrivals: dict[int, ArrivalReader]
-    follower: Follower
 
 
 class SnapshotReader:
@@ -156,33 +140,6 @@ class SnapshotReader:
         return read_recent(self.cluster, self._prepare().layout, owners)
 
     @collector.paused()
-    def survey(self, resource_set: str, newest: bool = False) -> Survey:
-        """One resource set of all hosts at the coherent tick, as arrays (acquisition.snapshot.survey); with ``newest``
-        each host at its own newest tick, where that is newer.
-
-        Errors as of ``coherent``.
-        """
-        parts = self._prepare()
-        due, positions, set_id = self._due(parts.layout), parts.shared.positions, resource_set_id(resource_set)
-        if set_id not in parts.sets:
-            parts.sets[set_id] = SetReader(parts.layout, set_id, positions.batch)
-        follower = parts.follower if newest and set_id == _OWN else None
-        if follower is not None and (followed := follower.take(self.cluster, due)) is not None:
-            positions.remember(followed.taken.table)
-            errors = parts.shared.refills.read(self.cluster, due.now, ())
-            survey = Survey(followed.taken, errors, followed.before, followed.changed)
-            follower.keep(survey)
-            return survey
-        anchors = follower.anchors(self.cluster, due) if follower is not None else ()
-        asked = parts.sets[set_id]
-        table, errors, replies = positions.table(self.cluster, due.now, asked.prefetch(due, newest))
-        taken = asked.take(self.cluster, table, due, replies, newest)
-        survey = Survey(taken, [*errors, *parts.shared.refills.read(self.cluster, due.now, errors)])
-        if follower is not None:
-            follower.begin(anchors, survey)
-        return survey
-
-    @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
         """One resource set of those hosts of which it has come anew since it was asked last, each with its newest tick:
         a ``latest`` reading of these alone. A host is left out until a newer tick has come than what is due, and
@@ -202,52 +159,6 @@ class SnapshotReader:
         """The newest tick of an interval that must be there at ``now``, by the reader's clock."""
         return Due(now, self._grace, self._prepare().layout.keep_ticks).tick(interval)
 
-    def seconds_until_due(self) -> float:
-        """Until the next tick of what ``coherent`` read last is due; infinite when that was nothing."""
-        parts = self._prepare()
-        due = self._due(parts.layout)
-        return parts.whole.next_moment(due) - due.now
-
-    @collector.paused()
-    def look_ahead(self) -> None:
-        """Read already what ``coherent`` will ask for when the next tick is due, as far as it has come: a moment before
-        that nearly all has. Says nothing; errors as of ``coherent``."""
-        parts = self._prepare()
-        due = self._due(parts.layout)
-        if math.isfinite(moment := parts.whole.next_moment(due)):
-            parts.whole.look_ahead(due._replace(now=moment + DUE_MARGIN))
-
-    @collector.paused()
-    def details(self, survey: Survey, wanted: Bools) -> tuple[Snapshot, Mapping[Owner, InputsTable]]:
-        """The hosts of a survey that are ``wanted`` (N,), just as ``coherent`` and ``inputs`` would give them, but for
-        newer ticks of the survey.
-
-        Added as ``unread`` are hosts of which the shards know other resource sets only, and the other resource sets of
-        hosts that are not current: they tell whether anything is heard of these.
-        """
-        taken, finisher = survey.taken, self._prepare().shared.finisher
-        current = survey.current(wanted)
-        others = wanted & ~survey.sound
-        rows = sorted([*current, *taken.table.rows_of(np.concatenate([survey.hosts[others], taken.without]))])
-        begun = begun_of(taken.table, rows, current)
-        blocks = [(member, block) for member, block in begun if member.resource_set == taken.set_id]
-        unread = [block for member, block in begun if member.resource_set != taken.set_id]
-        heard = MembersAt(taken.table.members, taken.rows[~wanted])
-        records = survey.records(wanted, current)
-        done = finisher.finish(COHERENT, begun, blocks, taken.due, survey.errors, records, heard)
-        found = [block for _, block in blocks]
-        placements = Placements(found, {}) if taken.set_id == _OWN else None  # rows that are no VMs
-        snapshot = Snapshot(COHERENT, done.now, found, done.errors, unread, placements, taken.due.now, done.blind)
-        return snapshot, BlockTables(snapshot.blocks)
-
-    def named(self, survey: Survey, wanted: Bools) -> tuple[Rows, list[Names]]:
-        """The places of those hosts of a survey that are ``wanted`` (N,), as they should be, and have names; and these;
-        ``details`` says who the others are. Nothing is read."""
-        places = np.flatnonzero(wanted & survey.sound)
-        found = self._naming.known(survey.rows_at(places), survey.taken.due.now)
-        there = np.array([names is not None for names in found], np.bool_)
-        return places[there], [names for names in found if names is not None]
-
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         parts = self._prepare()
         with collector.paused():
@@ -262,7 +173,5 @@ class SnapshotReader:
             finisher = Finisher(self.cluster, layout, self._naming, self._clock, self._down_after)
             positions, refills = PositionReader(layout), RefillReader(layout)
             shared = Shared(self.cluster, self._clock, self._down_after, self._naming, positions, refills, finisher)
-            self._parts = _Parts(
-                self.cluster.instance, layout, shared, WholeReader(layout, shared), {}, {}, Follower(layout)
-            )
+            self._parts = _Parts(self.cluster.instance, layout, shared, WholeReader(layout, shared), {})
         return self._parts

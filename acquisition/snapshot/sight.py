@@ -46,18 +46,17 @@ class PartitionSight(NamedTuple):
 
 class Sight(NamedTuple):
     """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
-    be read. ``shards`` are the owners of all partitions, "" where there is none. ``elsewhere`` counts hosts that are
-    heard and not judged, by shard. ``excused`` is until when a host could not be seen: patience with it begins anew
-    then. ``trusted`` are the shards whose probes are known to have been heard a while ago as well; None: the reader
-    has looked on for that long. ``advanced`` are hosts that were heard after the blocks had been read, ``refused``
-    those whose probes say that the filter takes nothing of them. ``skew`` is by how many seconds the reader's clock
-    is ahead of those of all shards that were asked, or behind them (< 0). ``unread`` are silent hosts about which a
-    shard did not answer, ``unanswered`` says in words which questions were not. ``asked`` is when it was decided whose
-    silence to ask about: nothing is known of one that lasts long enough only since then."""
+    be read. ``shards`` are the owners of all partitions, "" where there is none. ``excused`` is until when a host could
+    not be seen: patience with it begins anew then. ``trusted`` are the shards whose probes are known to have been heard
+    a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were heard after the
+    blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them. ``skew`` is by how
+    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0). ``unread``
+    are silent hosts about which a shard did not answer, ``unanswered`` says in words which questions were not.
+    ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough only
+    since then."""
 
     partitions: Mapping[int, PartitionSight | None]
     shards: Sequence[str]
-    elsewhere: Mapping[str, int] = {}
     excused: Mapping[int, float] = {}
     trusted: frozenset[str] | None = None
     grace: float = 0.0
@@ -119,8 +118,6 @@ def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -
 
 def blindness(blocks: Iterable[Block], sight: Sight) -> str:
     """Why nobody can be seen; "" where somebody is, or where there is nobody."""
-    if any(sight.elsewhere.values()):
-        return ""
     hosts: dict[int, str] = {}
     since = 0.0
     for block in blocks:
@@ -222,15 +219,13 @@ class _Neighbours:
     def are_heard(self, host: _Host, now: float, patience: float) -> bool:
         """Whether most of those are heard that were heard when this host fell silent, or later."""
         shard = self._sight.shards[host.partition]
-        seen, more = self._seen[shard], self._sight.elsewhere.get(shard, 0)
-        own = _counted(seen, more, host, now, patience)
-        if own.others and len(seen) + more > _FEWEST:
+        seen = self._seen[shard]
+        own = _counted(seen, host, now, patience)
+        if own.others and len(seen) > _FEWEST:
             return own.are_most and self._is_trusted({shard})
-        every = _counted(self._all, sum(self._sight.elsewhere.values()), host, now, patience)
+        every = _counted(self._all, host, now, patience)
         heard = {each for each, seen in self._seen.items() if seen[-1] >= now - RECENT * patience}
-        return (
-            (own.are_most or not own.others) and every.are_most and self._is_trusted(heard | {*self._sight.elsewhere})
-        )
+        return (own.are_most or not own.others) and every.are_most and self._is_trusted(heard)
 
     def _is_trusted(self, shards: Set[str]) -> bool:
         """Whether probes are known to have been heard in all of these a while ago as well."""
@@ -248,6 +243,6 @@ class _Counted(NamedTuple):
         return self.others > 0 and self.heard >= MOST_HEARD * self.others
 
 
-def _counted(seen: Sequence[float], more: int, host: _Host, now: float, patience: float) -> _Counted:
-    others = len(seen) - bisect_left(seen, host.seen - patience) - 1 + more
-    return _Counted(others, len(seen) - bisect_left(seen, now - RECENT * patience) + more)
+def _counted(seen: Sequence[float], host: _Host, now: float, patience: float) -> _Counted:
+    others = len(seen) - bisect_left(seen, host.seen - patience) - 1
+    return _Counted(others, len(seen) - bisect_left(seen, now - RECENT * patience))

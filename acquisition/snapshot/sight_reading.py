@@ -73,10 +73,8 @@ class SightReader:
         taken: Sequence[Begun],
         due: Due,
         down_after: float,
-        heard: Sequence[Member],
     ) -> Sight:
-        """The sight of all that has ``begun``; partitions are read where some that were ``taken`` are late. ``heard``
-        are members of other hosts, which are current.
+        """The sight of all that has ``begun``; partitions are read where some that were ``taken`` are late.
 
         Who has not looked on for ``down_after`` seconds asks whether probes were heard then.
         """
@@ -90,22 +88,21 @@ class SightReader:
         missed = [each for each in taken if each[1].state == LATE and not each[1].unreachable]
         tags = {member.tag for member, _ in (*missed, *silent)}
         owners = {tag: str(cluster.known_owner(keys.commit(tag)) or "") for tag in self._layout.tags}
-        elsewhere = Counter(owners[member.tag] for member in heard)
         unread = Unread()
         partitions = read_sight(cluster, self._layout, tags, unread) if tags else {}
         trusted: frozenset[str] | None = None
         if silent and due.now - self._began <= down_after:
             recent = [member for member, block in taken if due.now - block.filtered <= RECENT * down_after]
             shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
-            witnesses = [member.tag for member in (*recent, *heard)]
+            witnesses = [member.tag for member in recent]
             trusted = heard_before(cluster, witnesses, owners, down_after, shortest, unread)
         advanced = advanced_hosts(cluster, silent, unread) if silent else frozenset()
         refused = refused_hosts(cluster, silent, due.now - down_after, unread) if silent else frozenset()
-        skew = _skew(cluster, tags, due.now) if len(late) == len(begun) and not heard else 0.0
+        skew = _skew(cluster, tags, due.now) if len(late) == len(begun) else 0.0
         excused = dict(self._excused)
         shards = list(owners.values())
         return Sight(
-            partitions, shards, elsewhere, excused, trusted, due.grace, advanced, refused, skew,
+            partitions, shards, excused, trusted, due.grace, advanced, refused, skew,
             frozenset(unread.hosts), tuple(unread.told), due.now,
         )  # fmt: skip
 

@@ -76,14 +76,6 @@ class WholeReader:
             self._last = self._last._replace(judged=judged, names=shared.naming.all_of(table.members))
         return snapshot
 
-    def look_ahead(self, due: Due) -> None:
-        """Read what a reading will ask for when ``due`` is now, as far as it is there. Raises as ``read``."""
-        self._partitions.look_ahead(self._shared.cluster, due)
-
-    def next_moment(self, due: Due) -> float:
-        """When the next tick of what was read last is due, by the reader's clock; infinite when that is nothing."""
-        return self._partitions.next_moment(due)
-
     def _next(
         self, last: Found, judged: Judged, names: Sequence[Names | None], changes: Sequence[int], due: Due
     ) -> Snapshot:

@@ -12,9 +12,6 @@ key                                             type    written by; holds
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires
-``hosts:{tag}:SLOT``                            string  filter; ``acquisition.wire.host_records``, expires
-``hosts:{tag}:changes``                         stream  filter; ``acquisition.wire.changes``, expires
-``sought:{tag}``                                string  readers of ``hosts``: that they ask, or follow, expires
 ``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
 ``rejected:{tag}``                              stream  filter; why an entry is no frame (``acquisition.wire.rejected``)
@@ -141,21 +138,6 @@ def parse_member(field: bytes) -> tuple[int, int] | None:
 def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:
     """One kept tick of the smoothed state of a resource set."""
     return f"smoothed:{{{tag}}}:{host:016x}:{resource_set:08x}:{slot}"
-
-
-def hosts(tag: str, slot: int) -> str:
-    """One kept tick of the hosts' own figures of a partition, side by side."""
-    return f"hosts:{{{tag}}}:{slot}"
-
-
-def changes(tag: str) -> str:
-    """What the newest commits of a partition have changed."""
-    return f"hosts:{{{tag}}}:changes"
-
-
-def sought(tag: str) -> str:
-    """Whether readers ask for ``hosts`` of a partition, or follow its ``changes``."""
-    return f"sought:{{{tag}}}"
 
 
 def recent(tag: str, host: int, resource_set: int) -> str:

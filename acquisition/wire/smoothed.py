@@ -59,7 +59,6 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
-HOST_AT = 16  #: where the host stands in a header, in bytes
 #: Of a header: plane_count, metrics, entities, inputs_size, plane_ids.
 _GEOMETRY = struct.Struct("<5xBHI24xI8s")
 

@@ -56,7 +56,7 @@ def decide(
 
 def _unjudged(picture: Picture, heat: Heat) -> str:
     """Why the rule abstains on every host, as it does while windows fill; "" where it judges any, or there is none."""
-    if picture.others or not picture.hosts:
+    if not picture.hosts:
         return ""
     if any(verdict.outcome is not ABSTAINED for verdict in heat.verdicts.values()):
         return ""

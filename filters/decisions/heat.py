@@ -12,37 +12,19 @@ from filters.decisions.verdict import ABSTAINED, HOT, Outcome, Verdict
 _NOTHING: Mapping[str, Verdict] = {}
 
 
-class Brief(NamedTuple):
-    """What is known of a verdict before anybody looks at it; as of a Verdict."""
-
-    outcome: Outcome
-    excess: float | None
-
-
 class Heat(NamedTuple):
-    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``.
-
-    Where verdicts are made when somebody looks at them, ``briefs`` of all are there before.
-    """
+    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
 
     verdicts: Mapping[str, Verdict]
     hot: frozenset[str]
-    briefs: Mapping[str, Verdict | Brief] | None = None
-
-    @property
-    def outcomes(self) -> Mapping[str, Verdict | Brief]:
-        """Outcome and excess by host id, in no order."""
-        return self.verdicts if self.briefs is None else self.briefs
 
     def having(self, outcome: Outcome) -> list[str]:
         """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most, others in the
         picture's order."""
-        known = self.outcomes
+        found = [host for host, each in self.verdicts.items() if each.outcome is outcome]
         if outcome is HOT:
-            hot = [(-(each.excess or 0.0), host) for host, each in known.items() if each.outcome is HOT]
-            return [host for _, host in sorted(hot)]
-        found = {host for host, each in known.items() if each.outcome is outcome}
-        return [host for host in self.verdicts if host in found] if found else []
+            found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
+        return found
 
 
 def judge_all(

@@ -109,14 +109,12 @@ class Transit(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``others`` counts
-    hosts that were left out because they are certainly not hot (filters.judging.hot_list). ``blind`` says why no host
-    can be seen; it is one of the errors then."""
+    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``blind``
+    says why no host can be seen; it is one of the errors then."""
 
     tick: int
     now: float  #: wall clock of the reader, seconds
     hosts: Sequence[Host]
     errors: tuple[str, ...] = ()
     transits: tuple[Transit, ...] = ()
-    others: int = 0
     blind: str = ""

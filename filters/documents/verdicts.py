@@ -188,8 +188,7 @@ def hot_document(
 
     lists: dict[str, Any] = {each.value: rows(each) for each in Outcome if each in outcomes}
     number, now, errors, rule = _head(decided, tick)
-    count = len(known) + decided.picture.others
-    return HotDocument(number, now, errors, decided.blind, rule, count, **lists)
+    return HotDocument(number, now, errors, decided.blind, rule, len(known), **lists)
 
 
 def moves_document(

@@ -23,8 +23,6 @@ from filters.decisions.plan import Move
 from filters.decisions.sightings import Sightings
 from filters.decisions.verdict import Verdict
 from filters.judging import migration_store
-from filters.judging.hot_list import hot_list
-from filters.judging.last_verdicts import LastVerdicts
 from filters.judging.newest import Newest
 from filters.judging.observe import observe, tick_of
 from filters.judging.sources import TickInputs, host_owners, inputs_of, recent_of
@@ -51,7 +49,6 @@ class TickJudge:
         self._proposed: tuple[Move, ...] = ()
         self._seen = Sightings()
         self._newest = Newest(settings, method)
-        self._listed = LastVerdicts()
         self._last: tuple[Snapshot, Judged] | None = None
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
@@ -110,12 +107,6 @@ class TickJudge:
         intervals = {block.interval for block in snapshot.blocks if block.interval > 0.0}
         due = max((reader.due_tick(each, snapshot.began) for each in intervals), default=0)
         decided = decide(picture._replace(tick=due), self._method, None, self._hot)
-        self._hot = decided.heat.hot
-        return decided
-
-    def hot_list(self, reader: SnapshotReader) -> Decided:
-        """The verdicts on all hosts but those that are certainly not hot, without moves; see ``hot_list``."""
-        decided = hot_list(reader, self._settings, self._method, self._hot, self._listed)
         self._hot = decided.heat.hot
         return decided
 

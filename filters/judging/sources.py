@@ -53,12 +53,10 @@ class TickInputs:
         )
 
 
-def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule, tables: Tables | None = None) -> TickInputs:
-    """What a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them.
-
-    ``tables`` are the decision inputs if they have been read already. Raises ShardError when no shard answers at all.
-    """
-    known = reader.inputs(snapshot) if tables is None else tables
+def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule) -> TickInputs:
+    """What a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them. Raises
+    ShardError when no shard answers at all."""
+    known = reader.inputs(snapshot)
     return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule) if rule.history else {})
 
 

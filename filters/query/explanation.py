@@ -21,7 +21,7 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
     counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
     if decided.blind:
         counts = f"none can be judged: {decided.blind}"
-    yield from _head(decided, f"{counted(len(hosts) + decided.picture.others, 'host')}: {counts}")
+    yield from _head(decided, f"{counted(len(hosts), 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
             yield from _host(hosts[key], heat.verdicts[key])

@@ -141,9 +141,9 @@ class Channel:
         while self._expected and len(self._replies) >= self._expected[0][1]:
             kind, count = self._expected.popleft()
             replies, self._replies = self._replies[:count], self._replies[count:]
-            self._check(kind, replies[:-1] if kind is _TRIM else replies)  # what readers say need not be sound
+            self._check(kind, replies)
             if kind is _TRIM:
-                self.partition.hear_readers(*replies[-3:])
+                self.partition.hear_readers(*replies[-2:])
             if kind is _READ:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
                 self._arrivals.note(len(entries), self.asked)
@@ -165,7 +165,7 @@ class Channel:
         trim = self.partition.trim_commands(time.time())
         if trim:
             pieces += trim
-            self._expected.append((_TRIM, len(trim) + 2))
+            self._expected.append((_TRIM, len(trim) + 1))
         if linger:
             self.due = together(now, linger, self.partition.number)
         else:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import front, pack, word
-from acquisition.wire import changes, commit, keys, readers, rejected
+from acquisition.wire import commit, keys, readers, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
@@ -23,10 +23,8 @@ from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import Rejected
 from acquisition.wire.signature import SignatureError
 from filters.worker import oom_commit
-from filters.worker.change_log import ChangeLog
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.forged import Forged
-from filters.worker.host_records import HostRecords
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
@@ -39,7 +37,6 @@ START = b"0-0"
 _XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")
 _EXPIRE_EVERY = 10.0
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
-_SOUGHT_FOR = 30.0  #: seconds, for which readers ask
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
 _NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
@@ -97,7 +94,7 @@ class Partition:
         self._applied = word(b"HSET") + word(self.applied_key.encode())
         self._watch = pack(("WATCH", self.commit_key)) + pack(("GET", self.commit_key))
         self._streams = word(b"STREAMS") + word(self.raw_key.encode())
-        self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",), ("GET", keys.sought(tag)))))
+        self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",))))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
@@ -111,11 +108,6 @@ class Partition:
         self._dirty: dict[bytes, State] = {}
         self._records: dict[bytes, bytes] = {}
         self._extra: list[bytes] = []
-        self._hosts = HostRecords(tag, settings.keep_ticks, settings.expire_seconds)
-        self._changes = ChangeLog(tag)
-        self._sought_until = 0.0  #: CLOCK_MONOTONIC
-        self._followed_until = 0.0
-        self._forgot = False  #: whether the next commit takes members away
         self._kept = Kept(settings)
         self._forged = Forged(tag)
         self._expire_at = 0.0
@@ -271,7 +263,6 @@ class Partition:
         ``fair_share`` in samples/s (0: none) tells the probes whether to shed (filters.worker.fair_share).
         """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
-        self._extra += self._hosts.commands(self._records, time.monotonic(), full)
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
         count = len(self._records) + len(self._extra) + 1
         if self._dirty:
@@ -281,10 +272,6 @@ class Partition:
         share = max(1, int(fair_share)) if fair_share else 0
         value = commit.encode(Commit(self.commit_id, self.cursor, self.rejected, share))
         commands.append(self._set_commit + word(value))
-        if not full and not self._forgot:
-            logged = self._changes.commands(held, self.commit_id, self._dirty, self._records)
-            commands += logged
-            count += len(logged)
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()
         if full:
@@ -297,7 +284,7 @@ class Partition:
 
     def discard(self) -> None:
         """Forget what the next commit would have written."""
-        self._renewed = self._forgot = False
+        self._renewed = False
         self._dirty, self._records, self._extra, self._taken = {}, {}, [], []
 
     def read_command(self, block_seconds: float) -> bytes:
@@ -306,7 +293,7 @@ class Partition:
         return b"".join((self._watch, _XREAD, word(count), _BLOCK, word(block), self._streams, word(self.cursor)))
 
     def trim_commands(self, now: float) -> list[bytes]:
-        """XTRIM of what may go, as far as it is known by now, then HGETALL, TIME and GET, whose replies are for
+        """XTRIM of what may go, as far as it is known by now, then HGETALL and TIME, whose replies are for
         ``hear_readers``; [] while nothing is due."""
         if now < self._trim_at and not self._kept.overflowing:
             return []
@@ -320,19 +307,9 @@ class Partition:
                 commands.insert(0, pack(("SET", keys.cut(self.tag), readers.encode_cut(Cut(first, 0)))))
         return commands
 
-    def hear_readers(self, fields: list[Any], clock: list[bytes], sought: object) -> None:
-        """Who else reads the stream, as its shard says, and whether somebody seeks hosts' records side by side, or
-        follows changes: of both the last one is heard, so each is remembered for as long as it may mean it."""
+    def hear_readers(self, fields: list[Any], clock: list[bytes]) -> None:
+        """Who else reads the stream, as its shard says."""
         self._kept.claim(readers.oldest_claim(fields, clock))
-        now = time.monotonic()
-        if not isinstance(sought, bytes):
-            self._sought_until = self._followed_until = 0.0
-        elif sought == changes.FOLLOWED:
-            self._followed_until = now + _SOUGHT_FOR
-        else:
-            self._sought_until = now + _SOUGHT_FOR
-        self._hosts.hear(now < self._sought_until)
-        self._changes.hear(now < self._followed_until)
 
     def expire(self, now: float) -> bool:
         """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for
@@ -351,7 +328,6 @@ class Partition:
             self._extra.append(pack(("HDEL", self.applied_key, state.member)))
             self._extra += self.dormant.keep(state)
             self._extra.append(pack(("DEL", state.names_key)))
-        self._forgot = self._forgot or bool(gone)
         return bool(gone)
 
 

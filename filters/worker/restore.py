@@ -57,7 +57,6 @@ def _own_keys(
         ("XLEN", partition.raw_key),
         ("XLEN", keys.rejected(partition.tag)),
         ("HLEN", keys.readers(partition.tag)),
-        ("XLEN", keys.changes(partition.tag)),
     ]
     replies = connection.pipeline(commands)
     for index, (reply, command) in enumerate(zip(replies, commands, strict=True)):

@@ -49,7 +49,7 @@ ROOMS = {
     },
     # What decides: pure, of values only.
     "filters.decisions": {
-        "acquisition.model", "acquisition.config", "acquisition.snapshot.column", "acquisition.snapshot.states",
+        "acquisition.model", "acquisition.config", "acquisition.snapshot.states",
     },
     # What reads: no reader knows the worker.
     "filters.archive": {

@@ -18,8 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from acquisition.snapshot.column import Bools, Column
-from filters.decisions.overload_detection import rule_inputs, screening
+from filters.decisions.overload_detection import rule_inputs
 from filters.decisions.overload_detection.rule import NotNegative, OneMetric, Rule, Share
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.verdict import Figure, Verdict, decide
@@ -81,12 +80,6 @@ def cusum(values: Sequence[float], means: Sequence[float], drift: float) -> floa
     return d
 
 
-def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
-    """Not hot is whose d is at or below H."""
-    known = screening.usable(column, parameters) & screening.enough(column)
-    return known & (column.planes["cusum"] <= parameters.limit)
-
-
 RULE = Rule(
     "cusum",
     "CUSUM on the moving average",
@@ -94,5 +87,4 @@ RULE = Rule(
     "Andreolini and others, Dynamic load management of virtual machines in cloud architectures, CloudComp 2009",
     Parameters(),
     judge,
-    screen=screen,
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import spread
 from filters.decisions.overload_detection.order_statistics import quartiles
 from filters.decisions.overload_detection.rule import NotNegative, Rule
@@ -36,11 +35,6 @@ def _of_inputs(reading: Reading) -> float | None:
     return None if inputs is None or inputs.q1 is None or inputs.q3 is None else inputs.q3 - inputs.q1
 
 
-def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
-    """See ``spread``."""
-    return spread.screen(column, parameters, column.planes["q3"] - column.planes["q1"])
-
-
 RULE = Rule(
     "neat_iqr",
     "Neat: threshold by the interquartile range",
@@ -48,5 +42,4 @@ RULE = Rule(
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat iqr_threshold",
     Parameters(),
     judge,
-    screen=screen,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from acquisition.snapshot.column import Bools, Column
 from filters.decisions.overload_detection import spread
 from filters.decisions.overload_detection.order_statistics import median_absolute_deviation
 from filters.decisions.overload_detection.rule import Rule
@@ -20,11 +19,6 @@ def _of_inputs(reading: Reading) -> float | None:
     return reading.inputs.mad if reading.inputs is not None else None
 
 
-def screen(column: Column, parameters: Parameters, _was_hot: Bools) -> Bools:
-    """See ``spread``."""
-    return spread.screen(column, parameters, column.planes["mad"])
-
-
 RULE = Rule(
     "neat_mad",
     "Neat: threshold by the median absolute deviation",
@@ -32,5 +26,4 @@ RULE = Rule(
     "Beloglazov and Buyya, Concurrency and Computation 24, 2012; openstack-neat mad_threshold",
     Parameters(),
     judge,
-    screen=screen,
 )

@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
-from acquisition.snapshot.column import Bools, Column, Doubles
 from filters.decisions.picture import CPU, Host, Vm
 from filters.decisions.verdict import Verdict
 
@@ -64,32 +63,12 @@ class Judge(Protocol):
         ...
 
 
-class Screen(Protocol):
-    """Who is certainly not hot, by the arrays of a survey, so that only the others need be judged one by one.
-
-    Whoever is in doubt is not: ``judge`` has the last word. ``was_hot`` bool (N,)."""
-
-    def __call__(self, column: Column, parameters: Any, was_hot: Bools, /) -> Bools:
-        """True for hosts of which ``judge`` would say NOT_HOT, (N,)."""
-        ...
-
-
-class Certain(Protocol):
-    """Who is certainly hot, by the same arrays, so that of these nothing need be made before somebody looks."""
-
-    def __call__(self, column: Column, parameters: Any, was_hot: Bools, /) -> Doubles:
-        """The excess of hosts of which ``judge`` would say HOT, NaN for all others, (N,)."""
-        ...
-
-
 class Rule(NamedTuple):
     """One registration: ``hot_if`` is the formula in words and names of parameters, ``source`` cites where it comes
     from, ``defaults`` are of its own Parameters type.
 
     ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
-    where the window (and the threshold) of ``[filter.inputs]`` are the rule's. ``screen`` (of rules of one metric)
-    makes a list of the hot ones among very many hosts fast, ``certain`` also one that many are on; without a screen
-    every host is judged.
+    where the window (and the threshold) of ``[filter.inputs]`` are the rule's.
     """
 
     name: str
@@ -99,5 +78,3 @@ class Rule(NamedTuple):
     defaults: Parameters
     judge: Judge
     history: bool = False
-    screen: Screen | None = None
-    certain: Certain | None = None

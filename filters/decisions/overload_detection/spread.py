@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from acquisition.snapshot.column import Bools, Column, Doubles
-from filters.decisions.overload_detection import rule_inputs, screening
+from filters.decisions.overload_detection import rule_inputs
 from filters.decisions.overload_detection.rule import NotNegative, OneMetric, Window
 from filters.decisions.picture import Host, Reading, Vm
 from filters.decisions.verdict import Figure, Verdict, abstain, decide
@@ -52,13 +51,6 @@ def judge(
         u - limit, shown, Figure(name, spread, reading.unit), Figure("s", parameters.safety),
         Figure("limit", limit, reading.unit),
     )  # fmt: skip
-
-
-def screen(column: Column, parameters: Parameters, spread: Doubles) -> Bools:
-    """Not hot is who is below the limit that its spread (N,) gives."""
-    known = screening.usable(column, parameters) & screening.enough(column)
-    known &= column.planes["window"] == parameters.window
-    return known & (screening.level(column, parameters) < 1.0 - parameters.safety * spread)
 
 
 def _spread(

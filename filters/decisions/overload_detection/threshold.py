@@ -26,12 +26,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 from msgspec import Meta
 
 from acquisition.config.inputs import Inputs
-from acquisition.snapshot.column import Bools, Column, Doubles
-from filters.decisions.overload_detection import rule_inputs, screening
+from filters.decisions.overload_detection import rule_inputs
 from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Window
 from filters.decisions.picture import CPU, Host, Reading, Vm
 from filters.decisions.verdict import HOT, Figure, Verdict, decide
@@ -153,37 +151,6 @@ def _enter(parameters: Parameters) -> float:
     return parameters.high if parameters.enter is None else parameters.enter
 
 
-def screen(column: Column, parameters: Parameters, was_hot: Bools) -> Bools:
-    """Not hot is who is at or below the limit that counts, and has no plateau."""
-    enter = _enter(parameters)
-    below = screening.level(column, parameters) <= np.where(was_hot, parameters.low, enter)
-    if parameters.plateau:
-        lowest, highest = column.planes["lowest"], column.planes["highest"]
-        below &= (column.planes["plateau"] == parameters.plateau) & np.isfinite(lowest)
-        below &= (lowest <= parameters.high) | (highest - lowest >= parameters.plateau_range)
-    return screening.usable(column, parameters) & below
-
-
-def certain(column: Column, parameters: Parameters, was_hot: Bools) -> Doubles:
-    """Hot is who is above the limit that counts with values above ``high``, or has a plateau: where the filter has
-    counted all of n values, and keeps lowest and highest of m."""
-    level, planes = screening.level(column, parameters), column.planes
-    limit = np.where(was_hot, parameters.low, _enter(parameters))
-    counted = screening.counts(column, parameters.high, parameters.n)
-    by_level, known = level > limit, np.ones(len(level), np.bool_)
-    if parameters.k:
-        wanted = np.where(was_hot, 1, parameters.k)
-        known = counted & ~(by_level & was_hot & (planes["above"] < 1))  # else a quarter of the window decides
-        by_level = by_level & counted & (planes["above"] >= wanted)
-    found = np.where(by_level, level - limit, np.nan)
-    if parameters.plateau:
-        lowest, highest = planes["lowest"], planes["highest"]
-        there = known & counted & ~by_level & (planes["plateau"] == parameters.plateau)
-        there &= (lowest > parameters.high) & (highest - lowest < parameters.plateau_range)
-        found = np.where(there, lowest - parameters.high, found)
-    return np.where(screening.usable(column, parameters), found, np.nan)
-
-
 RULE = Rule(
     "threshold",
     "threshold with hysteresis, k of n and plateau",
@@ -193,6 +160,4 @@ RULE = Rule(
     "oVirt evenly_distributed; k of n: Wood and others, Sandpiper, NSDI 2007",
     Parameters(),
     judge,
-    screen=screen,
-    certain=certain,
 )

@@ -53,3 +53,17 @@ def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(gran
         replies = connection.pipeline([tuple(command.split()) for command in elsewhere])
         assert [reply for reply in replies if not refused(reply)] == []
         assert not any(refused(reply) for reply in connection.pipeline(own))
+
+
+def test_a_filter_of_before_0_1_0_goes_on_beside_these_users(granted: Shards) -> None:
+    """An upgrade brings users to all shards before it comes to the filters."""
+    slots = [f"hosts:{{{TAG}}}:{slot}" for slot in range(keys.DEFAULT_KEEP_TICKS)]
+    commands = [
+        ("XLEN", f"hosts:{{{TAG}}}:changes"), ("GET", f"sought:{{{TAG}}}"), ("MULTI",), ("DEL", *slots),
+        ("SET", slots[0], "x", "EX", "1"), ("XADD", f"hosts:{{{TAG}}}:changes", "MAXLEN", "32", "*", "before", ""),
+        ("EXPIRE", f"hosts:{{{TAG}}}:changes", "1"), ("DEL", f"hosts:{{{TAG}}}:changes", *slots), ("EXEC",),
+    ]  # fmt: skip
+    with contextlib.closing(Connection(granted.addresses[0], support.user(grants.FILTER))) as connection:
+        assert not any(refused(reply) for reply in connection.pipeline(commands))
+    with contextlib.closing(Connection(granted.addresses[0], support.user(grants.READER))) as connection:
+        assert refused(connection.pipeline([("SET", f"sought:{{{TAG}}}", "1")])[0])

@@ -23,7 +23,6 @@ from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError, ShardError, ShardpulseError
 from acquisition.link import resp
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
@@ -75,10 +74,6 @@ def test_replies_and_commands_of_many_records_arrive_whole(secured: Secured) -> 
         with contextlib.closing(connection):
             connection.call("SET", key, value)
             assert connection.pipeline([("GET", key)] * 3) == [value] * 3
-            for _ in range(2):
-                raw = cluster.ask_raw(Batch([(key, ("GET", key))]))
-                assert raw is not None
-                assert bytes(raw[0]) == b"$%d\r\n%s\r\n" % (len(value), value)
             parts = [b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$3\r\n" % (len(key), key.encode()), b"xyz", b"\r\n"]
             assert connection.send_some(parts) == sum(map(len, parts))
             assert connection.receive() == b"OK"

@@ -69,18 +69,6 @@ def test_the_second_reading_asks_once(cluster: Cluster, reader: SnapshotReader, 
     assert rounds(reader) == 1
 
 
-def test_a_survey_asks_once_as_well(cluster: Cluster, reader: SnapshotReader) -> None:
-    scene = Scene(cluster)
-    scene.host("a", [TICK])
-    assert isinstance(reader.cluster, Counted)
-    counts = []
-    for _ in range(3):
-        before = reader.cluster.rounds
-        reader.survey("processes")
-        counts.append(reader.cluster.rounds - before)
-    assert counts[0] > counts[1] == counts[2] == 1
-
-
 def test_collections_go_on_after_a_reading_that_failed() -> None:
     assert gc.isenabled()
     with pytest.raises(ShardError):

@@ -100,7 +100,6 @@ def test_one_host_is_damaged_and_all_others_are_as_they_were(
                     assert {row.id for row in rows} == set(sound)
                     assert all(row.state == CURRENT for row in rows)
                     assert all(row.entity for row in snapshot.rows())
-                reader.survey(SET)
         fresh = reader.coherent()
         assert fresh.errors or fresh.damaged == 1
         assert any(f"{host_id(VICTIM):016x}" in text for text in fresh.errors) or fresh.damaged

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from acquisition.errors import PermissionRefused
@@ -28,16 +27,16 @@ USER, PASSWORD = "old-reader", "a password"
 SET = "host"
 #: All that is read of a partition, and of the cluster.
 KINDS = (
-    "layout", "commit", "applied", "smoothed", "hosts", "names", "raw", "lease", "began", "status", "changes", "recent",
+    "layout", "commit", "applied", "smoothed", "names", "raw", "lease", "began", "status", "recent",
 )  # fmt: skip
-COMMANDS = ("get", "mget", "getrange", "hgetall", "hmget", "xrange", "info", "time", "strlen", "cluster|slots")
-#: Without these nothing is lost: they are other ways of reading the same.
-_DISPENSABLE = {"recent", "changes", "hosts", "strlen"}
+COMMANDS = ("get", "mget", "getrange", "hgetall", "hmget", "xrange", "info", "time", "cluster|slots")
+#: Without this nothing is lost: it is another way of reading the same.
+_DISPENSABLE = {"recent"}
 
 
 def allowed(without: str = "") -> list[str]:
     """The rules of the reader's user, but for one command, or one kind of key."""
-    kinds = [f"~{kind}:*" for kind in (*KINDS, "sought") if kind != without]
+    kinds = [f"~{kind}:*" for kind in KINDS if kind != without]
     commands = [f"+{command}" for command in (*COMMANDS, "cluster|nodes", "ping", "set", "asking", "scan", "pttl")]
     refused = [f"-{without}"] if without in COMMANDS else []
     return ["on", f">{PASSWORD}", "resetkeys", "-@all", *kinds, *commands, *refused]
@@ -72,15 +71,11 @@ def reader(shards: Shards) -> SnapshotReader:
 
 def states(found: SnapshotReader, reading: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """The states of hosts by name or number, and what is told."""
-    if reading == "hot":
-        survey = found.survey(SET)
-        snapshot, _ = found.details(survey, np.ones(len(survey.taken.rows), np.bool_))
-    else:
-        snapshot = getattr(found, reading)()
+    snapshot = getattr(found, reading)()
     return {block.host: block.state for block in snapshot.blocks}, snapshot.errors
 
 
-READINGS = ("latest", "coherent", "hot")
+READINGS = ("latest", "coherent")
 SEEN = {**dict.fromkeys(HOSTS, CURRENT), SILENT: DOWN}
 
 

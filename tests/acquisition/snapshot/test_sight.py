@@ -141,10 +141,6 @@ def test_one_alone_on_its_shard_needs_witnesses_of_all_others() -> None:
     assert _of_two_shards([60.0, 0.5], [0.5] * 5, trusted=frozenset(["a:1", "b:1"]))[1] == states.SILENT
 
 
-def test_hosts_that_are_heard_elsewhere_are_neighbours_too() -> None:
-    assert told(look([60.0], elsewhere={"a:1": 5}))[0] == (DOWN, states.SILENT)
-
-
 def test_blindness_names_the_causes() -> None:
     none = Sight(**ONE_SHARD)
     found = look([60.0, 60.0], partitions={0: SEEN._replace(held=False)})
@@ -158,7 +154,6 @@ def test_blindness_names_the_causes() -> None:
     )
     assert sight.blindness(look([2.0, 0.5]), none) == ""
     assert sight.blindness([], none) == ""
-    assert sight.blindness(look([2.0]), none._replace(elsewhere={"a:1": 1})) == ""
 
 
 def test_a_long_interval_has_a_long_patience() -> None:

@@ -39,7 +39,9 @@ def scene(cluster: Cluster) -> Scene:
 
 def begun(cluster: Cluster) -> list[Begun]:
     """The blocks of all positions as they are now; those that have the newest tick are current."""
-    table, _, _ = PositionReader(read_layout(cluster)).table(cluster, NOW)
+    layout = read_layout(cluster)
+    replies = cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
+    table, _ = PositionReader(layout).take(replies, NOW)
     blocks = [(member, judgement.begin(member, place)) for member, place in table.all_places()]
     for _, block in blocks:
         block.state = CURRENT if block.tick == TICK else LATE
@@ -48,7 +50,7 @@ def begun(cluster: Cluster) -> list[Begun]:
 
 def look(cluster: Cluster, blocks: list[Begun]) -> list[Block]:
     due = Due(NOW, 0.5, 3)
-    known = SightReader(read_layout(cluster)).read(cluster, blocks, blocks, due, DOWN_AFTER, ())
+    known = SightReader(read_layout(cluster)).read(cluster, blocks, blocks, due, DOWN_AFTER)
     found = [block for _, block in blocks]
     sight.look(found, known._replace(trusted=None), NOW, DOWN_AFTER)
     return [block for block in found if block.state != CURRENT]
@@ -71,7 +73,7 @@ def test_one_whose_patience_ends_while_the_reader_asks_is_late(scene: Scene) -> 
     blocks = begun(scene.cluster)
     silent = next(block.filtered for _, block in blocks if block.state != CURRENT)
     due = Due(silent + DOWN_AFTER - 0.1, 0.5, 3)
-    known = SightReader(read_layout(scene.cluster)).read(scene.cluster, blocks, blocks, due, DOWN_AFTER, ())
+    known = SightReader(read_layout(scene.cluster)).read(scene.cluster, blocks, blocks, due, DOWN_AFTER)
     assert known.trusted is None
     sight.look([block for _, block in blocks], known, due.now + 0.2, DOWN_AFTER)
     assert {block.state for _, block in blocks} == {CURRENT, LATE}
