@@ -73,6 +73,7 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
         block.state = CURRENT
     else:
         block.delay = _absence(head.tick, expected)
+        explain_delay(block)
 
 
 def remember(block: Block, value: Value) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Cluster
+from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.decisions.deciding import Decided
@@ -19,6 +20,7 @@ from filters.worker.worker import Worker
 from tests.support.data_center import Guest, Machine, run, smooth, smoothing
 
 STEPPED = 4  #: samples that a plateau takes
+OWN = resource_set_id(HOST_SET)
 
 
 @pytest.fixture
@@ -61,6 +63,9 @@ class Scene:
 
     def look(self, judge: TickJudge | None = None) -> Decided:
         return (judge or self.judge).judge(self.reader, self.reader.coherent()).decided
+
+    def look_with(self, reader: SnapshotReader, rule: str) -> Decided:
+        return self.another(rule).judge(reader, reader.coherent(lambda _, number: number == OWN)).decided
 
     def outcomes(self, decided: Decided) -> dict[str, Outcome]:
         return {host.name: decided.heat.verdicts[host.id].outcome for host in decided.picture.hosts}
@@ -165,3 +170,30 @@ def test_every_rule_judges_what_has_come_as_it_judges_a_tick(
     assert {key: (each.outcome, each.reason) for key, each in early.items()} == {
         key: (each.outcome, each.reason) for key, each in late.items()
     }
+
+
+@pytest.mark.parametrize("rule", REGISTRY)
+def test_one_reading_of_newest_samples_says_what_two_readings_say(
+    rule: str, shards: Shards, cluster: Cluster, worker: Worker
+) -> None:
+    scene = Scene(shards, cluster, worker, rule)
+    rising, calm = scene.machines
+    rising.busy = 0.97
+    scene.send([rising, calm], STEPPED)
+    scene.tick += STEPPED
+    scene.send([rising], 1)  # the other one falls silent
+    with scene.reader:
+        for second in (0.7, 1.4, 2.4, 2.6, 4.0, 60.0):
+            scene.at(second)
+            found = []
+            for judge in (lambda each: scene.another(rule).newest(each), lambda each: scene.look_with(each, rule)):
+                with SnapshotReader(scene.reader.cluster.another(), clock=scene.clock) as reader:
+                    decided = judge(reader)
+                hosts = {host.name: (host.state, host.cause, host.age_seconds) for host in decided.picture.hosts}
+                verdicts = {key: (each.outcome, each.reason) for key, each in decided.heat.verdicts.items()}
+                found.append((hosts, verdicts, decided.heat.hot, decided.blind, decided.picture.errors))
+            assert found[0] == found[1], second
+        scene.at(1.7)
+        assert scene.another(rule).newest(scene.reader).picture.tick == scene.tick
+        scene.at(60.0)
+        assert scene.another(rule).newest(scene.reader).picture.tick == scene.tick + 58
