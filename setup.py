@@ -44,7 +44,6 @@ def native_step(module: str) -> Extension:
 setup(
     cmdclass={"build_py": BuildWithCommit},
     ext_modules=[
-        native_step("acquisition.outbox._per_frame"),
         native_step("acquisition.snapshot._heads"),
         native_step("filters.archive._fold"),
         native_step("filters.worker.step._step"),

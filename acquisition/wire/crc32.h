@@ -2,8 +2,7 @@
    it: a frame of 8 kB takes half a microsecond instead of two.
 
    Folding: V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel, 2009;
-   constants as there. tests/filters/worker/test_step_next.py and tests/acquisition/outbox/test_per_frame.py
-   compare it with zlib. */
+   constants as there. tests/filters/worker/test_step_next.py compares it with zlib. */
 
 static uint32_t crc_table[8][256];
 
