@@ -57,14 +57,9 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     """The state after the samples of a batch; ``kernels`` are computed ones, in order of evaluation."""
     x = batch.x
     planes = np.empty_like(batch.planes)
-    old = {kernel.name: batch.planes[i] for i, kernel in enumerate(kernels)}
-    new = {kernel.name: planes[i] for i, kernel in enumerate(kernels)}
     with np.errstate(all="ignore"):  # NaN and infinity are at work where nothing is primed yet
         elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
-        alpha, decay = _weights(batch, elapsed)
-        step = Step(x, elapsed, alpha, decay, x - old["mean"] if "mean" in old else x, old, new)
-        for kernel in kernels:
-            kernel.update(step, new[kernel.name])
+        update(kernels, x, elapsed, _weights(batch, elapsed), batch.planes, planes)
         codes = _trusted(x, batch.codes)
     first = batch.exceptions[np.isinf(batch.ages)]
     if first.size:
@@ -83,6 +78,18 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
     return Smoothed(planes, exceptions, reasons, ages)
 
 
+def update(
+    kernels: Sequence[Kernel], x: Floats, elapsed: Floats, weights: tuple[Floats, Floats], before: Floats, after: Floats
+) -> None:
+    """Write to ``after`` what the planes ``before``, one per kernel, become by samples ``x`` that are valid and not the
+    first ones; ``weights`` are those of ``elapsed``."""
+    old = {kernel.name: before[i] for i, kernel in enumerate(kernels)}
+    new = {kernel.name: after[i] for i, kernel in enumerate(kernels)}
+    step = Step(x, elapsed, *weights, x - old["mean"] if "mean" in old else x, old, new)
+    for kernel in kernels:
+        kernel.update(step, new[kernel.name])
+
+
 def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
     """1 - exp(-elapsed/tau) and exp(-elapsed/tau) of every sample, and ``elapsed`` corrected for
     exceptions in place.
@@ -94,16 +101,17 @@ def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
     if batch.tau.size != 1:  # by sample; none where nothing but empty frames came
         if batch.exceptions.size:
             elapsed[batch.exceptions] += batch.ages
-        return _pair(elapsed, batch.tau)
-    alpha, decay = (np.repeat(weight, batch.counts) for weight in _pair(batch.dt, batch.tau))
+        return weights(elapsed, batch.tau)
+    alpha, decay = (np.repeat(weight, batch.counts) for weight in weights(batch.dt, batch.tau))
     if batch.exceptions.size:
         waited = elapsed[batch.exceptions] + batch.ages
         elapsed[batch.exceptions] = waited
-        alpha[batch.exceptions], decay[batch.exceptions] = _pair(waited, batch.tau)
+        alpha[batch.exceptions], decay[batch.exceptions] = weights(waited, batch.tau)
     return alpha, decay
 
 
-def _pair(elapsed: Floats | Doubles, tau: Doubles) -> tuple[Floats, Floats]:
+def weights(elapsed: Floats | Doubles, tau: Doubles) -> tuple[Floats, Floats]:
+    """1 - exp(-elapsed/tau) and exp(-elapsed/tau): of a new sample, and of what was before it."""
     exponent = -elapsed.astype(np.float64) / tau
     return (-np.expm1(exponent)).astype(np.float32), np.exp(exponent).astype(np.float32)
 

@@ -14,9 +14,11 @@ import numpy.typing as npt
 from acquisition.model import codes as validity
 from acquisition.model.derived import Derived
 from acquisition.wire.inputs import Floats
-from filters.kernels.numpy_step import LARGEST
+from filters.kernels import mean, trend, variance
+from filters.kernels.numpy_step import LARGEST, update, weights
 
 Codes = npt.NDArray[np.uint8]
+_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)  #: those of the fields of ``Averages`` before ``age``
 
 
 class Averages(NamedTuple):
@@ -46,23 +48,18 @@ def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tu
 
 
 def smooth(old: Averages, x: Floats, dt: npt.NDArray[np.float64], tau: npt.NDArray[np.float64]) -> Averages:
-    """One step of what ``filters.kernels`` compute: mean, variance and trend that know time.
+    """One step of the kernels mean, variance and trend.
 
     ``x`` (D, R), NaN where not valid; ``dt`` (R,) seconds since the tick before; ``tau`` (D, 1).
     """
+    before = np.array(old[: len(_KERNELS)])
+    after = np.empty_like(before)
     with np.errstate(all="ignore"):
-        elapsed = old.age + dt
-        alpha = -np.expm1(-elapsed / tau)
-        deviation = x - old.mean
-        mean = old.mean + alpha * deviation
-        variance = (1.0 - alpha) * (old.variance + alpha * deviation * deviation)
-        trend = old.trend + alpha * ((mean - old.mean) / elapsed - old.trend)
-        used = ~np.isnan(x)
-        first = used & np.isnan(old.mean)
-        new = (
-            np.where(first, x, np.where(used, mean, old.mean)),
-            np.where(first, 0.0, np.where(used, variance, old.variance)),
-            np.where(first, 0.0, np.where(used, trend, old.trend)),
-            np.where(used, 0.0, elapsed),
-        )
-        return Averages(*(part.astype(np.float32) for part in new))
+        elapsed = old.age + dt.astype(np.float32)
+        update(_KERNELS, x, elapsed, weights(elapsed, tau), before, after)
+    used = ~np.isnan(x)
+    first = used & np.isnan(old.mean)
+    for kernel, plane in zip(_KERNELS, after, strict=True):
+        plane[first] = kernel.prime(x[first])
+    after[:, ~used] = before[:, ~used]
+    return Averages._make((*after, np.where(used, np.float32(0.0), elapsed)))

@@ -1,8 +1,8 @@
 """Order statistics of many windows at once: median, quartiles, median absolute deviation (pure).
 
-Windows are rows of a float32 array (S, n). Sorting them whole is cheap (numpy sorts 30 float32 in some 45 ns with
-vector instructions; one partition at the ranks that are needed takes 540 ns); the median absolute deviation needs no
-second sorting, see ``_nearest`` (docs/decisions/0019).
+Windows are rows of a float32 array (S, n). Sorting them whole is cheap: numpy sorts 30 float32 in some 45 ns with
+vector instructions; one partition at the ranks that are needed takes 540 ns (docs/decisions/0019). The native step
+keeps windows sorted instead, and finds the median absolute deviation without sorting (``filters/worker/step/order.h``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ Counts = npt.NDArray[np.intp]
 
 #: What stands in a window for a sample that is not valid: it is sorted behind all that are.
 ABSENT = np.float32(np.inf)
-_MOST_RANKS = 10  #: more distinct ones than these: sorting the deviations is cheaper
 
 
 class OrderStatistics(NamedTuple):
@@ -38,7 +37,7 @@ def order_statistics(windows: Floats, valid: Counts) -> OrderStatistics:
     """
     windows.sort(axis=1)
     with np.errstate(invalid="ignore"):
-        q1, median, q3 = _quartiles(windows, valid).T
+        q1, median, q3 = _quantiles(windows, valid, 0.25, 0.5, 0.75).T
         mad = _median_deviation(windows, median, valid)
     if not valid.all():
         nothing = valid == 0
@@ -65,10 +64,10 @@ def _positions(n: int, *quantiles: float) -> _Positions:
     return _Positions(below, np.minimum(below + 1, most), (at - below).astype(np.float32))
 
 
-def _quartiles(rows: Floats, valid: Counts) -> Floats:
-    """The quartiles (S, 3) of sorted rows."""
+def _quantiles(rows: Floats, valid: Counts, *shares: float) -> Floats:
+    """The quantiles (S, shares) of sorted rows."""
     size, n = rows.shape
-    at, flat = _positions(n, 0.25, 0.5, 0.75), rows.reshape(-1)
+    at, flat = _positions(n, *shares), rows.reshape(-1)
     first = np.arange(0, size * n, n)[:, None]
     low = flat.take(at.below.take(valid, axis=0) + first)
     high = flat.take(at.above.take(valid, axis=0) + first)
@@ -77,52 +76,9 @@ def _quartiles(rows: Floats, valid: Counts) -> Floats:
 
 
 def _median_deviation(rows: Floats, median: Floats, valid: Counts) -> Floats:
-    """The median of |x - median| over the valid samples of sorted rows."""
-    n, size = rows.shape[1], len(valid)
-    ranks, below, above, part = _median_ranks(n, tuple(np.flatnonzero(np.bincount(valid)).tolist()))
-    if len(ranks) > _MOST_RANKS:
-        deviations = np.abs(rows - median[:, None])
-        deviations[np.isnan(deviations)] = ABSENT
-        deviations.sort(axis=1)
-        distances = deviations.T[ranks]
-    else:
-        distances = _nearest(np.ascontiguousarray(rows.T), np.ascontiguousarray(median), ranks)
-    flat, column = distances.reshape(-1), np.arange(size)
-    least = flat.take(below.take(valid) * size + column)
-    most = flat.take(above.take(valid) * size + column)
-    found: Floats = least + part.take(valid) * (most - least)
-    return found
-
-
-class _MedianRanks(NamedTuple):
-    """The ranks that medians need, and by number of valid samples: places among them, and how far between."""
-
-    ranks: list[int]
-    below: Counts
-    above: Counts
-    part: Floats
-
-
-@lru_cache(1024)
-def _median_ranks(n: int, counts: tuple[int, ...]) -> _MedianRanks:
-    """For windows of ``n`` places that hold so many valid samples each."""
-    at = _positions(n, 0.5)
-    low, high = at.below[:, 0], at.above[:, 0]
-    ranks = sorted({int(each[count]) for each in (low, high) for count in counts})
-    place = np.zeros(n + 1, np.intp)
-    place[ranks] = np.arange(len(ranks))
-    return _MedianRanks(ranks, place[low], place[high], at.part[:, 0])
-
-
-def _nearest(columns: Floats, center: Floats, ranks: list[int]) -> Floats:
-    """(ranks, S): the values of these ranks (from 0) among |x - center| in sorted ``columns`` (n, S).
-
-    The rank + 1 values that are nearest to the centre lie next to each other, so that the last of them is the least,
-    over all runs of so many, of the larger of the distances of their two ends.
-    """
-    n, least = len(columns), ranks[0]
-    below, above = center - columns[: n - least], columns[least:] - center
-    found = np.empty((len(ranks), columns.shape[1]), np.float32)
-    for place, rank in enumerate(ranks):
-        np.maximum(below[: n - rank], above[rank - least :]).min(axis=0, out=found[place])
+    """The median (S,) of |x - median| over the valid samples."""
+    deviations = np.abs(rows - median[:, None])
+    deviations[np.isnan(deviations)] = ABSENT
+    deviations.sort(axis=1)
+    found: Floats = _quantiles(deviations, valid, 0.5)[:, 0]
     return found

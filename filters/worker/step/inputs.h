@@ -140,25 +140,11 @@ static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
 /* filters.worker.inputs.derived.smooth of one sample, whose planes lie ``stride`` apart. */
 static void smooth(float *kept, size_t stride, float x, int valid, double dt, double tau)
 {
-    float *mean = kept + DERIVED_MEAN * stride, *variance = kept + DERIVED_VARIANCE * stride;
-    float *trend = kept + DERIVED_TREND * stride, *age = kept + AGE * stride, old = *mean;
-    double elapsed = (double)*age + dt;
-    if (!valid) {
-        *age = (float)elapsed;
-        return;
-    }
-    *age = 0.0f;
-    if (isnan(old)) {
-        *mean = x;
-        *variance = *trend = 0.0f;
-        return;
-    }
-    double alpha = -expm1(-elapsed / tau);
-    float deviation = x - old;
-    double moved = old + alpha * deviation;
-    *mean = (float)moved;
-    *variance = (float)((1.0 - alpha) * (*variance + alpha * deviation * deviation));
-    *trend = (float)(*trend + alpha * ((moved - old) / elapsed - *trend));
+    Planes planes = {kept + DERIVED_MEAN * stride, kept + DERIVED_VARIANCE * stride, kept + DERIVED_TREND * stride};
+    float *age = kept + AGE * stride, elapsed = *age + (float)dt;
+    *age = valid ? 0.0f : elapsed;
+    if (valid)
+        put(&planes, 0, step_one(take(&planes, 0), x, weigh(elapsed, tau), isnan(*planes.mean) ? INFINITY : elapsed));
 }
 
 /* A column that frames carry; before the frame is smoothed, as baselines are the averages before it. */

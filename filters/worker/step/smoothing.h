@@ -65,7 +65,25 @@ static Weights weigh(double elapsed, double tau)
     return weights;
 }
 
-/* filters.kernels: mean, variance, trend of at most BLOCK samples from i on. */
+/* filters.kernels: what the planes of a valid sample become. ``deviation`` is that from the mean before it, ``moved`` how
+   far that has moved. */
+
+static inline float next_mean(float mean, float deviation, float alpha)
+{
+    return alpha * deviation + mean;
+}
+
+static inline float next_variance(float variance, float deviation, float alpha, float decay)
+{
+    return (deviation * deviation * alpha + variance) * decay;
+}
+
+static inline float next_trend(float trend, float moved, float elapsed, float alpha)
+{
+    return (moved / elapsed - trend) * alpha + trend;
+}
+
+/* At most BLOCK samples from i on. */
 WIDE static void step_block(const Planes *planes, const float *values, const float *alpha, const float *decay,
                        float elapsed, size_t i, size_t n)
 {
@@ -74,19 +92,19 @@ WIDE static void step_block(const Planes *planes, const float *values, const flo
     const float *restrict x = values + i;
     for (size_t j = 0; j < n; j++) {
         deviation[j] = x[j] - mean[j];
-        float next = alpha[j] * deviation[j] + mean[j];
+        float next = next_mean(mean[j], deviation[j], alpha[j]);
         moved[j] = next - mean[j];
         mean[j] = next;
     }
     if (planes->variance) {
         float *restrict variance = planes->variance + i;
         for (size_t j = 0; j < n; j++)
-            variance[j] = (deviation[j] * deviation[j] * alpha[j] + variance[j]) * decay[j];
+            variance[j] = next_variance(variance[j], deviation[j], alpha[j], decay[j]);
     }
     if (planes->trend) {
         float *restrict trend = planes->trend + i;
         for (size_t j = 0; j < n; j++)
-            trend[j] = (moved[j] / elapsed - trend[j]) * alpha[j] + trend[j];
+            trend[j] = next_trend(trend[j], moved[j], elapsed, alpha[j]);
     }
 }
 
@@ -98,9 +116,9 @@ static Sample step_one(Sample old, float x, Weights weights, float elapsed)
     }
     float deviation = x - old.mean;
     Sample next;
-    next.mean = weights.alpha * deviation + old.mean;
-    next.variance = (deviation * deviation * weights.alpha + old.variance) * weights.decay;
-    next.trend = ((next.mean - old.mean) / elapsed - old.trend) * weights.alpha + old.trend;
+    next.mean = next_mean(old.mean, deviation, weights.alpha);
+    next.variance = next_variance(old.variance, deviation, weights.alpha, weights.decay);
+    next.trend = next_trend(old.trend, next.mean - old.mean, elapsed, weights.alpha);
     return next;
 }
 
