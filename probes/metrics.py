@@ -34,31 +34,36 @@ _NETWORK = (
     byte_rate("network_transmit_bytes_per_second", "bytes sent"),
 )
 
+#: The columns of HOST that vmstat can fill.
+_VMSTAT = (
+    tasks("tasks_runnable", "tasks running or waiting for a core (vmstat r)"),
+    tasks("tasks_blocked", "tasks blocked on I/O (vmstat b)"),
+    bytes_gauge("swap_used_bytes", "swap in use (vmstat swpd)"),
+    bytes_gauge("memory_free_bytes", "memory that nobody uses (vmstat free, MemFree)"),
+    bytes_gauge("memory_buffers_bytes", "buffers of block devices (vmstat buff, Buffers)"),
+    bytes_gauge("memory_cache_bytes", "page cache and reclaimable slab (vmstat cache, Cached + SReclaimable)"),
+    byte_rate("swap_in_bytes_per_second", "read back from swap (vmstat si)"),
+    byte_rate("swap_out_bytes_per_second", "written to swap (vmstat so)"),
+    byte_rate("block_in_bytes_per_second", "read from block devices (vmstat bi)"),
+    byte_rate("block_out_bytes_per_second", "written to block devices (vmstat bo)"),
+    event_rate("interrupts_per_second", "interrupts, the clock included (vmstat in)"),
+    event_rate("context_switches_per_second", "context switches (vmstat cs)"),
+    share(
+        "cpu_user_ratio",
+        "CPU time in user mode, nice included, of all cores; guests excluded, except from a vmstat without a gu "
+        "column (procps 3), which cannot tell them apart",
+    ),
+    share("cpu_system_ratio", "CPU time in the kernel, interrupts included, of all cores"),
+    share("cpu_idle_ratio", "CPU time idle without outstanding I/O, of all cores"),
+    share("cpu_iowait_ratio", "CPU time idle with outstanding I/O, of all cores"),
+    share("cpu_steal_ratio", "CPU time that the hypervisor gave to others, of all cores"),
+    share("cpu_guest_ratio", "CPU time that ran guests, niced guests included, of all cores"),
+)
+
 HOST = ResourceSet(
     HOST_SET,
     (
-        tasks("tasks_runnable", "tasks running or waiting for a core (vmstat r)"),
-        tasks("tasks_blocked", "tasks blocked on I/O (vmstat b)"),
-        bytes_gauge("swap_used_bytes", "swap in use (vmstat swpd)"),
-        bytes_gauge("memory_free_bytes", "memory that nobody uses (vmstat free, MemFree)"),
-        bytes_gauge("memory_buffers_bytes", "buffers of block devices (vmstat buff, Buffers)"),
-        bytes_gauge("memory_cache_bytes", "page cache and reclaimable slab (vmstat cache, Cached + SReclaimable)"),
-        byte_rate("swap_in_bytes_per_second", "read back from swap (vmstat si)"),
-        byte_rate("swap_out_bytes_per_second", "written to swap (vmstat so)"),
-        byte_rate("block_in_bytes_per_second", "read from block devices (vmstat bi)"),
-        byte_rate("block_out_bytes_per_second", "written to block devices (vmstat bo)"),
-        event_rate("interrupts_per_second", "interrupts, the clock included (vmstat in)"),
-        event_rate("context_switches_per_second", "context switches (vmstat cs)"),
-        share(
-            "cpu_user_ratio",
-            "CPU time in user mode, nice included, of all cores; guests excluded, except from a vmstat without a gu "
-            "column (procps 3), which cannot tell them apart",
-        ),
-        share("cpu_system_ratio", "CPU time in the kernel, interrupts included, of all cores"),
-        share("cpu_idle_ratio", "CPU time idle without outstanding I/O, of all cores"),
-        share("cpu_iowait_ratio", "CPU time idle with outstanding I/O, of all cores"),
-        share("cpu_steal_ratio", "CPU time that the hypervisor gave to others, of all cores"),
-        share("cpu_guest_ratio", "CPU time that ran guests, niced guests included, of all cores"),
+        *_VMSTAT,
         bytes_gauge("memory_total_bytes", "memory of the host (MemTotal)"),
         bytes_gauge("memory_available_bytes", "memory that could be had without swapping (MemAvailable)"),
         count("cpu_count", "CPUs online"),
@@ -116,7 +121,7 @@ VMS = ResourceSet(
 RESOURCE_SETS: dict[str, ResourceSet] = {each.name: each for each in (HOST, PROCESSES, VMS)}
 
 #: Columns that vmstat can fill (of HOST) and pidstat can fill (of PROCESSES and VMS).
-VMSTAT_METRICS: tuple[str, ...] = tuple(metric.name for metric in HOST.metrics[:18])
+VMSTAT_METRICS: tuple[str, ...] = tuple(metric.name for metric in _VMSTAT)
 PIDSTAT_METRICS: tuple[str, ...] = tuple(metric.name for metric in _PROCESS_METRICS)
 
 #: Gauges of bytes that lie within the memory of the machine. Virtual and assigned

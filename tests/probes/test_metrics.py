@@ -2,6 +2,7 @@ import math
 
 from probes import metrics
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, RESOURCE_SETS, VMS, VMSTAT_METRICS, WITHIN_MEMORY
+from probes.sources import vmstat
 from tests.support import ROOT
 
 DOCUMENT = ROOT / "docs" / "metrics.md"
@@ -13,7 +14,8 @@ def test_the_document_is_what_the_code_says() -> None:
 
 
 def test_names_and_order() -> None:
-    assert tuple(metric.name for metric in HOST.metrics[:18]) == VMSTAT_METRICS
+    assert tuple(metric.name for metric in HOST.metrics)[: len(VMSTAT_METRICS)] == VMSTAT_METRICS
+    assert set(VMSTAT_METRICS) == {metric for metric, _ in vmstat._COLUMNS.values()}
     assert tuple(metric.name for metric in PROCESSES.metrics) == PIDSTAT_METRICS
     assert VMS.metrics[:16] == PROCESSES.metrics
 
