@@ -6,6 +6,8 @@ SHARDPULSE_PURE_PYTHON=1 in the environment chooses the definition everywhere.
 from __future__ import annotations
 
 import os
+import struct
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import NamedTuple
 
@@ -14,6 +16,8 @@ from acquisition.errors import UnavailableError
 SWITCH = "SHARDPULSE_PURE_PYTHON"
 NATIVE, NUMPY, PYTHON = "native", "numpy", "python"
 
+_AGAIN = f"compile it again (python setup.py build_ext --inplace, or install shardpulse again), or set {SWITCH}=1"
+_ABSENT = "nothing"
 _ADVICE = (
     "install a C compiler and Python's headers (Debian, Ubuntu: apt install gcc python3-dev) and install shardpulse "
     "again; deploy/demo and tests/run build it by themselves then"
@@ -42,10 +46,32 @@ def complete(module: ModuleType, *names: str) -> ModuleType:
     missing = [name for name in names if not hasattr(module, name)]
     if missing:
         raise UnavailableError(
-            f"{module.__file__} was compiled from older sources, it has no {', '.join(missing)}: compile it again "
-            f"(python setup.py build_ext --inplace, or install shardpulse again), or set {SWITCH}=1"
+            f"{module.__file__} was compiled from older sources, it has no {', '.join(missing)}: {_AGAIN}"
         )
     return module
+
+
+def agree(module: ModuleType, defined: Mapping[str, object]) -> ModuleType:
+    """A compiled step whose numbers, offsets and names (AGREED, see acquisition/wire/agreed.h) are those that are
+    ``defined`` in Python. Raises UnavailableError with both values where they differ."""
+    taken: dict[str, object] = complete(module, "AGREED").AGREED
+    different = [
+        f"{name} is {taken.get(name, _ABSENT)} in C and {defined.get(name, _ABSENT)} in Python"
+        for name in sorted({*taken, *defined})
+        if name not in taken or name not in defined or taken[name] != defined[name]
+    ]
+    if different:
+        raise UnavailableError(f"{module.__file__} was compiled from other sources: {'; '.join(different)}: {_AGAIN}")
+    return module
+
+
+def offsets(fields: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Where each field begins in a little-endian structure of (name, code of the module struct)."""
+    found, codes = {}, "<"
+    for name, code in fields:
+        found[name] = struct.calcsize(codes)
+        codes += code
+    return found
 
 
 def chosen(loaded: bool, definition: str) -> ChosenStep:

@@ -7,7 +7,15 @@
 #include <math.h>
 #include <stdint.h>
 
-enum { VALID = 0, MOST_COLUMNS = 256 }; /* acquisition.model.codes */
+#include "../acquisition/wire/agreed.h"
+
+enum { VALID = 0 }; /* acquisition.model.codes */
+enum { MOST_COLUMNS = 256 };
+
+static int list_agreed(PyObject *table)
+{
+    return 1 AGREE_NUMBER(VALID);
+}
 
 static PyObject *misfit(void)
 {
@@ -122,7 +130,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int prepare(PyObject *module)
+{
+    return offer_agreed(module, list_agreed);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_columns", "Columns of a reading in C; see probes.columns.", 0, methods, slots, NULL, NULL,

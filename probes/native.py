@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from acquisition import compiled
+from acquisition.model import codes
 
 
 def chosen() -> compiled.ChosenStep:
@@ -27,7 +28,8 @@ def _load() -> tuple[ModuleType | None, ModuleType]:
     except ImportError:
         return None, defined
     compiled.complete(processes, "open_process", "close_processes", "read_processes", "read_host", "read_once")
-    return processes, compiled.complete(columns, "outside", "unmarked", "unbalanced", "pack")
+    compiled.complete(columns, "outside", "unmarked", "unbalanced", "pack")
+    return processes, compiled.agree(columns, {"VALID": codes.VALID})
 
 
 PROCESSES, COLUMNS = _load()

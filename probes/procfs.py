@@ -13,7 +13,7 @@ from probes.native import PROCESSES
 
 _PAGE = 4096
 _MOST = (1 << 64) - 1  #: of a counter of the kernel
-_WITHIN = 48  #: bytes behind a label
+NUMBER_WITHIN = 48  #: bytes behind a label
 
 
 class OpenFile:
@@ -79,13 +79,13 @@ def number_after(text: bytes, label: bytes) -> int | None:
     at = text.find(label)
     if at < 0:
         return None
-    words = text[at + len(label) : at + len(label) + _WITHIN].split(None, 1)
+    words = text[at + len(label) : at + len(label) + NUMBER_WITHIN].split(None, 1)
     return whole(words[0]) if words else None
 
 
 def whole(word: bytes) -> int | None:
     """The whole number of 64 bits that a word is, None when it is none."""
-    if not word.isdigit() or len(word) > _WITHIN:
+    if not word.isdigit() or len(word) > NUMBER_WITHIN:
         return None
     number = int(word)
     return number if number <= _MOST else None

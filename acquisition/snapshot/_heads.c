@@ -6,7 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { HEAD = 96, EXCEPTION = 12, MAX_PLANES = 8 }; /* acquisition.wire.smoothed, as are the offsets below */
+#include "../wire/agreed.h"
+#include "../wire/smoothed_header.h"
+
+static int list_agreed(PyObject *table)
+{
+    return 1 AGREE_SMOOTHED;
+}
 
 static uint64_t number(const uint8_t *at, int size)
 {
@@ -19,18 +25,19 @@ static uint64_t number(const uint8_t *at, int size)
 /* Where the ids of a sound record begin, 0 if it is none; *rows is how many there are. */
 static int64_t sound(const uint8_t *data, int64_t length, int first, int last, int64_t *rows)
 {
-    if (length < HEAD || memcmp(data, "SPSM", 4) || data[4] < first || data[4] > last)
+    if (length < HEADER || memcmp(data, SMOOTHED_MAGIC, 4) || data[VERSION_AT] < first || data[VERSION_AT] > last)
         return 0;
-    int64_t planes = data[5], metrics = (int64_t)number(data + 6, 2), inputs = (int64_t)number(data + 36, 4);
-    int64_t entities = (int64_t)number(data + 8, 4), exceptions = (int64_t)number(data + 12, 4);
-    int64_t listed = HEAD + inputs + 8 * entities + 4 * entities * metrics * planes;
-    if (planes < 1 || planes > MAX_PLANES || inputs % 8 || listed + EXCEPTION * exceptions != length)
+    int64_t planes = data[PLANE_COUNT_AT], metrics = (int64_t)number(data + METRICS_AT, 2);
+    int64_t inputs = (int64_t)number(data + INPUTS_SIZE_AT, 4), entities = (int64_t)number(data + ENTITIES_AT, 4);
+    int64_t exceptions = (int64_t)number(data + EXCEPTIONS_AT, 4);
+    int64_t listed = HEADER + inputs + 8 * entities + 4 * entities * metrics * planes;
+    if (planes < 1 || planes > MAX_PLANES || inputs % 8 || listed + EXCEPTION_SIZE * exceptions != length)
         return 0;
-    for (int64_t at = listed; at < length; at += EXCEPTION)
+    for (int64_t at = listed; at < length; at += EXCEPTION_SIZE)
         if ((int64_t)number(data + at, 4) >= entities * metrics)
             return 0;
     *rows = entities;
-    return HEAD + inputs;
+    return HEADER + inputs;
 }
 
 /* One value: its header to ``head``, its rows to ``ids``; 1 if it is sound, -1 for an error. */
@@ -41,8 +48,8 @@ static int one(PyObject *value, int first, int last, char *head, PyObject **ids)
     int64_t rows = 0;
     if (value != Py_None && PyBytes_AsStringAndSize(value, &data, &length) < 0)
         return -1;
-    memset(head, 0, HEAD);
-    memcpy(head, data, length < HEAD ? (size_t)length : HEAD);
+    memset(head, 0, HEADER);
+    memcpy(head, data, length < HEADER ? (size_t)length : HEADER);
     int64_t begin = sound((const uint8_t *)data, length, first, last, &rows);
     *ids = PyBytes_FromStringAndSize(data + begin, 8 * rows);
     return *ids ? begin != 0 : -1;
@@ -60,14 +67,14 @@ static PyObject *take_apart(PyObject *module, PyObject *arguments)
     Py_ssize_t count = PyList_Size(values);
     if (count < 0)
         return NULL;
-    PyObject *heads = PyBytes_FromStringAndSize(NULL, count * HEAD), *good = PyBytes_FromStringAndSize(NULL, count);
+    PyObject *heads = PyBytes_FromStringAndSize(NULL, count * HEADER), *good = PyBytes_FromStringAndSize(NULL, count);
     PyObject *ids = PyList_New(count);
     if (heads && good && ids) {
         char *head = PyBytes_AsString(heads), *is_sound = PyBytes_AsString(good);
         Py_ssize_t i = 0;
         for (; i < count; i++) {
             PyObject *rows = NULL;
-            int found = one(PyList_GetItem(values, i), first, last, head + i * HEAD, &rows);
+            int found = one(PyList_GetItem(values, i), first, last, head + i * HEADER, &rows);
             if (found < 0 || PyList_SetItem(ids, i, rows) < 0)
                 break;
             is_sound[i] = (char)found;
@@ -86,7 +93,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int prepare(PyObject *module)
+{
+    return offer_agreed(module, list_agreed);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_heads", "Headers of records in C; see acquisition.snapshot.heads.", 0, methods, slots,

@@ -79,7 +79,8 @@ def _load() -> _TakeApart | None:
         module = import_module("acquisition.snapshot._heads")
     except ImportError:
         return None
-    found: _TakeApart = compiled.complete(module, "take_apart").take_apart
+    compiled.agree(compiled.complete(module, "take_apart"), smoothed.in_c())
+    found: _TakeApart = module.take_apart
     return found
 
 

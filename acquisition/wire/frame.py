@@ -60,12 +60,12 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
-_CRC_START = 8
+CRC_FROM = 8
 _CRC = struct.Struct("<I")
 _AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
 _HINTS_OFFSET = struct.calcsize("<4sIBBHIQIH")
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
-_MAX_CELLS = 1 << 24
+MOST_CELLS = 1 << 24
 #: Counts and numbers from here on are none: sums of very many fit 64 bits, and JSON's readers agree on each (RFC 7493).
 MOST_COUNTED = 1 << 53
 _INFINITY = float("inf")
@@ -208,7 +208,7 @@ def decode(data: bytes) -> Frame:
         raise FrameError("magic", f"starts with {magic!r} instead of {MAGIC!r}")
     if not OLDEST_VERSION <= version <= VERSION:
         raise FrameError("version", f"version {version}, this reader knows {OLDEST_VERSION} to {VERSION}")
-    if crc != zlib.crc32(memoryview(data)[_CRC_START:]):
+    if crc != zlib.crc32(memoryview(data)[CRC_FROM:]):
         raise FrameError("crc", "the checksum does not match: torn or altered")
     if kind not in KINDS:
         raise FrameError("kind", f"unknown kind {kind}")
@@ -227,7 +227,7 @@ def decode(data: bytes) -> Frame:
     values_at = HEADER_SIZE + entities * 8
     codes_at = values_at + cells * 4
     end = codes_at + (cells if flags & FLAG_CODES else 0)
-    if cells > _MAX_CELLS or end != len(data):
+    if cells > MOST_CELLS or end != len(data):
         raise FrameError("shape", f"{entities} x {metrics} needs {end} bytes, there are {len(data)}")
     return Frame(
         kind,
@@ -247,7 +247,7 @@ def is_whole(data: bytes) -> bool:
     if len(data) < HEADER_SIZE:
         return False
     crc: int = _CRC.unpack_from(data, 4)[0]
-    return crc == zlib.crc32(memoryview(data)[_CRC_START:])
+    return crc == zlib.crc32(memoryview(data)[CRC_FROM:])
 
 
 def with_floor(data: bytes, floor: int, hints: int = 0) -> bytes:
@@ -260,4 +260,4 @@ def with_floor(data: bytes, floor: int, hints: int = 0) -> bytes:
 
 
 def _seal(data: bytearray) -> None:
-    struct.pack_into("<I", data, 4, zlib.crc32(memoryview(data)[_CRC_START:]))
+    struct.pack_into("<I", data, 4, zlib.crc32(memoryview(data)[CRC_FROM:]))

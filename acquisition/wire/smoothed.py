@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.wire import planes, record_format
 from acquisition.wire.planes import Plane
@@ -210,6 +211,22 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
         {name: planes[place] for name, place in index.items()},
         np.frombuffer(data, EXCEPTION, head.exceptions, head.exceptions_at),
     )
+
+
+def in_c() -> dict[str, object]:
+    """What acquisition/wire/smoothed_header.h takes over (``acquisition.compiled.agree``)."""
+    shared = (
+        "version", "plane_count", "metrics", "entities", "exceptions", "schema", "interval", "inputs_size", "epoch",
+        "sequence", "tick", "wall", "monotonic", "filtered",
+    )  # fmt: skip
+    places = compiled.offsets(HEADER_FIELDS)
+    return {
+        "SMOOTHED_MAGIC": MAGIC,
+        "HEADER": HEADER_SIZE,
+        "EXCEPTION_SIZE": EXCEPTION.itemsize,
+        "MAX_PLANES": MAX_PLANES,
+        **{f"{name.upper()}_AT": places[name] for name in shared},
+    }
 
 
 @lru_cache(64)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../acquisition/wire/agreed.h"
+
 enum { COUNT, VALID, MEAN, SQUARES, LOW, HIGH, LAST, LAST_TICK, PLANES };
 enum { VALUES = PLANES, CODES, ROWS, BUFFERS };
 
@@ -21,6 +23,11 @@ typedef struct {
     uint32_t code;
     float value;
 } Invalid;
+
+static int list_agreed(PyObject *table)
+{
+    return 1 AGREE_SIZE(Invalid) AGREE_OFFSET(Invalid, cell) AGREE_OFFSET(Invalid, code) AGREE_OFFSET(Invalid, value);
+}
 
 typedef struct {
     double *count, *valid, *mean, *squares;
@@ -134,7 +141,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int prepare(PyObject *module)
+{
+    return offer_agreed(module, list_agreed);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_fold", "Adds frames to minutes in C; see filters.archive.rollup.", 0, methods, slots,

@@ -31,7 +31,8 @@ def _native() -> Callable[..., bytes] | None:
         from filters.archive import _fold
     except ImportError:
         return None
-    compiled.complete(_fold, "fold")
+    places = {f"Invalid.{name}": field[1] for name, field in (INVALID.fields or {}).items()}
+    compiled.agree(compiled.complete(_fold, "fold"), {"sizeof Invalid": INVALID.itemsize, **places})
     return _fold.fold
 
 

@@ -70,8 +70,11 @@ class Partition:
     """States by (host, resource set); ``commit_id`` is empty when nothing was ever committed.
 
     The native ``step`` (filters.worker.step.native) takes the frames that simply follow, which are not decoded then,
-    and leaves its commands in ``_records`` and ``_extra``.
+    and leaves its commands in ``records``, those of SET by their prefix, and ``extra``, all others of the next commit.
     """
+
+    records: dict[bytes, bytes]
+    extra: list[bytes]
 
     def __init__(
         self,
@@ -106,8 +109,7 @@ class Partition:
         self.has_more = False  #: whether the last read brought as much as it might
         self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
-        self._records: dict[bytes, bytes] = {}
-        self._extra: list[bytes] = []
+        self.records, self.extra = {}, []
         self._kept = Kept(settings)
         self._forged = Forged(tag)
         self._expire_at = 0.0
@@ -202,7 +204,7 @@ class Partition:
         if keys.partition_of(host, self.partitions) != self.number:
             raise FrameError("partition", f"host {host:016x} does not belong to this partition")
         state = self.add(host, resource_set)
-        self._extra += self.dormant.recall(state)
+        self.extra += self.dormant.recall(state)
         return state
 
     def add(self, host: int, resource_set: int) -> State:
@@ -213,7 +215,7 @@ class Partition:
     def _apply_table(self, state: State, frame: Frame) -> None:
         names = learn(state.names, frame.payload)
         self.name(state, names)
-        self._extra.append(pack(("SET", state.names_key, names.payload)))
+        self.extra.append(pack(("SET", state.names_key, names.payload)))
 
     def name(self, state: State, names: NameTable) -> None:
         """Give a resource set its table."""
@@ -222,14 +224,14 @@ class Partition:
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
         self.rejected += 1
         if isinstance(error, SignatureError):
-            self._extra += self._forged.commands(error.host, entry_id, str(error), time.monotonic())
+            self.extra += self._forged.commands(error.host, entry_id, str(error), time.monotonic())
         self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
         said = rejected.encode(Rejected(entry_id, error.reason, str(error)))
         for stream, told in (
             (keys.rejected(self.tag), said),
             (keys.refused(self.tag), rejected.encode_bytes(entry_id, fields)),
         ):
-            self._extra.append(pack(("XADD", stream, "MAXLEN", "~", str(rejected.KEPT), "*", *told)))
+            self.extra.append(pack(("XADD", stream, "MAXLEN", "~", str(rejected.KEPT), "*", *told)))
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
         """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
@@ -247,12 +249,12 @@ class Partition:
 
     def also(self, command: bytes) -> None:
         """A packed command of one of the partition's keys that the next commit runs as well."""
-        self._extra.append(command)
+        self.extra.append(command)
 
     def keep_record(self, prefix: bytes, command: bytes) -> None:
         """The packed SET of a record, to be run by the next commit; a newer one with the same ``prefix``, which names
         its key, replaces it."""
-        self._records[prefix] = command
+        self.records[prefix] = command
 
     # ---------------------------------------------------------------- committing
 
@@ -263,8 +265,8 @@ class Partition:
         ``fair_share`` in samples/s (0: none) tells the probes whether to shed (filters.worker.fair_share).
         """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
-        commands = [b"*1\r\n$5\r\nMULTI\r\n", *self._records.values(), *self._extra]
-        count = len(self._records) + len(self._extra) + 1
+        commands = [b"*1\r\n$5\r\nMULTI\r\n", *self.records.values(), *self.extra]
+        count = len(self.records) + len(self.extra) + 1
         if self._dirty:
             positions = write_positions if self._step is None else self._step.write_positions
             commands.append(positions(self._applied, self._dirty))
@@ -285,7 +287,7 @@ class Partition:
     def discard(self) -> None:
         """Forget what the next commit would have written."""
         self._renewed = False
-        self._dirty, self._records, self._extra, self._taken = {}, {}, [], []
+        self._dirty, self.records, self.extra, self._taken = {}, {}, [], []
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
@@ -325,9 +327,9 @@ class Partition:
             state = self.states.pop(key)
             del self._heard[key]
             self._dirty.pop(state.member, None)
-            self._extra.append(pack(("HDEL", self.applied_key, state.member)))
-            self._extra += self.dormant.keep(state)
-            self._extra.append(pack(("DEL", state.names_key)))
+            self.extra.append(pack(("HDEL", self.applied_key, state.member)))
+            self.extra += self.dormant.keep(state)
+            self.extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
 
 

@@ -27,7 +27,8 @@ from filters.worker.inputs.state import InputsState
 from filters.worker.partition import Accepted
 from filters.worker.record import RecordEncoder, exceptions_of
 from filters.worker.settings import FilterSettings
-from filters.worker.step.native import STEP, Step, step_of
+from filters.worker.step.agreed import STEP
+from filters.worker.step.native import Step, step_of
 
 _MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
 

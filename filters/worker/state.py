@@ -12,15 +12,13 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.planes import MEAN
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
-from filters.worker.inputs.state import InputsState
+from filters.worker.inputs.state import SHORTEST, InputsState
 from filters.worker.name_table import NameTable
 from filters.worker.record import set_prefix
 from filters.worker.rows import who_stayed
 from filters.worker.sequence import Track
 from filters.worker.step.native import Stepper
 
-#: A shorter interval is none: seconds are float32 in a batch, and slopes per second would not be finite.
-_SHORTEST = 1e-9
 _MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each
 
 
@@ -87,7 +85,7 @@ class State:
         if frame.ids != self.ids or frame.schema != self.schema or frame.metrics != self.metrics:
             self._align(frame.ids, frame.schema, frame.metrics, kernels)
         dt = frame.monotonic - self.monotonic
-        if not dt >= _SHORTEST:
+        if not dt >= SHORTEST:
             self._start_anew()
             dt = 1.0
         self.monotonic = frame.monotonic

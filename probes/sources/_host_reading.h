@@ -2,12 +2,28 @@
    They stay the definition, tested equal (tests/probes/sources/test_host_step.py). See _process_step.c, which includes
    this. */
 
-enum { /* probes.sources.host_table.METRICS */
-    CPU_SHARES = 6, INTERRUPTS = CPU_SHARES, SWITCHES, RUNNABLE, BLOCKED, CPUS, SWAP_USED, FREE, BUFFERS, CACHE, TOTAL,
-    AVAILABLE, SWAP_IN, SWAP_OUT, BLOCK_IN, BLOCK_OUT, RECEIVED, SENT, LINK_SPEED, PRESSURES, FIGURES = PRESSURES + 5
-};
-enum { HOST_STAT, HOST_MEMORY, HOST_PAGING, HOST_TRAFFIC, PRESSURE_CPU, PRESSURE_MEMORY, PRESSURE_IO, HOST_FILES };
-enum { STUCK = 7, CPU_JITTER = 100, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
+/* probes.sources.agreed.HOST_FIGURES: names of probes.metrics.HOST */
+#define HOST_FIGURES(DO) \
+    DO(CPU_USER, "cpu_user_ratio") DO(CPU_SYSTEM, "cpu_system_ratio") DO(CPU_IDLE, "cpu_idle_ratio") \
+    DO(CPU_IOWAIT, "cpu_iowait_ratio") DO(CPU_STEAL, "cpu_steal_ratio") DO(CPU_GUEST, "cpu_guest_ratio") \
+    DO(INTERRUPTS, "interrupts_per_second") DO(SWITCHES, "context_switches_per_second") \
+    DO(RUNNABLE, "tasks_runnable") DO(BLOCKED, "tasks_blocked") DO(CPUS, "cpu_count") \
+    DO(SWAP_USED, "swap_used_bytes") DO(FREE, "memory_free_bytes") DO(BUFFERS, "memory_buffers_bytes") \
+    DO(CACHE, "memory_cache_bytes") DO(TOTAL, "memory_total_bytes") DO(AVAILABLE, "memory_available_bytes") \
+    DO(SWAP_IN, "swap_in_bytes_per_second") DO(SWAP_OUT, "swap_out_bytes_per_second") \
+    DO(BLOCK_IN, "block_in_bytes_per_second") DO(BLOCK_OUT, "block_out_bytes_per_second") \
+    DO(RECEIVED, "network_receive_bytes_per_second") DO(SENT, "network_transmit_bytes_per_second") \
+    DO(LINK_SPEED, "link_speed_bytes_per_second") DO(CPU_SOME, "pressure_cpu_some_ratio") \
+    DO(MEMORY_SOME, "pressure_memory_some_ratio") DO(MEMORY_FULL, "pressure_memory_full_ratio") \
+    DO(IO_SOME, "pressure_io_some_ratio") DO(IO_FULL, "pressure_io_full_ratio")
+/* probes.sources.agreed.HOST_GROUPS */
+#define FILES_OF_HOST(DO) \
+    DO(HOST_STAT, "stat") DO(HOST_MEMORY, "meminfo") DO(HOST_PAGING, "vmstat") DO(HOST_TRAFFIC, "net/dev") \
+    DO(PRESSURE_CPU, "pressure/cpu") DO(PRESSURE_MEMORY, "pressure/memory") DO(PRESSURE_IO, "pressure/io")
+enum { HOST_FIGURES(AS_PLACE) FIGURES };
+enum { FILES_OF_HOST(AS_PLACE) HOST_FILES };
+enum { CPU_SHARES = CPU_GUEST + 1 }; /* the first ones */
+enum { CPU_JITTER = 100, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
 #define KIB 1024.0
 
 typedef struct {
@@ -21,7 +37,7 @@ typedef struct {
     uint64_t has_ticks;
 } HostRecord;
 
-/* An interface that counts; probes.sources.host_table.LINK. */
+/* An interface that counts; probes.sources.agreed.LINK. */
 typedef struct {
     char name[NAME_BYTES];
     uint64_t bytes[2], has;
@@ -140,12 +156,12 @@ static int cpu_ticks(const Text *text, Number *ticks)
         count++;
     }
     Number guests = field[8] + field[9];
-    ticks[0] = field[0] + field[1] - guests;
-    ticks[1] = field[2] + field[5] + field[6];
-    ticks[2] = field[3];
-    ticks[3] = field[4];
-    ticks[4] = field[7];
-    ticks[5] = guests;
+    ticks[CPU_USER] = field[0] + field[1] - guests;
+    ticks[CPU_SYSTEM] = field[2] + field[5] + field[6];
+    ticks[CPU_IDLE] = field[3];
+    ticks[CPU_IOWAIT] = field[4];
+    ticks[CPU_STEAL] = field[7];
+    ticks[CPU_GUEST] = guests;
     return count >= 4;
 }
 
@@ -223,11 +239,16 @@ static void read_memory(Figures *out, const Text *text)
 
 static void read_paging(Figures *out, HostRecord *record, const Text *text, double page_size)
 {
-    static const char *const labels[] = {"\npswpin ", "\npswpout ", "\npgpgin ", "\npgpgout "};
-    for (int i = 0; i < 4; i++) {
+    const struct {
+        int figure;
+        const char *label;
+        double scale;
+    } rates[] = {{SWAP_IN, "\npswpin ", page_size}, {SWAP_OUT, "\npswpout ", page_size},
+                 {BLOCK_IN, "\npgpgin ", KIB}, {BLOCK_OUT, "\npgpgout ", KIB}};
+    for (size_t i = 0; i < COUNT(rates); i++) {
         uint64_t number;
-        const uint64_t *found = number_after(text->start, text->end, labels[i], &number);
-        put_rate(out, SWAP_IN + i, &record->counters[SWAP_IN + i], found, i < 2 ? page_size : KIB);
+        const uint64_t *found = number_after(text->start, text->end, rates[i].label, &number);
+        put_rate(out, rates[i].figure, &record->counters[rates[i].figure], found, rates[i].scale);
     }
 }
 
@@ -263,7 +284,7 @@ static void see_line(const char *at, const char *end, const Link *links, size_t 
             seen[i] = (Seen){{bytes[0], bytes[1]}, 1};
 }
 
-static void put_sum(Figures *out, int way, const Link *links, size_t count, const Seen *seen)
+static void put_sum(Figures *out, int figure, int way, const Link *links, size_t count, const Seen *seen)
 {
     double sum = 0.0;
     int any = 0, first = 0, reset = 0;
@@ -280,9 +301,9 @@ static void put_sum(Figures *out, int way, const Link *links, size_t count, cons
         }
     }
     if (any && !reset)
-        put(out, RECEIVED + way, sum);
+        put(out, figure, sum);
     else
-        put_code(out, RECEIVED + way, reset ? RESET : first ? FIRST : MISSING);
+        put_code(out, figure, reset ? RESET : first ? FIRST : MISSING);
 }
 
 static int read_traffic(Figures *out, Link *links, size_t count, const Text *text)
@@ -295,8 +316,8 @@ static int read_traffic(Figures *out, Link *links, size_t count, const Text *tex
             stop++;
         see_line(at, stop, links, count, seen);
     }
-    for (int way = 0; way < 2; way++)
-        put_sum(out, way, links, count, seen);
+    put_sum(out, RECEIVED, 0, links, count, seen);
+    put_sum(out, SENT, 1, links, count, seen);
     for (size_t i = 0; i < count; i++) {
         links[i].has = (uint64_t)seen[i].found;
         memcpy(links[i].bytes, seen[i].bytes, sizeof links[i].bytes);
@@ -332,13 +353,16 @@ static const uint64_t *stalled(const Text *text, const char *kind, uint64_t *fou
 
 static void read_pressure(Figures *out, HostRecord *record, const Text *text, int file)
 {
-    static const int firsts[] = {0, 1, 3, 5};
-    static const char *const kinds[] = {"some", "full"};
-    int first = firsts[file - PRESSURE_CPU], past = firsts[file - PRESSURE_CPU + 1];
-    for (int i = first; i < past; i++) {
+    static const struct {
+        int file, figure;
+        const char *kind;
+    } lines[] = {{PRESSURE_CPU, CPU_SOME, "some"}, {PRESSURE_MEMORY, MEMORY_SOME, "some"},
+                 {PRESSURE_MEMORY, MEMORY_FULL, "full"}, {PRESSURE_IO, IO_SOME, "some"}, {PRESSURE_IO, IO_FULL, "full"}};
+    for (size_t i = 0; i < COUNT(lines); i++) {
         uint64_t number;
-        int figure = PRESSURES + i;
-        put_rate(out, figure, &record->counters[figure], stalled(text, kinds[i - first], &number), 1e-6);
+        int figure = lines[i].figure;
+        if (lines[i].file == file)
+            put_rate(out, figure, &record->counters[figure], stalled(text, lines[i].kind, &number), 1e-6);
     }
 }
 

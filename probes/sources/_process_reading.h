@@ -11,17 +11,24 @@
 
 #include "_task_stats.h"
 
-enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, UNREADABLE = 10 }; /* acquisition.model.codes */
-enum { /* probes.sources.process_files */
-    USER, SYSTEM, GUEST, WAIT, ALL_CPU, MINOR, MAJOR, VIRTUAL, RESIDENT, SHARE, READ, WRITTEN, CANCELLED, DELAY,
-    VOLUNTARY, INVOLUNTARY, WIDTH
-};
-enum { STAT, STATUS, IO, SCHEDSTAT, FILES };
+enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, STUCK = 7, UNREADABLE = 10 }; /* acquisition.model.codes */
+/* probes.metrics.PROCESSES */
+#define PROCESS_METRICS(DO) \
+    DO(USER, "cpu_user_ratio") DO(SYSTEM, "cpu_system_ratio") DO(GUEST, "cpu_guest_ratio") \
+    DO(WAIT, "cpu_wait_ratio") DO(ALL_CPU, "cpu_ratio") DO(MINOR, "minor_faults_per_second") \
+    DO(MAJOR, "major_faults_per_second") DO(VIRTUAL, "memory_virtual_bytes") DO(RESIDENT, "memory_resident_bytes") \
+    DO(SHARE, "memory_ratio") DO(READ, "disk_read_bytes_per_second") DO(WRITTEN, "disk_write_bytes_per_second") \
+    DO(CANCELLED, "disk_write_cancelled_bytes_per_second") DO(DELAY, "io_delay_ticks") \
+    DO(VOLUNTARY, "voluntary_switches_per_second") DO(INVOLUNTARY, "involuntary_switches_per_second")
+/* probes.sources.process_files.FILES */
+#define PROCESS_FILES(DO) DO(STAT, "stat") DO(STATUS, "status") DO(IO, "io") DO(SCHEDSTAT, "schedstat")
+enum { PROCESS_METRICS(AS_PLACE) WIDTH };
+enum { PROCESS_FILES(AS_PLACE) FILES };
 enum { CLOSED = -1, ABSENT = -2 };
 enum { SHORT = 511, LONG = 16384, STAT_FIELDS = 41, JITTER_TICKS = 2, MOST_PATH = 4096 };
 enum { LIVES, GONE };
 
-static const char *const NAMES[FILES] = {"stat", "status", "io", "schedstat"};
+static const char *const NAMES[FILES] = {PROCESS_FILES(AS_TEXT)};
 static const int STAT_COUNTERS[] = {USER, SYSTEM, GUEST, ALL_CPU, MINOR, MAJOR, DELAY};
 static const int IO_COUNTERS[] = {READ, WRITTEN, CANCELLED};
 static const int THREAD_COUNTERS[] = {WAIT, VOLUNTARY, INVOLUNTARY};

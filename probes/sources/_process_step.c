@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include <Python.h>
 
+#include "../../acquisition/wire/agreed.h"
 #include "_text.h"
 #include "_process_reading.h"
 #include "_host_reading.h"
@@ -168,7 +169,7 @@ PyDoc_STRVAR(read_host_doc,
 "read_host(descriptors, record, links, seconds, page_size, speed, columns, values, codes)\n\n"
 "Read the files of the host, HOST_FILES ``descriptors`` (-1: there is none), and write its figures into ``values`` (float64)\n"
 "and ``codes``: into place i that of the number ``columns[i]`` (bytes), nothing where there is no such figure.\n"
-"``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.sources.host_table.LINK) keep the counters;\n"
+"``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.sources.agreed.LINK) keep the counters;\n"
 "``speed`` is that of the links, NaN: not known. Raises ValueError when the buffers do not fit.");
 
 static int read_files(PyObject *descriptors, Figures *out, HostRecord *record, Link *links, size_t count, double page_size)
@@ -233,12 +234,22 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_sizes(PyObject *module)
+/* Compared by probes.sources.agreed. */
+static int list_agreed(PyObject *table)
 {
-    return PyModule_AddIntConstant(module, "HOST_RECORD", sizeof(HostRecord));
+    return 1 AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(FIRST) AGREE_NUMBER(RESET) AGREE_NUMBER(STUCK)
+        AGREE_NUMBER(UNREADABLE) AGREE_NAMES("PROCESS_METRICS", PROCESS_METRICS)
+        AGREE_NAMES("PROCESS_FILES", PROCESS_FILES) AGREE_NUMBER(SHORT) AGREE_NUMBER(LONG) AGREE_NUMBER(JITTER_TICKS)
+        AGREE_NAMES("HOST_FIGURES", HOST_FIGURES) AGREE_NAMES("FILES_OF_HOST", FILES_OF_HOST) AGREE_NUMBER(CPU_JITTER)
+        AGREE_NUMBER(NUMBER_WITHIN) AGREE_SIZE(Link) AGREE_OFFSET(Link, bytes) AGREE_OFFSET(Link, has);
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_sizes}, {0, NULL}};
+static int prepare(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "HOST_RECORD", sizeof(HostRecord)) ? -1 : offer_agreed(module, list_agreed);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_process_step", "Reads processes in C; see probes.sources.process_files.", 0, methods, slots,

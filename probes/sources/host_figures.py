@@ -23,7 +23,7 @@ _SHARES = (
     "cpu_guest_ratio",
 )
 #: idle, iowait, steal and guest may step back by a few ticks; a second of them is no jitter
-_JITTER_TICKS = 100
+CPU_JITTER_TICKS = 100
 
 
 class CpuFigures:
@@ -61,7 +61,7 @@ class CpuFigures:
         if not old:
             first(_SHARES, row)
             return
-        grown, codes = differences(ticks, old, _JITTER_TICKS)
+        grown, codes = differences(ticks, old, CPU_JITTER_TICKS)
         total = float(sum(map(int, grown))) if codes is None or RESET not in codes else 0.0
         if codes is not None and RESET in codes:
             row.update((name, (NAN, RESET)) for name in _SHARES)

@@ -5,28 +5,18 @@ What it does not know, as figures that were added later, is left to the groups t
 
 from __future__ import annotations
 
-import struct
 from array import array
 from os import fsencode
 
 from acquisition.model.codes import NAN
 from acquisition.model.metric import Metric
 from probes.host_facts import HostFacts
-from probes.native import PROCESSES
 from probes.procfs import OpenFile
+from probes.sources.agreed import HOST_FIGURES, HOST_GROUPS, LINK, PROCESSES, Group
 from probes.sources.figures import Figures
-from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
 from probes.sources.network import NetworkFigures
-from probes.sources.pressure import PressureFigures
 
-_Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures
-_GROUPS = (CpuFigures, MemoryFigures, PagingFigures, NetworkFigures, PressureFigures)
-#: The figures by their numbers in C.
-METRICS = tuple(name for group in _GROUPS for name in group.metrics)
-_FILES = (1, 1, 1, 1, 3)  #: of each group
 _NONE = 255  #: the number of a figure that is not among them
-#: An interface: its name, bytes received and sent at the tick before, and whether there are such.
-LINK = struct.Struct("32sQQQ")
 _VALUE = 8  #: bytes of a float64
 
 
@@ -36,17 +26,17 @@ class HostTable:
     def __init__(self, groups: list[Figures], metrics: tuple[Metric, ...], facts: HostFacts) -> None:
         assert PROCESSES is not None
         self._step = PROCESSES
-        known: dict[type[object], _Group] = {type(group): group for group in groups if isinstance(group, _GROUPS)}
-        self.rest = [group for group in groups if not isinstance(group, _GROUPS)]
+        known: dict[type[object], Group] = {type(group): group for group in groups if isinstance(group, Group)}
+        self.rest = [group for group in groups if not isinstance(group, Group)]
         self._files: list[OpenFile | None] = []
-        for kind, count in zip(_GROUPS, _FILES, strict=True):
-            self._files += known[kind].files if kind in known else [None] * count
+        for kind, files in HOST_GROUPS.items():
+            self._files += known[kind].files if kind in known else [None] * len(files)
         network = known.get(NetworkFigures)
         self._network = network if isinstance(network, NetworkFigures) else None
         self._page_size = float(facts.page_size)
         given = {name for group in known.values() for name in group.metrics}
         names = [metric.name for metric in metrics]
-        self._columns = bytes(METRICS.index(name) if name in given else _NONE for name in names)
+        self._columns = bytes(HOST_FIGURES.index(name) if name in given else _NONE for name in names)
         self._blank = bytes(_VALUE * len(names))
         self._descriptors = (-1,) * len(self._files)
         self._record = bytearray(self._step.HOST_RECORD)

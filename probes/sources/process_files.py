@@ -19,14 +19,21 @@ from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
 from acquisition.model.codes import FIRST, MISSING, NAN, UNREADABLE
+from probes.metrics import PROCESSES
 from probes.procfs import read_once
 from probes.rates import differences
 from probes.taskstats import TaskStats
 
-#: Columns of a row, in the order of probes.metrics.PROCESSES.
-USER, SYSTEM, GUEST, WAIT, ALL_CPU, MINOR, MAJOR, VIRTUAL, RESIDENT, SHARE = range(10)
-READ, WRITTEN, CANCELLED, DELAY, VOLUNTARY, INVOLUNTARY = range(10, 16)
-WIDTH = 16
+_PLACES = {metric.name: place for place, metric in enumerate(PROCESSES.metrics)}
+#: Columns of a row of PROCESSES.
+USER, SYSTEM, GUEST = _PLACES["cpu_user_ratio"], _PLACES["cpu_system_ratio"], _PLACES["cpu_guest_ratio"]
+WAIT, ALL_CPU = _PLACES["cpu_wait_ratio"], _PLACES["cpu_ratio"]
+MINOR, MAJOR = _PLACES["minor_faults_per_second"], _PLACES["major_faults_per_second"]
+VIRTUAL, RESIDENT, SHARE = (_PLACES[f"memory_{name}"] for name in ("virtual_bytes", "resident_bytes", "ratio"))
+READ, WRITTEN = _PLACES["disk_read_bytes_per_second"], _PLACES["disk_write_bytes_per_second"]
+CANCELLED, DELAY = _PLACES["disk_write_cancelled_bytes_per_second"], _PLACES["io_delay_ticks"]
+VOLUNTARY, INVOLUNTARY = _PLACES["voluntary_switches_per_second"], _PLACES["involuntary_switches_per_second"]
+WIDTH = len(_PLACES)
 
 FILES = ("stat", "status", "io", "schedstat")
 #: The columns that each of FILES gives; ``stat`` is always read: it tells whether the process lives.
@@ -39,10 +46,10 @@ COLUMNS: tuple[tuple[int, ...], ...] = (
 _STAT, _STATUS, _IO, _SCHEDSTAT = range(4)
 _STAT_COUNTERS = COLUMNS[_STAT][:7]
 #: user time is the rest without guest time, which the kernel accounts separately: it may step back a little
-_JITTER_TICKS = 2
+JITTER_TICKS = 2
 _NANOSECOND = 1e-9
-_SHORT = 511  #: more than stat, io and schedstat take; small blocks are cheaper to allocate
-_LONG = 16384  #: status, with a long list of groups; stat with very large numbers
+SHORT = 511  #: more than stat, io and schedstat take; small blocks are cheaper to allocate
+LONG = 16384  #: status, with a long list of groups; stat with very large numbers
 _MOST = (1 << 64) - 1  #: of a counter
 _CLOSED = -1
 _ABSENT = -2
@@ -132,9 +139,9 @@ class ProcessFiles:
             self.codes[:] = self._steady
             self.flagged = any(self._steady)
         stat = self._descriptors[_STAT]
-        text = pread(stat, _SHORT, 0) if stat >= 0 else read_once(f"{self._base}/stat", _SHORT)
-        if len(text) == _SHORT:  # cut off: very large numbers
-            text = read_once(f"{self._base}/stat", _LONG)
+        text = pread(stat, SHORT, 0) if stat >= 0 else read_once(f"{self._base}/stat", SHORT)
+        if len(text) == SHORT:  # cut off: very large numbers
+            text = read_once(f"{self._base}/stat", LONG)
         if text != self._stat_text:
             self._take_stat(text, units)
         elif self._stat_moved:
@@ -143,7 +150,7 @@ class ProcessFiles:
         if self._descriptors[_IO] != _ABSENT:
             text = self._text(_IO)
             at = text.find(_STORAGE)  # what went through caches and pipes (rchar, wchar) is no part of it
-            moved = text[at:] if at >= 0 and len(text) < _SHORT else b""
+            moved = text[at:] if at >= 0 and len(text) < SHORT else b""
             if not text:  # it runs as another user now
                 self._miss(_IO)
             elif not moved or moved != self._io_text:
@@ -197,7 +204,7 @@ class ProcessFiles:
         waited = numbers(words[1:2])[0] if len(words) == 3 else (self._thread[0] if self._thread else 0)
         if absent:
             return waited, 0, 0
-        text = self._text(_STATUS, _LONG)
+        text = self._text(_STATUS, LONG)
         words = text[text.rfind(_SWITCHES) :].split(None, 4)
         if len(words) < 4:
             self._miss(_STATUS)
@@ -207,7 +214,7 @@ class ProcessFiles:
     def _take_stat(self, text: bytes, units: Units) -> None:
         self._stat_text = text
         try:
-            if len(text) == _LONG:
+            if len(text) == LONG:
                 raise ValueError
             fields = text[text.rindex(b")") + 2 :].split()
             # user with guest time, system, guest, minor, major, delay, virtual, resident, start
@@ -229,7 +236,7 @@ class ProcessFiles:
         if not old:
             self._mark(_STAT_COUNTERS, _FIRSTS)
             return
-        grown, codes = differences(new, old, _JITTER_TICKS)
+        grown, codes = differences(new, old, JITTER_TICKS)
         per_tick, per_second = units.per_tick, units.per_second
         values[USER] = grown[0] * per_tick
         values[SYSTEM] = grown[1] * per_tick
@@ -300,7 +307,7 @@ class ProcessFiles:
                 raise
             self._miss(file)  # /proc/PID/io of another user's process, no schedstat in this kernel
 
-    def _text(self, file: int, size: int = _SHORT) -> bytes:
+    def _text(self, file: int, size: int = SHORT) -> bytes:
         """What a file other than ``stat`` says; nothing, taken as MISSING, when it may not be read any more."""
         descriptor = self._descriptors[file]
         try:

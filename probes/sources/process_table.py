@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Collection
 from typing import Protocol
 
-from probes.native import PROCESSES
+from probes.sources.agreed import PROCESSES
 from probes.sources.process_files import WIDTH, ProcessFiles, Units
 
 _VALUE = 8  #: bytes of a float64

@@ -11,9 +11,9 @@ from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.host_facts import HostFacts
 from probes.metrics import HOST_FIGURES
-from probes.native import PROCESSES
 from probes.reading import Reading
 from probes.sources import Request
+from probes.sources.agreed import PROCESSES
 from probes.sources.figures import Figures, Row, cells, wanted
 from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
 from probes.sources.host_table import HostTable

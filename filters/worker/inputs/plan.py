@@ -28,7 +28,9 @@ from acquisition.wire.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, H
 ANY = "*"
 #: The derived metrics whose formula the native step knows, in the order of its numbers for them.
 FORMULAS = (CPU, MEMORY, NETWORK)
-_MOST_PARTS = 3
+MOST_PARTS = 3
+#: A plan for the native step: what it begins with, and a derived column.
+SHAPE, FORMULA = struct.Struct("<10i"), struct.Struct(f"<{1 + MOST_PARTS}i")
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
 
 
@@ -162,16 +164,16 @@ def _pack(
     derived: Sequence[tuple[Derived, tuple[int, ...]]],
     taus: npt.NDArray[np.float64],
 ) -> bytes | None:
-    """A plan as the native step reads it (Shape and Plan of filters/worker/step/inputs.h)."""
+    """A plan as the native step reads it (Shape and Derived of filters/worker/step/inputs.h)."""
     formulas = names[len(sources) :]
     if any(name not in FORMULAS for name in formulas):
         return None
     shape = len(sources), len(derived), metrics, *lengths, order, len(pack_names(names)), depth, 0
     packed = [
-        struct.pack("=4i", FORMULAS.index(name), *parts, *(0,) * (_MOST_PARTS - len(parts)))
+        FORMULA.pack(FORMULAS.index(name), *parts, *(0,) * (MOST_PARTS - len(parts)))
         for name, (_, parts) in zip(formulas, derived, strict=True)
     ]
-    return b"".join((struct.pack("=10i", *shape), taus.tobytes(), struct.pack(f"={len(sources)}i", *sources), *packed))
+    return b"".join((SHAPE.pack(*shape), taus.tobytes(), struct.pack(f"<{len(sources)}i", *sources), *packed))
 
 
 def misnamed(patterns: Iterable[str], known: Mapping[str, Iterable[str]]) -> str | None:

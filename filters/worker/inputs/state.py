@@ -19,9 +19,12 @@ from filters.worker.rows import who_stayed
 VALID, COUNTED, ABOVE = map(wire.COUNTS.index, ("valid", "counted", "above"))
 MEAN, AGE = map(wire.DERIVED_PLANES.index, ("mean", "age"))
 CUSUM, TIME_ABOVE = map(wire.FIGURES.index, wire.ALWAYS_KEPT)
-_PADDING = 8  #: sorted windows of the native step have a multiple of so many places
-_LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
-_SHORTEST = 1e-9  #: seconds between two frames; less, or a clock that went back, is a new beginning
+PADDING = 8  #: sorted windows of the native step have a multiple of so many places
+LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
+#: Seconds between two frames; less, or a clock that went back, is a new beginning: seconds are float32 in a batch, and
+#: slopes per second would not be finite.
+SHORTEST = 1e-9
+GAP = 1.5  #: intervals between two frames; more, and a tick between them never came
 _UNKNOWN = np.float32(np.nan)
 
 #: (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at)
@@ -187,9 +190,9 @@ class InputsState:
         dt = frame.monotonic - self.monotonic
         interval = frame.interval
         self.monotonic = frame.monotonic
-        self.begins = frame.epoch != self.epoch or not dt >= _SHORTEST
+        self.begins = frame.epoch != self.epoch or not dt >= SHORTEST
         missing = 0
-        if not self.begins and dt > 1.5 * interval:
+        if not self.begins and dt > GAP * interval:
             missing = round(min(dt / interval, 1e9)) - 1
         self.step += 1 + min(missing, self.plan.depth)
         self.begins = self.begins or missing >= self.plan.window
@@ -204,8 +207,8 @@ class InputsState:
                 self._take_slots(self.arrays(), interval, also)
         if self.begins:
             self.epoch, self.first = frame.epoch, self.step
-            return Begun(interval, min(interval, _LONGEST), 0)
-        return Begun(dt, min(dt / (1 + missing), _LONGEST), missing)
+            return Begun(interval, min(interval, LONGEST), 0)
+        return Begun(dt, min(dt / (1 + missing), LONGEST), missing)
 
     def _take_slots(self, kept: Arrays, interval: float, also: Also) -> None:
         kept.slots[...] = self.ring.place(np.frombuffer(self.ids, "<u8"), self.step, interval, also)
@@ -269,4 +272,4 @@ class InputsState:
 
 def _places(plan: Plan) -> int:
     """How many places a sorted window has."""
-    return -(-plan.window // _PADDING) * _PADDING if plan.order else 0
+    return -(-plan.window // PADDING) * PADDING if plan.order else 0

@@ -7,6 +7,9 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
+#include "../../../acquisition/wire/agreed.h"
+#include "../../../acquisition/wire/smoothed_header.h"
+#include "shared.h"
 #include "smoothing.h"
 #include "order.h"
 #include "inputs.h"
@@ -78,7 +81,7 @@ static PyObject *advance(PyObject *module, PyObject *arguments)
     frame.taus = given[TAUS].buf;
     frame.tau_count = (size_t)given[TAUS].len / 8;
     if (read_inputs(given_inputs, &inputs)) {
-        const char *wrong = raw < 0 || raw > 8 ? "there are too many raw planes" : fault(&frame, given);
+        const char *wrong = raw < 0 || raw > MAX_PLANES ? "there are too many raw planes" : fault(&frame, given);
         if (!wrong && !place_planes(&frame.planes, given[PLANES_BUFFER].buf, frame.samples, &given[NUMBERS]))
             wrong = "numbers must be of different known planes, the mean among them";
         if (!wrong && inputs.held)
@@ -102,11 +105,32 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Compared by filters.worker.step.agreed. */
+static int list_agreed(PyObject *table)
+{
+    return 1 AGREE_SMOOTHED AGREE_FRAME_HEADER
+        AGREE_NUMBER(VALID) AGREE_NUMBER(RANGE) AGREE_NUMBER(CODE_MASK) AGREE_NUMBER(OUTLIER)
+        AGREE_NUMBER(MEAN) AGREE_NUMBER(VARIANCE) AGREE_NUMBER(TREND) AGREE_DOUBLE(LARGEST) AGREE_DOUBLE(ABSENT)
+        AGREE_NAMES("FIGURES_KEPT", FIGURES_KEPT) AGREE_NAMES("PLANES_OF_DERIVED", PLANES_OF_DERIVED)
+        AGREE_NAMES("COUNTS_KEPT", COUNTS_KEPT) AGREE_NUMBER(SECTION_HEADER) AGREE_NUMBER(STEP_AT)
+        AGREE_NUMBER(FIRST_AT) AGREE_NAMES("FORMULAS_KNOWN", FORMULAS_KNOWN) AGREE_NUMBER(MOST_PARTS)
+        AGREE_SIZE(Shape) AGREE_SIZE(Derived) AGREE_DOUBLE(SHORTEST) AGREE_DOUBLE(LONGEST) AGREE_DOUBLE(GAP)
+        AGREE_NUMBER(PADDING) AGREE_NUMBER(ROW_HEADER) AGREE_NUMBER(SEED_HEADER) AGREE_NUMBER(NOT_VALID)
+        AGREE_NUMBER(NOT_THERE) AGREE_NUMBER(SHEDS) AGREE_NUMBER(ENDED) AGREE_NUMBER(CONTESTED)
+        AGREE_NUMBER(MOST_CELLS) AGREE_NUMBER(MOST_COUNTED) AGREE_BYTES(ENTRY_FIELD)
+        AGREE_NAMES("PARTS_ACCEPTED", PARTS_ACCEPTED) AGREE_NAMES("ATTRIBUTES_OF_STATE", ATTRIBUTES_OF_STATE)
+        AGREE_NAMES("ATTRIBUTES_OF_PARTITION", ATTRIBUTES_OF_PARTITION)
+        AGREE_OFFSET(Exception, index) AGREE_OFFSET(Exception, code) AGREE_OFFSET(Exception, age)
+        AGREE_SIZE(Track) AGREE_OFFSET(Track, flags) AGREE_OFFSET(Track, interval) AGREE_OFFSET(Track, epoch)
+        AGREE_OFFSET(Track, sequence) AGREE_OFFSET(Track, tick) AGREE_OFFSET(Track, wall) AGREE_OFFSET(Track, applied)
+        AGREE_OFFSET(Track, invalid) AGREE_OFFSET(Track, frames) AGREE_OFFSET(Track, made);
+}
+
 static int prepare(PyObject *module)
 {
     make_crc_table();
     folds = can_fold();
-    if (!make_names())
+    if (!make_names() || offer_agreed(module, list_agreed))
         return -1;
     stepper_type = PyType_FromSpec(&stepper_spec);
     return stepper_type && !PyModule_AddObjectRef(module, "Stepper", stepper_type) ? 0 : -1;

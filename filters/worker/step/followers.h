@@ -1,6 +1,6 @@
 /* Takes the frames of one read that simply follow, as filters.worker.partition.Partition.take takes any other. */
 
-enum { ENTRY_SIZE = 2, ACCEPTED_SIZE = 5 }; /* filters.worker.partition.Accepted */
+enum { ENTRY_SIZE = 2, FIELD_SIZE = sizeof ENTRY_FIELD - 1 };
 
 /* What is told of each frame that is taken: the arguments of ``take_followers``. */
 typedef struct {
@@ -18,7 +18,8 @@ static PyObject *frame_in(PyObject *entry)
     if (!fields || !PyList_Check(fields) || PyList_Size(fields) < 2)
         return NULL;
     PyObject *name = PyList_GetItem(fields, 0), *data = PyList_GetItem(fields, 1);
-    if (!PyBytes_Check(name) || PyBytes_Size(name) != 1 || *PyBytes_AsString(name) != 'f' || !PyBytes_Check(data)
+    if (!PyBytes_Check(name) || PyBytes_Size(name) != FIELD_SIZE
+        || memcmp(PyBytes_AsString(name), ENTRY_FIELD, FIELD_SIZE) || !PyBytes_Check(data)
         || (size_t)PyBytes_Size(data) < sizeof(FrameHeader))
         return NULL;
     return data;

@@ -1,8 +1,5 @@
 /* What one native call is given, and whether it fits together. */
 
-/* The header of a smoothed record: acquisition.wire.smoothed.HEADER */
-enum { HEADER = 96, EXCEPTIONS_AT = 12, INPUTS_SIZE_AT = 36, EPOCH_AT = 48, WALL_AT = 72, MONOTONIC_AT = 80 };
-
 enum { PLANES_BUFFER, NUMBERS, VALUES, CODES, EXCEPTIONS, TAUS, HEAD, IDS, PREFIX, TAIL, BUFFERS };
 enum { MEMORY, PLAN, ROW_PREFIX, INPUTS_BUFFERS };
 

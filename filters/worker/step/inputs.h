@@ -4,20 +4,13 @@
    is copying it (docs/decisions/0040). numpy stays the definition: the same operations on float32, tested equal
    (tests/filters/worker/test_step_native.py). */
 
-enum { LAST, DERIVED_MEAN, DERIVED_VARIANCE, DERIVED_TREND, AGE, DERIVED_PLANES }; /* acquisition.wire.inputs */
-enum { VALID_COUNT, COUNTED, ABOVE, COUNTS };
-enum { CPU_BUSY, MEMORY_USED, NETWORK_USED }; /* the formulas, in the order of filters.worker.step.native.FORMULAS */
-enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24, ROW_HEADER = 24, SEED_HEADER = 8 };
-#define NOT_VALID 0x7fc00000u /* acquisition.wire.recent: a quiet NaN, its lowest byte is the code */
-#define NOT_THERE 0xffu
-
-/* A plan as filters.worker.step.native.pack_plan packs it: this, then the arrays that Plan points to. */
+/* A plan as filters.worker.inputs.plan packs it: this, then the arrays that Plan points to. */
 typedef struct {
     int32_t sources, derived, metrics, window, counted, plateau, order, names_size, depth, unused;
 } Shape;
 
 typedef struct {
-    int32_t formula, parts[3];
+    int32_t formula, parts[MOST_PARTS];
 } Derived;
 
 typedef struct {
@@ -33,7 +26,7 @@ typedef struct {
     char *section;
     size_t section_size;
     double *since;                      /* (n,) */
-    float *figures;                     /* (F, C, n): cusum, time_above, [lowest, highest], [median, mad, q1, q3] */
+    float *figures;                     /* (F, C, n): FIGURES_KEPT, without plateau or order statistics if not wanted */
     float *derived;                     /* (5, D, n) */
     const float *thresholds, *slacks;   /* (C,) */
     uint8_t *seen;                      /* (n,) */
@@ -81,7 +74,7 @@ static size_t seed_size(const Plan *plan, size_t capacity)
 
 static size_t figure_count(const Shape *shape)
 {
-    return 2 + (shape->plateau ? 2 : 0) + (shape->order ? 4 : 0);
+    return LOWEST + (shape->plateau ? MEDIAN - LOWEST : 0) + (shape->order ? ALL_FIGURES - MEDIAN : 0);
 }
 
 static void place_memory(Memory *memory, const Plan *plan, char *at, size_t n)
@@ -129,7 +122,7 @@ static float derive(const Derived *how, const float *row)
 static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
 {
     uint8_t code = VALID;
-    for (int i = 0; codes && i < (how->formula == NETWORK_USED ? 3 : 2); i++)
+    for (int i = 0; codes && i < (how->formula == NETWORK_USED ? MOST_PARTS : 2); i++)
         if ((code & CODE_MASK) == VALID)
             code = (uint8_t)((code & OUTLIER) | codes[how->parts[i]]);
     if ((code & CODE_MASK) != VALID)
@@ -211,7 +204,8 @@ static void count(const Tick *tick, const Plan *plan, const Memory *memory, size
     size_t dropped_at = (size_t)((tick->step + size - (size_t)plan->shape.counted) % size);
     const float *dropped_row = memory->window + (place * size + dropped_at) * n;
     float threshold = memory->thresholds[place], slack = memory->slacks[place], seconds = tick->seconds;
-    float *cusum = memory->figures + place * n, *time_above = cusum + stride;
+    float *cusum = memory->figures + CUSUM * stride + place * n;
+    float *time_above = memory->figures + TIME_ABOVE * stride + place * n;
     uint8_t *counts = memory->counts + place * n;
     for (size_t e = 0; e < n; e++) {
         float raw = column.raw[e], dropped = dropped_row[e], leaving = newest[e];
@@ -235,7 +229,8 @@ static void count(const Tick *tick, const Plan *plan, const Memory *memory, size
 static void advance_plateau(const Tick *tick, const Plan *plan, const Memory *memory, size_t place, const float *newest)
 {
     size_t n = tick->entities, stride = plan->columns * n, plateau = (size_t)plan->shape.plateau;
-    float *lately = memory->lately + place * n, *lowest = memory->figures + 2 * stride + place * n;
+    float *lately = memory->lately + place * n, *lowest = memory->figures + LOWEST * stride + place * n;
+    float *highest = memory->figures + HIGHEST * stride + place * n;
     const uint8_t *valid = memory->counts + place * n;
     for (size_t e = 0; e < n; e++) {
         float low = NAN, high = NAN;
@@ -253,7 +248,7 @@ static void advance_plateau(const Tick *tick, const Plan *plan, const Memory *me
             }
         }
         lowest[e] = low;
-        lowest[stride + e] = high;
+        highest[e] = high;
     }
 }
 
@@ -296,7 +291,7 @@ static void advance_column(const Tick *tick, const Plan *plan, const Memory *mem
     if (plan->shape.order)
         advance_order(memory->ordered + place * n * padded(size), padded(size), n, column.leaving, newest,
                       memory->counts + place * n, size,
-                      memory->figures + (plan->shape.plateau ? 4 : 2) * stride + place * n, stride);
+                      memory->figures + (plan->shape.plateau ? MEDIAN : LOWEST) * stride + place * n, stride);
     size_t capacity = tick->capacity;
     char *raw_rows = row + ROW_HEADER;
     uint8_t *outliers = (uint8_t *)raw_rows + 4 * plan->columns * capacity;
@@ -361,7 +356,7 @@ static int read_plan(Plan *plan, const char *data, size_t size)
         if (plan->sources[i] < 0 || plan->sources[i] >= shape->metrics)
             return 0;
     for (size_t i = 0; i < derived; i++)
-        for (int part = 0; part < 3; part++)
+        for (int part = 0; part < MOST_PARTS; part++)
             if (plan->formulas[i].parts[part] < 0 || plan->formulas[i].parts[part] >= shape->metrics)
                 return 0;
     return 1;

@@ -1,14 +1,14 @@
-/* The attributes that are read of Python's objects: of filters.worker.state.State and filters.worker.partition.Partition. */
+/* The attributes that are read of Python's objects, as interned names. */
 
-#define NAMES(DO) DO(member) DO(stepper) DO(track) DO(_extra) DO(_records)
-#define DECLARE(name) static PyObject *s_##name;
-#define MAKE(name) && (s_##name = PyUnicode_InternFromString(#name))
+#define DECLARE(name, text) static PyObject *name;
+#define MAKE(name, text) && (name = PyUnicode_InternFromString(text))
 
-NAMES(DECLARE)
+ATTRIBUTES_OF_STATE(DECLARE)
+ATTRIBUTES_OF_PARTITION(DECLARE)
 static PyObject *stepper_type;
 
 /* 0 with an error set when there is no memory. */
 static int make_names(void)
 {
-    return 1 NAMES(MAKE);
+    return 1 ATTRIBUTES_OF_STATE(MAKE) ATTRIBUTES_OF_PARTITION(MAKE);
 }

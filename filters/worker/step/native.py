@@ -2,12 +2,13 @@
 
 ``STEP`` is what ``filters.worker.step._step`` offers, or None: then numpy computes, in batches of many frames
 (``filters.kernels.numpy_step``, ``filters.worker.inputs.stage``), as where it is switched off
-(``acquisition.compiled``).
+(``acquisition.compiled``). ``filters.worker.step.agreed`` compares it with the definitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -89,15 +90,19 @@ def step_of(kernels: Iterable[Kernel]) -> Step | None:
     return STEP if all(kernel.raw or kernel in NATIVE_KERNELS for kernel in kernels) else None
 
 
-def _load() -> Step | None:
+def _load() -> ModuleType | None:
     if compiled.switched_off():
         return None
     try:
         from filters.worker.step import _step
     except ImportError:
         return None
-    compiled.complete(_step, "advance", "take_followers", "run_all", "write_positions", "Stepper")
-    return Step(_step.advance, _step.take_followers, _step.run_all, _step.write_positions, _step.Stepper)
+    return compiled.complete(_step, "advance", "take_followers", "run_all", "write_positions", "Stepper")
 
 
-STEP = _load()
+def _step_in(module: ModuleType) -> Step:
+    return Step(module.advance, module.take_followers, module.run_all, module.write_positions, module.Stepper)
+
+
+MODULE = _load()
+STEP = None if MODULE is None else _step_in(MODULE)

@@ -3,10 +3,6 @@
    Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.sequence.Track are the
    definition, and say what is to be done with every other frame (tests/filters/worker/test_step_next.py). */
 
-enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
-#define MOST_CELLS ((uint64_t)1 << 24)
-#define MOST_COUNTED ((uint64_t)1 << 53) /* acquisition.wire.frame */
-
 /* filters.worker.sequence.Track: a position record (acquisition.wire.position). */
 typedef struct {
     uint8_t version, flags;

@@ -5,7 +5,6 @@
    so that loops need no remainder. */
 
 #define ABSENT INFINITY /* filters.worker.inputs.order.ABSENT */
-enum { PADDING = 8 };
 
 static inline size_t padded(size_t n)
 {
@@ -89,19 +88,20 @@ WIDE static void advance_order(float *sorted, size_t places, size_t n, const flo
                                const uint8_t *valid_counts, size_t window, float *median, size_t stride)
 {
     Quartiles at = {0};
+    size_t to_mad = (MAD - MEDIAN) * stride, to_q1 = (Q1 - MEDIAN) * stride, to_q3 = (Q3 - MEDIAN) * stride;
     for (size_t e = 0; e < n; e++, sorted += places) {
         replace(sorted, places, leaving[e], entering[e]);
         size_t valid = valid_counts[e] < window ? valid_counts[e] : window;
         float *figure = median + e;
         if (!valid) {
-            figure[0] = figure[stride] = figure[2 * stride] = figure[3 * stride] = NAN;
+            figure[0] = figure[to_mad] = figure[to_q1] = figure[to_q3] = NAN;
             continue;
         }
         if (valid != at.valid)
             place_quartiles(&at, valid);
         figure[0] = quartile(sorted, &at, 1);
-        figure[stride] = median_deviation(sorted, places, valid, figure[0]);
-        figure[2 * stride] = quartile(sorted, &at, 0);
-        figure[3 * stride] = quartile(sorted, &at, 2);
+        figure[to_mad] = median_deviation(sorted, places, valid, figure[0]);
+        figure[to_q1] = quartile(sorted, &at, 0);
+        figure[to_q3] = quartile(sorted, &at, 2);
     }
 }

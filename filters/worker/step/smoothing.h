@@ -10,10 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.planes */
-enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
-enum { BLOCK = 256, MOST_PLANES = 3 };
-#define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
+enum { BLOCK = 256 };
 
 /* Loops that are worth a second version for wider registers, chosen when the module is loaded; both round alike. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)

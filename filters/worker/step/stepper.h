@@ -4,13 +4,6 @@
    ``run_all`` (turn.h) takes frames as long as they do; for the first that does not, Python takes the state back
    (``state``), does what there is to do, and makes another Stepper. */
 
-#define SHORTEST 1e-9 /* seconds between two frames: filters.worker.state */
-#define LONGEST 1e9f  /* seconds that a sample stands for: filters.worker.inputs.state */
-#define GAP 1.5       /* intervals; more, and a tick between two frames never came */
-
-/* More offsets of acquisition.wire.smoothed.HEADER. */
-enum { METRICS_AT = 6, ENTITIES_AT = 8, SCHEMA_AT = 28, INTERVAL_AT = 32, SEQUENCE_AT = 56, TICK_AT = 64, NOW_AT = 88 };
-
 typedef struct {
     PyObject_HEAD
     Py_buffer given[BUFFERS]; /* values, codes, exceptions and prefix are of one frame, and not held */
@@ -93,7 +86,7 @@ static void write_head(char *record, const FrameHeader *head, double now)
     memcpy(record + TICK_AT, &head->tick, 8);
     memcpy(record + WALL_AT, &head->wall, 8);
     memcpy(record + MONOTONIC_AT, &head->monotonic, 8);
-    memcpy(record + NOW_AT, &now, 8);
+    memcpy(record + FILTERED_AT, &now, 8);
 }
 
 /* Which of the kept ticks' records this one is; as Python's %, never negative. */
@@ -215,7 +208,7 @@ static const char *stepper_fault(Stepper *self)
         return wrong;
     if (!frame.samples || (size_t)given[IDS].len != 8 * (size_t)like->entities)
         return "the ids do not fit the header";
-    if (self->counts.len != sizeof(Track) || !PyTuple_Size(self->prefixes) || self->raw < 0 || self->raw > 8)
+    if (self->counts.len != sizeof(Track) || !PyTuple_Size(self->prefixes) || self->raw < 0 || self->raw > MAX_PLANES)
         return "this is no track, or there are no prefixes, or too many raw planes";
     if (!place_planes(&self->planes, given[PLANES_BUFFER].buf, frame.samples, &given[NUMBERS]))
         return "numbers must be of different known planes, the mean among them";

@@ -1,7 +1,5 @@
 /* All frames of a turn in one call: those of a state are a run (stepper.h), of which Python gets what does not follow. */
 
-enum { PARTITION_AT, STATE_AT, SAMPLES_AT, DATA_AT };
-
 typedef struct {
     PyObject *state;   /* borrowed: its frames have it */
     PyObject *stepper; /* NULL: none */
@@ -105,8 +103,8 @@ static Py_ssize_t step_run(const Turn *turn, const Run *run, Room *room, double 
     for (size_t k = 0, i = run->first; k < run->count; k++, i = turn->next[i])
         turn->frames[k] = part(turn, i, DATA_AT);
     PyObject *partition = part(turn, run->first, PARTITION_AT);
-    PyObject *records = PyObject_GetAttr(partition, s__records);
-    PyObject *rows = records ? PyObject_GetAttr(partition, s__extra) : NULL;
+    PyObject *records = PyObject_GetAttr(partition, s_records);
+    PyObject *rows = records ? PyObject_GetAttr(partition, s_extra) : NULL;
     if (rows && PyDict_Check(records) && PyList_Check(rows))
         done = step_frames((Stepper *)run->stepper, turn->frames, run->count, room, now, moment, records, rows);
     else if (rows)
@@ -134,9 +132,9 @@ static int leave(const Turn *turn, const Run *run, size_t done, PyObject *left)
 PyDoc_STRVAR(run_all_doc,
 "run_all(accepted, now, moment) -> left\n\n"
 "Step over the frames of a list of filters.worker.partition.Accepted, those of one state in their order, up to the\n"
-"first that does not simply follow the one before it. The SET commands of their records go to ``_records`` of the\n"
+"first that does not simply follow the one before it. The SET commands of their records go to ``records`` of the\n"
 "partition by their prefix, without those that a later frame of the same run replaces, the SETRANGE commands of rows of\n"
-"recent values and of seeds to its ``_extra``. ``left`` has a list for each state that is not done: its first\n"
+"recent values and of seeds to its ``extra``. ``left`` has a list for each state that is not done: its first\n"
 "frame that does not follow, and all behind it. ``now`` is the time of the record, ``moment`` CLOCK_MONOTONIC.\n"
 "Raises ValueError for what is no accepted frame; nothing is changed then.");
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.errors import FrameError
+from acquisition import compiled
+from acquisition.errors import FrameError, UnavailableError
 from acquisition.snapshot import heads
 from acquisition.wire import smoothed
 from tests.support.scene import METRICS, record
@@ -46,3 +48,9 @@ def _is_record(value: bytes | None) -> bool:
     except FrameError:
         return False
     return True
+
+
+def test_header_that_c_does_not_share_is_refused() -> None:
+    step = pytest.importorskip("acquisition.snapshot._heads")
+    with pytest.raises(UnavailableError, match="INPUTS_SIZE_AT is 36 in C and 40 in Python"):
+        compiled.agree(step, {**smoothed.in_c(), "INPUTS_SIZE_AT": 40})

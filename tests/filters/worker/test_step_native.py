@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acquisition import compiled
+from acquisition.errors import UnavailableError
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
@@ -24,7 +27,7 @@ from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import InputsState
 from filters.worker.name_table import learn
 from filters.worker.settings import FilterSettings
-from filters.worker.step import native
+from filters.worker.step import agreed, native
 from tests.support.inputs_bench import VMS, Bench, names
 from tests.support.untested import require_native
 
@@ -51,6 +54,20 @@ def given_step(**changes: Any) -> dict[str, Any]:
 def call(**changes: Any) -> tuple[bytes, int, bytes, bytes | None]:
     assert native.STEP is not None
     return native.STEP.advance(*given_step(**changes).values())
+
+
+@pytest.mark.parametrize(
+    "name", ["HEADER", "MEAN", "LARGEST", "FIGURES_KEPT", "FORMULAS_KNOWN", "FrameHeader.tick", "ATTRIBUTES_OF_STATE"]
+)
+def test_definition_that_the_step_does_not_share_is_refused(name: str) -> None:
+    table = agreed.table()
+    value: Any = table[name]
+    other = value[::-1] if isinstance(value, tuple) else value + 1
+    if isinstance(value, float):
+        other = value / 2
+    assert native.MODULE is not None
+    with pytest.raises(UnavailableError, match=re.escape(f"{name} is {value} in C and {other} in Python")):
+        compiled.agree(native.MODULE, {**table, name: other})
 
 
 # ---------------------------------------------------------------- averages

@@ -8,17 +8,20 @@ import tempfile
 import time
 from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acquisition import compiled
+from acquisition.errors import UnavailableError
 from acquisition.model.codes import FIRST, VALID
 from acquisition.model.metric import ResourceSet
 from probes import native
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
-from probes.sources import host_table, network
+from probes.sources import agreed, network
 from probes.sources.procfs_host import HostSource
 from tests.support import FIXTURES
 from tests.support.untested import require_native
@@ -159,8 +162,18 @@ def test_this_machine_is_read_alike() -> None:
         source.close()
 
 
+@pytest.mark.parametrize("name", ["HOST_FIGURES", "PROCESS_METRICS", "UNREADABLE", "sizeof Link"])
+def test_definition_that_the_step_does_not_share_is_refused(name: str) -> None:
+    table = agreed.table()
+    value: Any = table[name]
+    other = value[::-1] if isinstance(value, tuple) else value + 1
+    assert native.PROCESSES is not None
+    with pytest.raises(UnavailableError, match=re.escape(f"{name} is {value} in C and {other} in Python")):
+        compiled.agree(native.PROCESSES, {**table, name: other})
+
+
 def test_every_figure_of_the_step_has_its_number() -> None:
-    assert set(host_table.METRICS) == {metric.name for metric in HOST.metrics}
+    assert set(agreed.HOST_FIGURES) == {metric.name for metric in HOST.metrics}
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:

@@ -1,0 +1,52 @@
+/* What the step shares with Python: each list and number stands here alone in C, and filters.worker.step.agreed compares it
+   with the definitions. */
+
+enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
+enum { MEAN = 2, VARIANCE = 3, TREND = 4 };                       /* acquisition.wire.planes */
+#define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
+
+/* acquisition.wire.inputs */
+#define FIGURES_KEPT(DO) \
+    DO(CUSUM, "cusum") DO(TIME_ABOVE, "time_above") DO(LOWEST, "lowest") DO(HIGHEST, "highest") \
+    DO(MEDIAN, "median") DO(MAD, "mad") DO(Q1, "q1") DO(Q3, "q3")
+#define PLANES_OF_DERIVED(DO) \
+    DO(LAST, "last") DO(DERIVED_MEAN, "mean") DO(DERIVED_VARIANCE, "variance") DO(DERIVED_TREND, "trend") DO(AGE, "age")
+#define COUNTS_KEPT(DO) DO(VALID_COUNT, "valid") DO(COUNTED, "counted") DO(ABOVE, "above")
+enum { FIGURES_KEPT(AS_PLACE) ALL_FIGURES };
+enum { PLANES_OF_DERIVED(AS_PLACE) DERIVED_PLANES };
+enum { COUNTS_KEPT(AS_PLACE) COUNTS };
+enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24 };
+
+/* filters.worker.inputs.plan.FORMULAS */
+#define FORMULAS_KNOWN(DO) \
+    DO(CPU_BUSY, "cpu_busy_ratio") DO(MEMORY_USED, "memory_used_ratio") DO(NETWORK_USED, "network_used_ratio")
+enum { FORMULAS_KNOWN(AS_PLACE) FORMULAS };
+enum { MOST_PARTS = 3 }; /* of a formula */
+
+/* filters.worker.inputs.state */
+#define SHORTEST 1e-9 /* seconds between two frames */
+#define LONGEST 1e9f  /* seconds that a sample stands for */
+#define GAP 1.5       /* intervals; more, and a tick between two frames never came */
+enum { PADDING = 8 }; /* a sorted window has a multiple of so many places */
+
+/* acquisition.wire.recent */
+enum { ROW_HEADER = 24, SEED_HEADER = 8 };
+#define NOT_VALID 0x7fc00000u /* a quiet NaN, its lowest byte is the code */
+#define NOT_THERE 0xffu
+
+enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
+#define MOST_CELLS ((uint64_t)1 << 24)        /* acquisition.wire.frame */
+#define MOST_COUNTED ((uint64_t)1 << 53)
+
+#define ENTRY_FIELD "f" /* acquisition.wire.keys */
+
+/* filters.worker.partition.Accepted */
+#define PARTS_ACCEPTED(DO) \
+    DO(PARTITION_AT, "partition") DO(STATE_AT, "state") DO(SAMPLES_AT, "samples") DO(DATA_AT, "data") \
+    DO(FRAME_AT, "frame")
+enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
+
+/* The attributes that are read of Python's objects: of filters.worker.state.State, and of
+   filters.worker.partition.Partition. */
+#define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_stepper, "stepper") DO(s_track, "track")
+#define ATTRIBUTES_OF_PARTITION(DO) DO(s_records, "records") DO(s_extra, "extra")

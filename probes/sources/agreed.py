@@ -1,0 +1,62 @@
+"""What ``_process_step.c`` shares with the definitions in Python: one table, compared when a source is imported.
+
+``PROCESSES`` is that of ``probes.native``, once it agrees.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from acquisition import compiled
+from acquisition.model import codes
+from probes import native
+from probes.metrics import PROCESSES as PROCESS_SET
+from probes.procfs import NUMBER_WITHIN
+from probes.sources.host_figures import CPU_JITTER_TICKS, CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.network import NetworkFigures
+from probes.sources.pressure import PressureFigures
+from probes.sources.process_files import FILES, JITTER_TICKS, LONG, SHORT
+
+Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures
+#: The groups of host figures that are read in C, and the files of each below /proc.
+HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
+    CpuFigures: ("stat",),
+    MemoryFigures: ("meminfo",),
+    PagingFigures: ("vmstat",),
+    NetworkFigures: ("net/dev",),
+    PressureFigures: ("pressure/cpu", "pressure/memory", "pressure/io"),
+}
+#: The figures of these groups, by their numbers in C.
+HOST_FIGURES = tuple(name for group in HOST_GROUPS for name in group.metrics)
+
+_LINK_FIELDS = (("name", "32s"), ("received", "Q"), ("sent", "Q"), ("has", "Q"))
+#: An interface: its name, bytes received and sent at the tick before, and whether there are such.
+LINK = struct.Struct("<" + "".join(code for _, code in _LINK_FIELDS))
+
+
+def table() -> dict[str, object]:
+    """The definitions by their names in C."""
+    link = compiled.offsets(_LINK_FIELDS)
+    return {
+        "VALID": codes.VALID,
+        "MISSING": codes.MISSING,
+        "FIRST": codes.FIRST,
+        "RESET": codes.RESET,
+        "STUCK": codes.STUCK,
+        "UNREADABLE": codes.UNREADABLE,
+        "PROCESS_METRICS": tuple(metric.name for metric in PROCESS_SET.metrics),
+        "PROCESS_FILES": FILES,
+        "SHORT": SHORT,
+        "LONG": LONG,
+        "JITTER_TICKS": JITTER_TICKS,
+        "HOST_FIGURES": HOST_FIGURES,
+        "FILES_OF_HOST": tuple(name for files in HOST_GROUPS.values() for name in files),
+        "CPU_JITTER": CPU_JITTER_TICKS,
+        "NUMBER_WITHIN": NUMBER_WITHIN,
+        "sizeof Link": LINK.size,
+        "Link.bytes": link["received"],
+        "Link.has": link["has"],
+    }
+
+
+PROCESSES = None if native.PROCESSES is None else compiled.agree(native.PROCESSES, table())
