@@ -39,7 +39,7 @@ from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.stderr import say, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
-from filters.top import order, plain
+from filters.top import columns, plain
 from filters.top.contents import Observation, develop, shown
 from filters.top.document import document
 from filters.top.entities import sets_of
@@ -133,7 +133,7 @@ def _live(feed: Feed, view: View, look: Look, names: Mapping[int, str]) -> int:
 def _first_path(source: Callable[[], Source], options: argparse.Namespace) -> tuple[Level, ...]:
     """What the screen begins with: all hosts, or the one that was asked for, if it is there."""
     top = Level(
-        sort=options.sort or order.CPU, backwards=options.reverse, pattern="" if options.host else options.filter
+        sort=options.sort or columns.CPU, backwards=options.reverse, pattern="" if options.host else options.filter
     )
     if not options.host:
         return (top,)
@@ -200,7 +200,7 @@ def _chosen(observation: Observation, options: argparse.Namespace) -> tuple[List
     listing, _ = shown(develop(None, observation, View((level,))), level)
     if listing is None:
         raise TemporaryError(f"nothing is known about host {options.host} yet")
-    sorts = order.SORTS[listing.kind]
+    sorts = columns.SORTS[listing.kind]
     sort = options.sort if options.sort in sorts else sorts[0]
     rows = visible_rows(listing, sort, options.reverse, options.filter)
     return listing, rows[: options.top] if options.top else rows
@@ -231,7 +231,7 @@ def _parser() -> argparse.ArgumentParser:
         "--filter", default="", metavar="TEXT",
         help="rows whose name has TEXT in it, or matches it where it has * or ?; =late, =down, =current: a state",
     )  # fmt: skip
-    parser.add_argument("--sort", choices=order.SORTS[HOSTS], help="the column to order by (cpu)")
+    parser.add_argument("--sort", choices=columns.SORTS[HOSTS], help="the column to order by (cpu)")
     parser.add_argument("--reverse", action="store_true", help="the other way round")
     parser.add_argument(
         "--top", type=help_text.count, default=0, metavar="N", help="N rows; 0: all (not of the live screen)"

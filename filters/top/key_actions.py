@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from filters.top import order
+from filters.top import columns
 from filters.top.listing import ENTITIES, HOSTS, METRICS
 from filters.top.view import (
     HELP,
@@ -38,7 +38,8 @@ KEYS = (
 #: Longest filter that can be typed.
 LONGEST = 60
 _LETTERS = {
-    "c": order.CPU, "m": order.MEMORY, "i": order.INVALID, "a": order.AGE, "n": order.NAME, "t": order.STATE,
+    "c": columns.CPU, "m": columns.MEMORY, "i": columns.INVALID,
+    "a": columns.AGE, "n": columns.NAME, "t": columns.STATE,
 }  # fmt: skip
 _TEXTS = (HELP, SHARDS)
 
@@ -131,7 +132,7 @@ def _next_set(view: View, page: Page) -> View:
 def _next_sort(step: int) -> Callable[[View, Page], View]:
     def turned(view: View, page: Page) -> View:
         del page
-        choices = order.SORTS.get(view.level.kind, ())
+        choices = columns.SORTS.get(view.level.kind, ())
         if not choices:
             return view
         at = choices.index(view.level.sort) if view.level.sort in choices else 0
@@ -142,7 +143,7 @@ def _next_sort(step: int) -> Callable[[View, Page], View]:
 
 def _sorted_by(view: View, sort: str) -> View:
     level = view.level
-    if sort not in order.SORTS.get(level.kind, ()):
+    if sort not in columns.SORTS.get(level.kind, ()):
         return view
     return _with(view, level._replace(sort=sort, backwards=False, first=0))
 

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model import codes
 from acquisition.snapshot.states import STATES
-from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
+from filters.top.columns import AS_IS, COLUMNS, NAME
+from filters.top.listing import HOSTS, Listing
 
-CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE, AS_IS = (
-    "cpu", "raw", "dev", "trend", "mem", "inv", "age", "name", "state", "table",
-)  # fmt: skip
-#: What each kind of listing can be ordered by; the first is the order to begin with.
-SORTS = {
-    HOSTS: (CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE),
-    ENTITIES: (CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME),
-    METRICS: (AS_IS, NAME, INVALID, AGE),
-}
-_ASCENDING = (NAME, AS_IS)
 Rows = npt.NDArray[np.intp]
 
 
@@ -49,14 +38,8 @@ def _by_name(names: Sequence[str]) -> Rows:
 
 
 def _values(listing: Listing, sort: str) -> npt.NDArray[np.float64]:
-    columns: dict[str, npt.NDArray[Any]] = {
-        CPU: listing.mean, DEVIATION: listing.deviation, TREND: listing.trend,
-        MEMORY: listing.memory, INVALID: listing.invalid, AGE: listing.age, STATE: listing.state,
-    }  # fmt: skip
-    if sort == RAW:
-        return np.where(listing.codes == codes.VALID, listing.last, np.nan)
-    chosen: npt.NDArray[Any] = columns.get(sort, listing.mean)
-    return chosen.astype(np.float64)
+    chosen = (column.value(listing) for column in COLUMNS[listing.kind] if column.name == sort and column.value)
+    return next(chosen, listing.mean).astype(np.float64)
 
 
 def _matching(listing: Listing, pattern: str) -> npt.NDArray[np.bool_]:

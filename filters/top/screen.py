@@ -6,6 +6,7 @@ do not say as well, so that it can be read without colours.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,14 +14,15 @@ from rich.text import Text
 
 from acquisition.snapshot.states import STATES
 from acquisition.status import text as status_text
+from acquisition.wire import planes
 from filters.text.quantities import seconds
 from filters.text.states import state_style
 from filters.top import header
-from filters.top.cells import Column, Row, laid_out
+from filters.top.columns import COLUMNS, Cell, Column, Row, has_figures, laid_out
 from filters.top.contents import Contents, shown
-from filters.top.help_screen import help_lines
 from filters.top.history import History
-from filters.top.listing import STATE_CURRENT, Listing
+from filters.top.key_actions import KEYS
+from filters.top.listing import HOSTS, Listing
 from filters.top.look import Look
 from filters.top.order import Rows, visible_rows
 from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
@@ -28,6 +30,8 @@ from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
 _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q quit"
 _REST = 2  #: the line of titles and the footer
 _FEWEST = 3  #: rows, before there is a header
+_HELP_INDENT, _HELP_WIDTH = 20, 79
+_ABSENCE = "the host has not this tick; down: it has not been heard of for long. It has no figures then"
 
 
 class Frame(NamedTuple):
@@ -106,9 +110,9 @@ def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool) -> Text:
     """A row of figures, or the reason why there are none in their place: no figure looks idle."""
     listing, at, look = row.listing, row.at, row.look
     text = Text(look.text("▸") if chosen else " ", "reverse" if chosen else "")
-    if listing.state[at] == STATE_CURRENT and not listing.reasons[at]:
+    if has_figures(listing, at):
         for column, width in columns:
-            cell = column.cell(row._replace(width=width))
+            cell = _cell(column, row._replace(width=width))
             text.append(look.fitted(cell.text, width, column.right, middle=column is columns[0][0]), cell.style)
             text.append(" ")
     else:
@@ -118,6 +122,10 @@ def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool) -> Text:
     return text
 
 
+def _cell(column: Column, row: Row) -> Cell:
+    return column.cell(row) if column.cell is not None else Cell("")
+
+
 def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]) -> None:
     listing, at, look = row.listing, row.at, row.look
     state = STATES[listing.state[at]]
@@ -125,7 +133,7 @@ def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]
     room = sum(width for _, width in columns[1:]) + max(0, len(columns) - 2)
     age = f"heard of {seconds(float(listing.age[at]))} ago" if listing.age[at] == listing.age[at] else "never heard of"
     style = state_style(state)
-    text.append(look.fitted(name.cell(row._replace(width=name_width)).text, name_width, middle=True), style)
+    text.append(look.fitted(_cell(name, row._replace(width=name_width)).text, name_width, middle=True), style)
     text.append(" ")
     text.append(look.fitted(f"{state}, {age}: {listing.reasons[at]}", room), style)
 
@@ -138,6 +146,22 @@ def _text_screen(contents: Contents, view: View, frame: Frame) -> Screen:
     level = scrolled(view.level, page)
     view = view._replace(path=(*view.path[:-1], level))
     return _filled([*head, *body[level.first : level.first + page.height]], page, view, frame)
+
+
+def help_lines() -> list[Text]:
+    """Keys and columns with what they mean, at most 79 columns wide."""
+    columns = [(column.title, column.help) for column in COLUMNS[HOSTS] if column.help]
+    extra = [(plane.figure.upper(), plane.help) for plane in planes.extra()]
+    lines = [Text("KEYS", "bold"), *(line for name, meaning in KEYS for line in _entry(name, meaning))]
+    lines += [Text(), Text("COLUMNS", "bold")]
+    meanings = [*columns, ("late, down", _ABSENCE), *extra]
+    return lines + [line for name, meaning in meanings for line in _entry(name, meaning)]
+
+
+def _entry(name: str, meaning: str) -> list[Text]:
+    parts = textwrap.wrap(meaning, _HELP_WIDTH - _HELP_INDENT)
+    heads = [name, *[""] * len(parts)]
+    return [Text.assemble((f"{head:<{_HELP_INDENT}}", "bold"), part) for head, part in zip(heads, parts, strict=False)]
 
 
 def _status_lines(contents: Contents, frame: Frame) -> list[Text]:

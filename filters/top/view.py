@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
-from filters.top import order
+from filters.top import columns
 from filters.top.listing import ENTITIES, HOSTS, METRICS
 
 SHARDS = "shards"
@@ -20,7 +20,7 @@ class Level(NamedTuple):
     host: int = 0
     resource_set: str = ""
     entity: int | None = None
-    sort: str = order.CPU
+    sort: str = columns.CPU
     backwards: bool = False
     pattern: str = ""
     selected: int | None = None
@@ -64,12 +64,12 @@ def level_of_host(host: int) -> Level:
 def level_of_set(level: Level, resource_set: str) -> Level:
     """Another resource set of the same host: its own metrics need no choice of an entity."""
     kind = METRICS if resource_set == HOST_SET else ENTITIES
-    return Level(kind, level.host, resource_set, sort=order.SORTS[kind][0])
+    return Level(kind, level.host, resource_set, sort=columns.SORTS[kind][0])
 
 
 def level_of_entity(level: Level, entity: int) -> Level:
     """The metrics of one VM or process."""
-    return Level(METRICS, level.host, level.resource_set, entity, sort=order.AS_IS)
+    return Level(METRICS, level.host, level.resource_set, entity, sort=columns.AS_IS)
 
 
 def position(level: Level, page: Page) -> int:

@@ -15,7 +15,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import STATES
 from filters.text.sparkline import bars
-from filters.top import history, order
+from filters.top import columns, history, order
 from filters.top.contents import Contents, Observation, Opened
 from filters.top.key_actions import KEYS, apply_key
 from filters.top.keys import decode
@@ -122,14 +122,14 @@ def test_a_filter_is_typed_kept_and_taken_away() -> None:
     ],
 )  # fmt: skip
 def test_filters(pattern: str, names: list[str]) -> None:
-    rows = order.visible_rows(FOUR, order.CPU, False, pattern)
+    rows = order.visible_rows(FOUR, columns.CPU, False, pattern)
     assert [FOUR.names[i] for i in rows] == names
 
 
 def test_order_backwards_keeps_what_is_missing_last() -> None:
-    rows = order.visible_rows(FOUR, order.CPU, True, "")
+    rows = order.visible_rows(FOUR, columns.CPU, True, "")
     assert [FOUR.names[i] for i in rows] == ["web1", "web2", "db", "gone"]
-    rows = order.visible_rows(FOUR, order.NAME, False, "")
+    rows = order.visible_rows(FOUR, columns.NAME, False, "")
     assert [FOUR.names[i] for i in rows] == ["db", "gone", "web1", "web2"]
 
 
