@@ -97,7 +97,7 @@ def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page
 def _titles(columns: Sequence[tuple[Column, int]], level: Level, look: Look) -> Text:
     text = Text(" ", "dim")
     for column, width in columns:
-        sorted_by = column.sort == level.sort and bool(column.sort)
+        sorted_by = column.name == level.sort
         mark = ("▴" if level.backwards else "▾") if sorted_by and len(column.heading(width)) < width else ""
         text.append(
             look.fitted(column.heading(width) + mark, width, column.right), "bold underline" if sorted_by else ""
