@@ -52,6 +52,44 @@ EXIT_CODES: dict[int, str] = {
     EXIT_CONFIG: "the configuration is wrong",
     EXIT_INTERRUPTED: "stopped by Ctrl-C",
 }
+_PARTLY_SEEN = "some shards or hosts can be seen and some not; what can be is shown"
+_NO_SAMPLES = "there are no samples yet"
+_DECIDING = {
+    66: "", 69: _PARTLY_SEEN, 75: f"{_NO_SAMPLES}, or too few for the rule on any host", 77: "", 78: "", 130: "",
+}  # fmt: skip
+#: Command -> the codes with which it may end beside 0, 2 and 70, each with what else it means there, if anything.
+COMMANDS: dict[str, dict[int, str]] = {
+    "archive": dict.fromkeys((65, 66, 69, 73, 75, 76, 77, 78), ""),
+    "certificates": dict.fromkeys((1, 65, 66, 69, 73), ""),
+    "config": dict.fromkeys((66, 78), ""),
+    "demo": dict.fromkeys((1, 69, 73, 75), ""),
+    "filter": dict.fromkeys((66, 69, 75, 77, 78), ""),
+    "keys": dict.fromkeys((66, 73, 78), ""),
+    "metrics": {
+        66: "", 69: "some shards could be read and some not; what could be read is printed", 73: "",
+        75: f"{_NO_SAMPLES}; the health of the pipeline is printed", 77: "", 78: "", 130: "",
+    },
+    "probe": dict.fromkeys((66, 69, 73, 78), ""),
+    "query": {
+        65: "no host, resource set, entity or metric matches a pattern", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES,
+        77: "", 78: "", 130: "",
+    },
+    "query hot": _DECIDING,
+    "query moves": _DECIDING,
+    "replay": dict.fromkeys((65, 66, 69, 75, 77, 78), ""),
+    "serve": dict.fromkeys((66, 69, 73, 77, 78), ""),
+    "shards": dict.fromkeys((65, 66, 69, 73, 75, 78), ""),
+    "status": {
+        0: "samples are lost and counted (`lost` says how many; --lossless makes it 76)",
+        65: "there is no host of the name that --host gives", 66: "",
+        69: "a filter worker or a replica is missing, a part is behind, a probe is silent", 75: _NO_SAMPLES,
+        76: "", 77: "", 78: "", 130: "",
+    },
+    "top": {
+        0: "stopped by q, Ctrl-C or SIGTERM", 65: "there is no host of the name that --host gives", 66: "",
+        69: f"--once, --json: {_PARTLY_SEEN}", 75: f"--once, --json: {_NO_SAMPLES}", 77: "", 78: "",
+    },
+}  # fmt: skip
 
 
 class ShardpulseError(Exception):

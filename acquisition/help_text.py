@@ -7,23 +7,22 @@ import contextlib
 import math
 from collections.abc import Callable
 
-from acquisition.errors import EXIT_CODES
+from acquisition.errors import COMMANDS, EXIT_CODES
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
 
 
-def parser(
-    name: str, description: str, examples: str, exit_codes: tuple[int, ...], notes: str = "", prog: str = ""
-) -> argparse.ArgumentParser:
-    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines,
-    ``exit_codes`` those that this command may end with (2 and 70 are always possible), ``notes`` what to say of them.
-    """
-    codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*exit_codes, 0, 2, 70}))
+def parser(name: str, description: str, examples: str, notes: str = "", prog: str = "") -> argparse.ArgumentParser:
+    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines, the exit
+    codes are those of ``acquisition.errors``, ``notes`` follow them."""
+    own = COMMANDS[name]
+    codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*own, 0, 2, 70}))
+    also = "".join(f"\n{code:>4} also: {text}" for code, text in own.items() if text)
     shown = "\n".join(f"  {line}" for line in examples.strip().splitlines())
     return argparse.ArgumentParser(
         prog=prog or f"shardpulse {name}",
         description=description,
-        epilog=f"examples:\n{shown}\n\nexit codes:\n{codes}{notes}",
+        epilog=f"examples:\n{shown}\n\nexit codes:\n{codes}{also}{notes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -30,14 +30,7 @@ from workspace import workspace
 
 from acquisition import help_text, stderr
 from acquisition.cli import output_failed
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_FAILURE,
-    EXIT_OK,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    ShardpulseError,
-)
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
 from acquisition.process_name import name_process
 from acquisition.shards import bus, machine
 from acquisition.shards.launch import start_shards
@@ -218,8 +211,7 @@ def _since_start() -> float:
 
 
 def _arguments() -> argparse.Namespace:
-    codes = (EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY)
-    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, codes, prog="deploy/demo")
+    parser = help_text.parser("demo", _DESCRIPTION, _EXAMPLES, prog="deploy/demo")
     help_text.add_seconds(parser)
     parser.add_argument("--json", action="store_true", help="no view; print one JSON document at the end")
     help_text.add_shard_count(parser, "--shards")

@@ -29,15 +29,7 @@ from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProcessesModule, Settings
 from acquisition.config.signing import ProbeSigning
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_CONFIG,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_UNAVAILABLE,
-    ConfigError,
-    ShardpulseError,
-)
+from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove
 from acquisition.signing import files as signing_files
@@ -256,8 +248,7 @@ def run() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    codes = (EXIT_OK, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_CONFIG)
-    parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES, codes)
+    parser = help_text.parser("probe", _DESCRIPTION, _EXAMPLES)
     help_text.add_shards(parser)
     help_text.add_wait(parser)
     help_text.add_directory(parser)

@@ -147,7 +147,7 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES, (0, 65, 66, 69, 75, 77, 78))
+    parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("tool", choices=("vmstat", "pidstat"), help="what printed the capture")
     parser.add_argument("file", metavar="FILE", help="the capture, - for standard input")
     parser.add_argument("--strict", action="store_true", help="exit with 65 when a row was rejected")

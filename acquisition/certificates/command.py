@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acquisition import help_text
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_DATA,
-    EXIT_FAILURE,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_UNAVAILABLE,
-    UnavailableError,
-)
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, UnavailableError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -126,8 +118,7 @@ def _told(one: x509.Certificate) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    codes = (EXIT_FAILURE, EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE)
-    parser = help_text.parser("certificates", _DESCRIPTION, _EXAMPLES, codes)
+    parser = help_text.parser("certificates", _DESCRIPTION, _EXAMPLES)
     actions = parser.add_subparsers(metavar="ca|issue|show", required=True)
 
     def add(action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:

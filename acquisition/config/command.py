@@ -9,7 +9,7 @@ from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.config import metric_registry
 from acquisition.config import text as config_text
-from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_OK
+from acquisition.errors import EXIT_OK
 
 _DESCRIPTION = """\
 Print every setting as TOML, each with its meaning, limits and value.
@@ -27,7 +27,7 @@ shardpulse config --file my.toml --json        the same for a machine
 
 def main(argv: list[str]) -> int:
     """Run the command."""
-    parser = help_text.parser("config", _DESCRIPTION, _EXAMPLES, (EXIT_NO_INPUT, EXIT_CONFIG))
+    parser = help_text.parser("config", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--file", "--config", metavar="FILE", dest="file", help="the file to check and to print")
     parser.add_argument("--json", action="store_true", help="print JSON instead of TOML")
     options = parser.parse_args(argv)

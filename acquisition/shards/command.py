@@ -8,14 +8,6 @@ from dataclasses import replace
 
 from acquisition import help_text
 from acquisition.config import loader as config
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_CONFIG,
-    EXIT_DATA,
-    EXIT_NO_INPUT,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-)
 from acquisition.shards import (
     certificates_command,
     growth_command,
@@ -99,8 +91,7 @@ def _named_shards(options: argparse.Namespace) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    codes = (EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_CONFIG)
-    parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES, codes)
+    parser = help_text.parser("shards", _DESCRIPTION, _EXAMPLES)
     actions = parser.add_subparsers(
         metavar="up|down|status|add|remove|balance|drain|replicas|handover|form|passwords|certificates|upgrade|render",
         required=True,

@@ -8,15 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acquisition import help_text
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_CONFIG,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    ConfigError,
-    DataError,
-    UsageError,
-)
+from acquisition.errors import EXIT_OK, ConfigError, DataError, UsageError
 from acquisition.model.identity import host_id
 from acquisition.signing import files, texts
 from acquisition.wire import signature
@@ -109,7 +101,7 @@ def _host_told(number: int, key: signature.HostKey) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("keys", _DESCRIPTION, _EXAMPLES, (EXIT_NO_INPUT, EXIT_CANNOT_CREATE, EXIT_CONFIG))
+    parser = help_text.parser("keys", _DESCRIPTION, _EXAMPLES)
     actions = parser.add_subparsers(metavar="master|host|show", required=True)
 
     def add(action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:

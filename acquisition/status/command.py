@@ -14,17 +14,7 @@ from rich.console import Console
 from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
-from acquisition.errors import (
-    EXIT_CONFIG,
-    EXIT_DATA,
-    EXIT_INTERRUPTED,
-    EXIT_NO_INPUT,
-    EXIT_PERMISSION,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    EXIT_UNBALANCED,
-    DataError,
-)
+from acquisition.errors import DataError
 from acquisition.repetition import add_watch, repeat
 from acquisition.shards.nodes import Members
 from acquisition.status import health, text
@@ -51,16 +41,6 @@ shardpulse status --host web-1               every count of one host
 shardpulse status --json | jq .books         made, applied, lost, pending as JSON
 shardpulse status > /dev/null || alert       0: it works and its books balance
 shardpulse status --json | jq -r '.findings[] | select(.kind != "note") | .text'
-"""
-_CODES = (
-    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_UNBALANCED, EXIT_PERMISSION, EXIT_CONFIG,
-    EXIT_INTERRUPTED,
-)  # fmt: skip
-_NOTES = """
-   0 also: samples are lost and counted (`lost` says how many; --lossless makes it 76)
-  65 also: there is no host of the name that --host gives
-  69 also: a filter worker or a replica is missing, a part is behind, a probe is silent
-  75 also: there are no samples yet
 """
 _TOP = 20
 
@@ -106,7 +86,7 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
+    parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--host", metavar="NAME", help="every count of one host, by name or hexadecimal id")
     parser.add_argument(
         "--top", type=help_text.count, default=_TOP, metavar="N", help=f"findings to show; 0: all (default {_TOP})"

@@ -9,18 +9,7 @@ from sqlalchemy import inspect
 
 from acquisition import help_text
 from acquisition.config import loader as config
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_CONFIG,
-    EXIT_DATA,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_PERMISSION,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    EXIT_UNBALANCED,
-    UsageError,
-)
+from acquisition.errors import EXIT_OK, UsageError
 from acquisition.link.secret_file import first_line
 from filters.archive import migrating, roles, run_command, status_command
 from filters.archive.engine import make_engine, told
@@ -42,10 +31,6 @@ shardpulse archive migrate --archive /data/archive.db
 shardpulse archive roles --archive postgresql://postgres@db/metrics --writer-password-file writer.secret
 shardpulse archive migrate --archive postgresql://shardpulse_owner@db/metrics?sslmode=verify-full
 """
-_CODES = (
-    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_UNBALANCED, EXIT_PERMISSION,
-    EXIT_CONFIG,
-)  # fmt: skip
 Action = Callable[[argparse.Namespace, config.Settings], int]
 
 
@@ -91,7 +76,7 @@ def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES)
     actions = parser.add_subparsers(metavar="run|status|migrate|roles", required=True)
     for name, action, text in (
         ("run", run_command.run, "follow the shards into the database"),

@@ -13,17 +13,7 @@ from acquisition import help_text
 from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
-from acquisition.errors import (
-    EXIT_CANNOT_CREATE,
-    EXIT_CONFIG,
-    EXIT_INTERRUPTED,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_PERMISSION,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    CannotCreateError,
-)
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, CannotCreateError
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.status import health
@@ -49,14 +39,6 @@ shardpulse metrics --figure mean deviation          also how much each entity va
 shardpulse metrics --inputs all                     decision inputs of processes and VMs too
 shardpulse metrics --classic | promtool check metrics
 shardpulse metrics --classic --output /var/lib/prometheus/node-exporter/shardpulse.prom
-"""
-_CODES = (
-    EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_CANNOT_CREATE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG,
-    EXIT_INTERRUPTED,
-)  # fmt: skip
-_NOTES = """
-  69 also: some shards could be read and some not; what could be read is printed
-  75 also: there are no samples yet; the health of the pipeline is printed
 """
 
 
@@ -107,7 +89,7 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
+    parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--hosts-only", action="store_true", help="no series of processes and VMs")
     parser.add_argument(
         "--figure", nargs="+", choices=FIGURES, default=[MEAN], metavar="FIGURE",

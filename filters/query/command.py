@@ -11,17 +11,7 @@ from rich.console import Console
 
 from acquisition import help_text
 from acquisition.config.metric_registry import load_checked
-from acquisition.errors import (
-    EXIT_CONFIG,
-    EXIT_DATA,
-    EXIT_INTERRUPTED,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_PERMISSION,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    TemporaryError,
-)
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.stderr import say
@@ -53,14 +43,6 @@ shardpulse query --json | jq '.rows[] | select(.state != "current")'
 shardpulse query --set host --watch                  again every second
 shardpulse query hot                                 which hosts are in trouble, and why
 shardpulse query moves                               which VM to move, and where to
-"""
-_CODES = (
-    EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED,
-)  # fmt: skip
-_NOTES = """
-  65 also: no host, resource set, entity or metric matches a pattern
-  69 also: some shards or hosts can be seen and some not; what can be is shown
-  75 also: there are no samples yet
 """
 _TOP_IN_TERMINAL = 10
 
@@ -110,7 +92,7 @@ def _patterns(given: Sequence[str]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
+    parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
     for name, what in (
         ("host", "hosts by name or id"),

@@ -11,17 +11,7 @@ from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.config.decisions import Decisions
 from acquisition.config.metric_registry import load_checked
-from acquisition.errors import (
-    EXIT_CONFIG,
-    EXIT_INTERRUPTED,
-    EXIT_NO_INPUT,
-    EXIT_OK,
-    EXIT_PERMISSION,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
-    TemporaryError,
-    UsageError,
-)
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError, UsageError
 from acquisition.repetition import repeat
 from acquisition.snapshot import SnapshotReader
 from acquisition.stderr import say
@@ -71,11 +61,6 @@ shardpulse query moves --json | jq '.moves[] | [.vm.name, .source.host, .destina
 shardpulse query moves --selection most_cpu --placement least_loaded
 """,
 }
-_CODES = (EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG, EXIT_INTERRUPTED)
-_NOTES = """
-  69 also: some shards or hosts can be seen and some not; what can be is shown
-  75 also: there are no samples yet, or too few for the rule on any host
-"""
 
 
 def main(argv: list[str]) -> int:
@@ -162,8 +147,8 @@ def _value(text: str) -> str | bool | int | float | list[str]:
 
 
 def _parser(question: str) -> argparse.ArgumentParser:
-    notes = f"{_NOTES}\nrules and their parameters:\n{catalogue.help_text()}\n"
-    parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], _CODES, notes)
+    notes = f"\n\nrules and their parameters:\n{catalogue.help_text()}\n"
+    parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], notes)
     parser.add_argument("--rule", metavar="NAME", help="a rule instead of the configured one; see below")
     parser.add_argument(
         "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"

@@ -39,13 +39,6 @@ curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
 say = speaker("serve")  #: tell people
-_CODES = (
-    errors.EXIT_NO_INPUT,
-    errors.EXIT_UNAVAILABLE,
-    errors.EXIT_CANNOT_CREATE,
-    errors.EXIT_PERMISSION,
-    errors.EXIT_CONFIG,
-)
 
 
 def main(argv: list[str]) -> int:
@@ -117,7 +110,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES, _CODES)
+    parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
     help_text.add_wait(parser)
     help_text.add_shards(parser)

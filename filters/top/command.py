@@ -20,11 +20,7 @@ from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
 from acquisition.config.settings import Shards
 from acquisition.errors import (
-    EXIT_CONFIG,
-    EXIT_DATA,
-    EXIT_NO_INPUT,
     EXIT_OK,
-    EXIT_PERMISSION,
     EXIT_TEMPORARY,
     EXIT_UNAVAILABLE,
     AdmissionError,
@@ -68,13 +64,6 @@ shardpulse top --host web-1              begin with what runs on one host
 shardpulse top --once --top 10           the ten hottest hosts as a table
 shardpulse top --lines --filter 'web*'   a line per host and tick, for grep and logs
 shardpulse top --json | jq -r '.rows[] | select(.mean > 0.9) | .name'
-"""
-_CODES = (EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, EXIT_TEMPORARY, EXIT_PERMISSION, EXIT_CONFIG)
-_NOTES = """
-   0 also: stopped by q, Ctrl-C or SIGTERM
-  65 also: there is no host of the name that --host gives
-  69 also: --once, --json: some shards or hosts can be seen and some not; what can be is shown
-  75 also: --once, --json: there are no samples yet
 """
 
 
@@ -221,7 +210,7 @@ def _require_host(name: str, number: int, hosts: Listing) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES, _CODES, _NOTES)
+    parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="print one table (in a pipe this is the default)")
     how.add_argument("--lines", action="store_true", help="print lines at every tick, each complete in itself")

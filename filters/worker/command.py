@@ -57,14 +57,6 @@ shardpulse filter                            shards and settings from the config
 shardpulse filter --shards 127.0.0.1:7600    the shards that this one belongs to
 shardpulse filter --seconds 60 --json        stop after a minute and print the counters"""
 
-_EXITS = (
-    errors.EXIT_NO_INPUT,
-    errors.EXIT_UNAVAILABLE,
-    errors.EXIT_TEMPORARY,
-    errors.EXIT_PERMISSION,
-    errors.EXIT_CONFIG,
-)
-
 
 def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
@@ -296,7 +288,7 @@ def _listed(addresses: Sequence[Address]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES, _EXITS)
+    parser = help_text.parser("filter", _DESCRIPTION, _EXAMPLES)
     help_text.add_shards(parser)
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
