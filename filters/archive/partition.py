@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from acquisition.config.archive import Archive
 from acquisition.errors import FrameError
 from acquisition.model.ticks import exact_interval
 from acquisition.wire import frame as wire
@@ -27,21 +28,22 @@ from filters.archive.numbers import Numbers
 from filters.archive.positions import Positions
 from filters.archive.resource_set import ResourceSet
 from filters.archive.state import State
-from filters.archive.values import MINUTE, Advance, Batch, Cursor, Event, MinuteMatrix, Series, Statistic
+from filters.archive.values import DAY, MINUTE, Advance, Batch, Cursor, Event, MinuteMatrix, Series, Statistic
 from filters.archive.whereabouts import Whereabouts
 
 CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
+_CONFIGURED = Archive()
 
 
 class Rules(NamedTuple):
     """Seconds: how long after its end a minute closes, and how old a tick may be; ``percentiles`` are patterns
     SET.METRIC of what gets some."""
 
-    grace: float = 5.0
-    retention: float = 2 * 86400.0
+    grace: float = _CONFIGURED.grace_seconds
+    retention: float = _CONFIGURED.minutes_days * DAY
     percentiles: tuple[str, ...] = ()
 
 

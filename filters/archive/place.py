@@ -12,7 +12,6 @@ from acquisition.config.archive import Archive
 from acquisition.errors import CannotCreateError
 from acquisition.link.secret_file import first_line
 from filters.archive.engine import parse_url
-from filters.archive.retention import Retention
 from filters.archive.store import Store
 
 PASSWORD_FILE = "password file"  #: of a user of the database, in errors
@@ -43,11 +42,6 @@ def url_of(settings: Archive) -> URL:
 def store_of(settings: Archive) -> Store:
     """The store of these settings; it connects when it is first used."""
     return Store(url_of(settings), settings.cluster, settings.chunk_hours)
-
-
-def retention_of(settings: Archive) -> Retention:
-    """For how long what is kept."""
-    return Retention(*(getattr(settings, name) for name in Retention._fields))
 
 
 def _default() -> Path:

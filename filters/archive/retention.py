@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sqlalchemy import Connection, text
 
+from acquisition.config.archive import Archive
 from filters.archive.schema import PARTITIONED
 from filters.archive.values import DAY
 
@@ -13,23 +12,18 @@ _DROP = text("SELECT archive_drop_parts(:parent, :width, :before)")
 _SLICE = 5000  #: rows: some tens of milliseconds in which nobody else can write
 
 
-class Retention(NamedTuple):
-    """Days that each kind is kept; a part by time goes when its newest row is older."""
+#: Table -> the setting of [archive] that says for how many days its rows are kept; a part by time goes when its newest
+#: row is older.
+SETTINGS = {
+    "minutes": "minutes_days", "rollups_1m": "minutes_days", "rollups_5m": "five_minutes_days",
+    "rollups_1h": "hours_days", "five_minutes": "five_minutes_days", "hours": "hours_days",
+    "episodes": "episodes_days", "events": "events_days",
+}  # fmt: skip
 
-    minutes_days: float = 2
-    five_minutes_days: float = 30
-    hours_days: float = 730
-    episodes_days: float = 90
-    events_days: float = 730
 
-    def limits(self, now: float) -> dict[str, int]:
-        """Table -> before when its rows are too old."""
-        days = {
-            "minutes": self.minutes_days, "rollups_1m": self.minutes_days, "rollups_5m": self.five_minutes_days,
-            "rollups_1h": self.hours_days, "five_minutes": self.five_minutes_days, "hours": self.hours_days,
-            "episodes": self.episodes_days, "events": self.events_days,
-        }  # fmt: skip
-        return {table: int(now - limit * DAY) for table, limit in days.items()}
+def limits(settings: Archive, now: float) -> dict[str, int]:
+    """Table -> before when its rows are too old."""
+    return {table: int(now - getattr(settings, name) * DAY) for table, name in SETTINGS.items()}
 
 
 def apply(connection: Connection, name: str, before: int) -> int:

@@ -30,7 +30,7 @@ from filters.archive.follower import Follower, Limits
 from filters.archive.leases import Leases
 from filters.archive.migrating import migrate
 from filters.archive.partition import Rules
-from filters.archive.place import retention_of, store_of, url_of, with_url
+from filters.archive.place import store_of, url_of, with_url
 from filters.archive.store import Store
 from filters.archive.upkeep import Upkeep
 from filters.archive.values import DAY
@@ -95,7 +95,7 @@ class _Service:
         prepare(self._settings)
         self._notifier.ready()
         with store_of(self._settings) as store:
-            upkeep = Upkeep(store_of(self._settings), retention_of(self._settings), self._log, self._clock)
+            upkeep = Upkeep(store_of(self._settings), self._settings, self._log, self._clock)
             upkeep.start()
             try:
                 while not self._over() and (layout := self._wait_for_layout()) is not None:

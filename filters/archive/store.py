@@ -20,6 +20,7 @@ from typing import Self
 
 from sqlalchemy import URL, Connection, Engine, delete, select, text
 
+from acquisition.config.archive import Archive
 from acquisition.model.identity import identity
 from filters.archive import compaction, matrices, records, retention, schema, writing
 from filters.archive.compaction import Stage
@@ -27,7 +28,6 @@ from filters.archive.engine import make_engine, parse_url, told
 from filters.archive.errors import ArchiveRejected
 from filters.archive.escape import escape, signed
 from filters.archive.migrating import check_version
-from filters.archive.retention import Retention
 from filters.archive.schema import PARTITIONED
 from filters.archive.values import DAY, FIVE_MINUTES, MINUTE, Advance, Batch, Cursor, Position
 
@@ -155,11 +155,11 @@ class Store:
             done += taken
         return done
 
-    def retain(self, now: float, keep: Retention = Retention()) -> int:  # noqa: B008 - frozen
+    def retain(self, now: float, settings: Archive = Archive()) -> int:  # noqa: B008 - frozen
         """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns
         soon: a slice is removed, and it is to be called again while it is not 0."""
         removed = 0
-        for name, before in keep.limits(now).items():
+        for name, before in retention.limits(settings, now).items():
             with self._transaction() as connection:  # of each table its own: nobody waits for two
                 removed += retention.apply(connection, name, before)
         self._parts.clear()

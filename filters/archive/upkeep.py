@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from acquisition.config.archive import Archive
 from acquisition.trouble_log import TroubleLog
 from filters.archive.errors import ArchiveError
-from filters.archive.retention import Retention
 from filters.archive.store import Store
 
 _EVERY = 60.0
@@ -22,8 +22,8 @@ class Upkeep:
     stepped must not remove what is not old.
     """
 
-    def __init__(self, store: Store, keep: Retention, log: TroubleLog, clock: Callable[[], float | None]) -> None:
-        self._store, self._keep, self._log, self._clock = store, keep, log, clock
+    def __init__(self, store: Store, settings: Archive, log: TroubleLog, clock: Callable[[], float | None]) -> None:
+        self._store, self._settings, self._log, self._clock = store, settings, log, clock
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="archive upkeep", daemon=True)
 
@@ -44,7 +44,7 @@ class Upkeep:
             if now is None:
                 continue
             try:
-                while self._store.retain(now, self._keep) and not self._stopped.wait(_PAUSE):
+                while self._store.retain(now, self._settings) and not self._stopped.wait(_PAUSE):
                     pass
                 self._store.pass_on(now)
                 self._store.compact(now)

@@ -11,10 +11,10 @@ from acquisition.config.archive import Archive
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_OK, EXIT_PERMISSION, EXIT_UNAVAILABLE, EXIT_USAGE
 from filters.archive import roles
 from filters.archive.errors import ArchiveRefused
-from filters.archive.place import retention_of, store_of
-from filters.archive.retention import Retention
+from filters.archive.place import store_of
+from filters.archive.retention import limits
 from filters.archive.store import Store
-from filters.archive.values import Event
+from filters.archive.values import DAY, Event
 from tests.support.archive_rows import HOUR_BEGAN, batch, definitions, episode, made_up, matrix, rows
 from tests.support.postgresql import PostgreSQL
 
@@ -37,8 +37,14 @@ def test_the_default_is_a_file_of_this_user(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_configuration_says_how_long_what_is_kept() -> None:
-    assert retention_of(Archive()) == Retention()
-    assert retention_of(Archive(minutes_days=7, events_days=1)) == Retention(minutes_days=7, events_days=1)
+    now = 10_000 * DAY
+    kept = {table: (now - before) / DAY for table, before in limits(Archive(), now).items()}
+    assert kept == {
+        "minutes": 2, "rollups_1m": 2, "rollups_5m": 30, "five_minutes": 30, "rollups_1h": 730, "hours": 730,
+        "episodes": 90, "events": 730,
+    }  # fmt: skip
+    changed = limits(Archive(minutes_days=7, events_days=1), now)
+    assert (now - changed["minutes"], now - changed["events"]) == (7 * DAY, DAY)
 
 
 def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from acquisition.config.archive import Archive
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
@@ -22,7 +23,6 @@ from filters.archive import follower as follower_module
 from filters.archive.engine import make_engine, parse_url
 from filters.archive.follower import Follower
 from filters.archive.migrating import migrate
-from filters.archive.retention import Retention
 from filters.archive.store import open_store
 from filters.archive.upkeep import Upkeep
 from tests.filters.archive.conftest import bring_up
@@ -198,7 +198,7 @@ def test_clock_and_time_zone_of_the_archiver_do_not_matter(
         changed.setenv("TZ", "Pacific/Chatham")
         time.tzset()
         changed.setattr(upkeep, "_EVERY", 0.01)
-        keeping = Upkeep(other, Retention(), TroubleLog(lambda _: None), lambda: follower.clock)
+        keeping = Upkeep(other, Archive(), TroubleLog(lambda _: None), lambda: follower.clock)
         keeping.start()
         try:
             streams.push(150)
