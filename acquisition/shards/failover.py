@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from acquisition.errors import ShardError, TemporaryError
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
-from acquisition.shards.nodes import Members, Node
+from acquisition.shards.nodes import Members, Node, pairs
 
 _QUORUM_MASTERS = 3  #: of so many masters two can vote a replica in by themselves
 _ELECTION_SECONDS = 12.0  #: node timeout, voting, and the replica's delay
@@ -59,8 +59,7 @@ def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]
 
 def replication(members: Members, node: Node) -> dict[str, str]:
     """What a member says about its replication (INFO)."""
-    text = members.call(node.id, "INFO", "replication").decode()
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return pairs(members.call(node.id, "INFO", "replication"))
 
 
 def _received(members: Members, node: Node) -> int:

@@ -14,7 +14,7 @@ from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
-from acquisition.shards import bus, growth_command, machine, remote_command
+from acquisition.shards import bus, growth_command, machine, remote_command, resilience
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from acquisition.shards.status import ShardStatus
@@ -117,13 +117,13 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
 
 def _show(shards: Shards, as_json: bool) -> int:
     rows = shard_status.read(shards.shards, shards.layout.partitions, credentials=shards.credentials)
-    written, risks = _record_format(shards), shard_status.risks(rows)
+    written, risks = _record_format(shards), resilience.risks(rows)
     if as_json:
         document = {
             "directory": str(shards.directory),
             "redis": {"version": shards.redis.version, "source": shards.redis.source, "path": shards.redis.path},
             "record_format": written,
-            "shards": [row._asdict() for row in rows],
+            "shards": [row.document(shard_status.SHOWN) for row in rows],
             "risks": [risk._asdict() for risk in risks],
             "begun": shards.intent._asdict() if shards.intent else None,
         }

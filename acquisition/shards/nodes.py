@@ -202,6 +202,12 @@ class Members:
         return connection
 
 
+def pairs(text: bytes) -> dict[str, str]:
+    """``name:value`` in lines, as of INFO and CLUSTER INFO."""
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {key: value for key, colon, value in lines if colon}
+
+
 def own(text: bytes, asked: Address) -> Node:
     """What the node at ``asked`` says about itself."""
     for words in _lines(text):

@@ -17,7 +17,7 @@ from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, Admission
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, parse_address
-from acquisition.shards import growth, join, nodes, user_lists
+from acquisition.shards import growth, join, nodes, resilience, user_lists
 from acquisition.shards import status as shard_status
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
@@ -110,15 +110,16 @@ def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: 
     with Members(addresses, user, timeout) as members:
         found = members.look()
         differing = user_lists.differing(user_lists.read(members, found))
-        silent = [ShardStatus(str(one), 0, -1, False, False, reason) for one, reason in members.silent.items()]
+        silent = [ShardStatus(str(one), problem=reason) for one, reason in members.silent.items()]
     with closing(Cluster(addresses, user, timeout)) as cluster:
         partitions = _partitions(cluster)
     rows = sorted(shard_status.read_at([node.address for node in found], partitions, timeout, user) + silent)
-    risks = shard_status.risks(rows)
+    risks = resilience.risks(rows)
     if as_json:
-        told = [{name: value for name, value in row._asdict().items() if name not in _OF_THIS_MACHINE} for row in rows]
         others = {str(address): users for address, users in differing.items()}
-        found_of = [{**row, "other_users": others.get(row["address"], [])} for row in told]
+        found_of = [
+            {**row.document(shard_status.SHOWN_OF_OTHERS), "other_users": others.get(row.address, [])} for row in rows
+        ]
         print(json.dumps({"shards": found_of, "risks": [risk._asdict() for risk in risks]}, indent=2))
     else:
         for row in rows:
@@ -130,9 +131,6 @@ def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: 
     if not all(row.answering and row.cluster_state == "ok" for row in rows):
         return EXIT_UNAVAILABLE
     return EXIT_CONFIG if differing else EXIT_OK
-
-
-_OF_THIS_MACHINE = ("pid", "core", "pinned")
 
 
 def _partitions(cluster: Cluster) -> int:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.link import listener
+from acquisition.shards.status import REPLICA, ShardStatus
 
-REPLICA = "replica"
 _QUORUM = 3  #: masters, and machines, of which one may die
 _HERE = "start again what has died, as `shardpulse shards up` does"
 _ELSEWHERE = "`shardpulse shards replicas --addresses â€¦`, or site.yml, gives it one on another machine"
@@ -33,17 +33,6 @@ _GIVES_BACK = "`shardpulse shards handover {master} --to {replica} --addresses â
 _CANNOT = "no handover helps: a machine or a master more does (grow.yml)"
 
 
-class Member(NamedTuple):
-    """One shard: what ``shardpulse status`` and ``shardpulse shards status`` both know."""
-
-    address: str
-    answering: bool
-    role: str  #: ``master`` or ``replica``, "" when unknown
-    slots: int
-    replica_of: str  #: the address of its master
-    in_sync: bool  #: a replica that has its master's data and a link to it
-
-
 class Risk(NamedTuple):
     """What one death would cost; ``grave``: a single shard or machine suffices, and a command mends it."""
 
@@ -56,7 +45,7 @@ class Risk(NamedTuple):
         return f"{'AT RISK' if self.grave else 'note'}  {self.about} {self.text}"
 
 
-def risks(rows: Sequence[Member]) -> list[Risk]:
+def risks(rows: Sequence[ShardStatus]) -> list[Risk]:
     """Masters without a replica in sync, replicas beside their masters, and a machine with too many masters; nothing
     for a cluster that has no replicas."""
     if not any(row.role == REPLICA for row in rows):
@@ -71,13 +60,13 @@ def machine_of(address: str) -> str:
     return "localhost" if host == "localhost" or listener.is_loopback(host) else host
 
 
-def _alone(rows: Sequence[Member], several: bool) -> list[Risk]:
+def _alone(rows: Sequence[ShardStatus], several: bool) -> list[Risk]:
     followed = {row.replica_of for row in rows if _could_take_over(row)}
     text = _ALONE.format(remedy=_ELSEWHERE if several else _HERE)
     return [Risk(True, f"shard {row.address}", text) for row in _masters(rows) if row.address not in followed]
 
 
-def _beside(rows: Sequence[Member]) -> list[Risk]:
+def _beside(rows: Sequence[ShardStatus]) -> list[Risk]:
     return [
         Risk(True, f"shard {row.address}", _BESIDE.format(master=row.replica_of))
         for row in rows
@@ -85,7 +74,7 @@ def _beside(rows: Sequence[Member]) -> list[Risk]:
     ]
 
 
-def _crowded(rows: Sequence[Member]) -> list[Risk]:
+def _crowded(rows: Sequence[ShardStatus]) -> list[Risk]:
     masters = _masters(rows)
     held = Counter({machine_of(row.address): 0 for row in rows if row.answering})
     held.update(machine_of(row.address) for row in masters)
@@ -98,7 +87,7 @@ def _crowded(rows: Sequence[Member]) -> list[Risk]:
     ]
 
 
-def _remedy(rows: Sequence[Member], held: Counter[str]) -> str:
+def _remedy(rows: Sequence[ShardStatus], held: Counter[str]) -> str:
     """Which master of the machine with most hands over to which replica, so that masters lie more evenly."""
     crowded = held.most_common(1)[0][0]
     heirs = [
@@ -110,9 +99,9 @@ def _remedy(rows: Sequence[Member], held: Counter[str]) -> str:
     return _GIVES_BACK.format(master=min(heirs)[2], replica=min(heirs)[1]) if heirs else _CANNOT
 
 
-def _masters(rows: Sequence[Member]) -> list[Member]:
+def _masters(rows: Sequence[ShardStatus]) -> list[ShardStatus]:
     return [row for row in rows if row.answering and row.role != REPLICA and row.slots]
 
 
-def _could_take_over(row: Member) -> bool:
+def _could_take_over(row: ShardStatus) -> bool:
     return row.answering and row.role == REPLICA and row.in_sync

@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, raise_for
-from acquisition.shards import nodes, resilience
+from acquisition.shards import nodes
+from acquisition.shards.nodes import Node
 from acquisition.shards.process import Shard
 from acquisition.wire import keys
 
+MASTER, REPLICA = "master", "replica"
+
 
 class ShardStatus(NamedTuple):
-    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why."""
+    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
+
+    ``read`` and ``read_at`` fill what ``shardpulse shards status`` shows (``SHOWN``), acquisition.status.shards what
+    ``shardpulse status`` does (``HEALTH``). One that ``refuses`` to tell this user of itself counts as one that does
+    not answer, but for its slots, which the others know. ``pinned`` and ``cores``, where its threads may run, are read
+    from /proc, None and "" for a process of another machine (the configuration would tell, and whoever may read it
+    reads passwords). ``lag_bytes`` is what a replica has yet to get of its master's writes, None when either of them
+    does not answer.
+    """
 
     address: str
-    pid: int
-    core: int
-    pinned: bool  #: read back from /proc for all of its threads
-    answering: bool
+    answering: bool = False
     problem: str = ""
+    role: str = ""  #: MASTER, REPLICA, "" when unknown
+    replica_of: str = ""  #: the address of its master
+    in_sync: bool = False  #: a replica that has its master's data and a link to it
+    lag_bytes: int | None = None
+    replicas: int = 0  #: that follow it
     slots: int = 0  #: owned, of 16384
+    slots_leaving: tuple[int, ...] = ()  #: on their way to another shard
+    slots_arriving: tuple[int, ...] = ()  #: on their way from another shard
     memory_bytes: int = 0
-    memory_limit_bytes: int = 0
-    commands_per_second: int = 0
+    memory_limit_bytes: int = 0  #: 0: none
+    core: int = -1  #: that it was given
+    cores: str = ""
+    pinned: bool | None = None  #: all of its threads to one core
+    pid: int = 0
     clients: int = 0
+    commands_per_second: int = 0
     cpu_seconds: float = 0.0  #: user and system since its start
+    uptime_seconds: int = 0
+    version: str = ""
+    clock: float = 0.0  #: its time of day, seconds since 1970; 0.0: unknown
     frames: int = 0  #: stream entries that were written since its start
     frames_kept: int = 0  #: raw frames that lie in it now
     cluster_state: str = ""
-    role: str = ""  #: ``master`` or ``replica``
-    replica_of: str = ""  #: the address of its master
-    in_sync: bool = False  #: a replica that has its master's data and a link to it
-    replicas: int = 0  #: that follow it
-    slots_leaving: tuple[int, ...] = ()  #: on their way to another shard
-    slots_arriving: tuple[int, ...] = ()  #: on their way from another shard
+    refuses: bool = False  #: it is there, and does not answer this user: NOPERM, WRONGPASS
+
+    @property
+    def there(self) -> bool:
+        """Whether it answers, if only with a refusal."""
+        return self.answering or self.refuses
+
+    @property
+    def slots_moving(self) -> int:
+        """How many are on their way to or from another shard."""
+        return len(self.slots_leaving) + len(self.slots_arriving)
+
+    def document(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of its figures, for JSON."""
+        return {key: getattr(self, key) for key in keys}
+
+
+#: The keys of a shard in JSON: of ``shards status``, of shards of others, and of ``status`` and ``top``.
+SHOWN = (
+    "address", "pid", "core", "pinned", "answering", "problem", "slots", "memory_bytes", "memory_limit_bytes",
+    "commands_per_second", "clients", "cpu_seconds", "frames", "frames_kept", "cluster_state", "role", "replica_of",
+    "in_sync", "replicas", "slots_leaving", "slots_arriving",
+)  # fmt: skip
+SHOWN_OF_OTHERS = tuple(key for key in SHOWN if key not in ("pid", "core", "pinned"))
+HEALTH = (
+    "address", "answering", "problem", "role", "replica_of", "in_sync", "lag_bytes", "replicas", "slots",
+    "slots_moving", "memory_bytes", "memory_limit_bytes", "cores", "pinned", "pid", "clients", "commands_per_second",
+    "uptime_seconds", "version", "clock", "refuses",
+)  # fmt: skip
 
 
 def read(
@@ -53,21 +98,11 @@ def read_at(
     addresses: Iterable[Address], partitions: int, timeout: float = 2.0, credentials: Credentials | None = None
 ) -> list[ShardStatus]:
     """The status of shards that somebody else runs, wherever: without process, core and pin."""
-    return [
-        _connect(address, ShardStatus(str(address), 0, -1, False, False), partitions, timeout, credentials)
-        for address in addresses
-    ]
-
-
-def risks(rows: Iterable[ShardStatus]) -> list[resilience.Risk]:
-    """What the death of one of these shards, or of a machine, would cost."""
-    return resilience.risks([
-        resilience.Member(row.address, row.answering, row.role, row.slots, row.replica_of, row.in_sync) for row in rows
-    ])  # fmt: skip
+    return [_connect(address, ShardStatus(str(address)), partitions, timeout, credentials) for address in addresses]
 
 
 def _read(shard: Shard, partitions: int, timeout: float, credentials: Credentials | None) -> ShardStatus:
-    blank = ShardStatus(str(shard.address), shard.pid, shard.core, shard.pinned, answering=False)
+    blank = ShardStatus(str(shard.address), pid=shard.pid, core=shard.core, pinned=shard.pinned)
     if not shard.alive:
         return blank._replace(problem="its process is gone")
     return _connect(shard.address, blank, partitions, timeout, credentials)
@@ -93,25 +128,40 @@ def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardSt
     info, cluster, members = (raise_for(reply, connection.address) for reply in replies)
     own = nodes.own(members, connection.address)
     leader = [one.address for one in nodes.others(members, connection.address) if one.id == own.master]
-    figures = {**_pairs(info), **_pairs(cluster)}
+    figures = {**nodes.pairs(info), **nodes.pairs(cluster)}
     return blank._replace(
         answering=True,
-        slots=len(own.slots),
-        memory_bytes=int(figures["used_memory"]),
-        memory_limit_bytes=int(figures["maxmemory"]),
-        commands_per_second=int(figures["instantaneous_ops_per_sec"]),
-        clients=int(figures["connected_clients"]),
+        **common(figures, own, str(leader[0]) if leader else ""),
         cpu_seconds=float(figures["used_cpu_sys"]) + float(figures["used_cpu_user"]),
         frames=_entries_written(figures.get("cmdstat_xadd", "")),
         frames_kept=_kept(connection, own.slots, partitions),
         cluster_state=figures["cluster_state"],
-        role="replica" if figures["role"] == "slave" else "master",
-        replica_of=str(leader[0]) if leader else "",
-        in_sync=figures.get("master_link_status") == "up",
-        replicas=int(figures["connected_slaves"]),
-        slots_leaving=tuple(sorted(own.migrating)),
-        slots_arriving=tuple(sorted(own.importing)),
     )
+
+
+def common(figures: Mapping[str, str], own: Node, leader: str) -> dict[str, Any]:
+    """What every listing of shards shows, from INFO and what the shard says of itself as a member; ``leader`` is the
+    address of its master."""
+    replica = figures.get("role") == "slave"
+    return {
+        "role": REPLICA if replica else MASTER,
+        "replica_of": leader if replica else "",
+        "in_sync": replica and figures.get("master_link_status") == "up",
+        "replicas": number(figures, "connected_slaves"),
+        "slots": len(own.slots),
+        "slots_leaving": tuple(sorted(own.migrating)),
+        "slots_arriving": tuple(sorted(own.importing)),
+        "memory_bytes": number(figures, "used_memory"),
+        "memory_limit_bytes": number(figures, "maxmemory"),
+        "clients": number(figures, "connected_clients"),
+        "commands_per_second": number(figures, "instantaneous_ops_per_sec"),
+    }
+
+
+def number(figures: Mapping[str, str], name: str) -> int:
+    """A whole number among the figures of INFO; 0 where there is none."""
+    text = figures.get(name, "")
+    return int(text) if text.isdigit() else 0
 
 
 def _kept(connection: Connection, owned: frozenset[int], partitions: int) -> int:
@@ -125,8 +175,3 @@ def _entries_written(statistics: str) -> int:
     """``calls=5,usec=9,…,rejected_calls=1,failed_calls=0``: the calls that wrote something."""
     counts = dict(part.split("=", 1) for part in statistics.split(",") if "=" in part)
     return int(counts.get("calls", 0)) - int(counts.get("failed_calls", 0))
-
-
-def _pairs(text: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
-    return {key: value for key, colon, value in lines if colon}

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
+from acquisition.shards.status import HEALTH
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
@@ -70,7 +71,7 @@ class StatusDocument(Struct, frozen=True):
         dict[str, float] | None,
         Meta(description="p50, p99, worst: ages in seconds of the newest samples; null when there are none"),
     ]
-    shards: Annotated[list[_Values], Meta(description="as acquisition.status.shards.ShardHealth")]
+    shards: Annotated[list[_Values], Meta(description="as acquisition.shards.status.ShardStatus")]
     workers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.workers.Worker, and behind_seconds")]
     unowned: Annotated[list[int], Meta(description="partitions without a worker")]
     partitions: Annotated[list[_Values], Meta(description="number, behind_seconds (null: unknown), problem")]
@@ -119,7 +120,7 @@ def document(
         freshness=None
         if health.freshness is None
         else {name: round(value, 6) for name, value in health.freshness._asdict().items()},
-        shards=[row._asdict() for row in health.shards],
+        shards=[row.document(HEALTH) for row in health.shards],
         workers=[{**row._asdict(), "behind_seconds": lag.worst_of(row, health.lags)} for row in workers.workers],
         unowned=list(workers.unowned),
         partitions=[

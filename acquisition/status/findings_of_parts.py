@@ -8,13 +8,13 @@ from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.link.resp import Address
 from acquisition.shards import resilience
+from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
-from acquisition.status.shards import REPLICA, ShardHealth
 from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS
 
@@ -44,7 +44,7 @@ _SLOW_STEP = (
 )
 
 
-def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
+def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
     """What is to be said of shards: of those that do not answer, that are full, and of slots without an owner."""
     found = []
     for row in rows:
@@ -73,20 +73,17 @@ def of_shards(rows: Sequence[ShardHealth]) -> list[Finding]:
     return found
 
 
-def of_risks(rows: Sequence[ShardHealth]) -> list[Finding]:
+def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
     """What the death of one shard or machine would cost, though nothing is away now."""
     return [
         Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
         for risk in resilience.risks([
-            resilience.Member(
-                row.address, row.there, row.role, row.slots, row.replica_of, row.in_sync or row.refuses
-            )  # of a replica that does not tell nothing is known
-            for row in rows
-        ])
+            row._replace(answering=row.there, in_sync=row.in_sync or row.refuses) for row in rows
+        ])  # of a replica that does not tell nothing is known
     ]  # fmt: skip
 
 
-def of_refusals(refusals: Iterable[str], rows: Sequence[ShardHealth]) -> list[Finding]:
+def of_refusals(refusals: Iterable[str], rows: Sequence[ShardStatus]) -> list[Finding]:
     """What shards do not let this user read, in their words, but for what ``rows`` say already."""
     said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
     parted = [text.partition(": ") for text in refusals if text not in said]
@@ -100,7 +97,7 @@ def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
     ]
 
 
-def of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[Finding]:
+def of_clocks(rows: Sequence[ShardStatus], before: float, after: float) -> list[Finding]:
     """Shards whose clocks differ from this machine's, which showed ``before`` and ``after`` when they were asked."""
     found = []
     for row in rows:
@@ -111,7 +108,7 @@ def of_clocks(rows: Sequence[ShardHealth], before: float, after: float) -> list[
     return found
 
 
-def _of_majority(rows: Sequence[ShardHealth]) -> list[Finding]:
+def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
     """Masters that see no majority of themselves refuse every command a few seconds later."""
     serving = sum(row.there and row.slots > 0 for row in rows)
     gone = sum(not row.there and row.role != REPLICA for row in rows)

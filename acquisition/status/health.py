@@ -10,6 +10,7 @@ from typing import NamedTuple
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import books, lag, registered
 from acquisition.snapshot.balance import ENDED
 from acquisition.snapshot.books import Account, Books, Totals
@@ -29,7 +30,6 @@ from acquisition.status.findings_of_parts import (
     of_seeds,
     of_shards,
 )
-from acquisition.status.shards import ShardHealth
 from acquisition.wire.archived import Archived
 
 
@@ -45,7 +45,7 @@ class Health(NamedTuple):
     """One look. ``books`` is None when they could not be read; a finding says why then."""
 
     wall: float
-    shards: list[ShardHealth]
+    shards: list[ShardStatus]
     lags: list[Lag]
     workers: Workers
     books: Books | None
@@ -109,7 +109,7 @@ def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:
     return list(dict.fromkeys(str(error) for error in errors if isinstance(error, PermissionRefused)))
 
 
-def _check_one_answers(rows: Iterable[ShardHealth], refusals: Iterable[str]) -> None:
+def _check_one_answers(rows: Iterable[ShardStatus], refusals: Iterable[str]) -> None:
     """Raise PermissionRefused for what no master tells this user: the user lacks the right, not one shard's list."""
     owners = {f"shard {row.address}" for row in rows if row.there and row.slots}
     refusing: dict[str, set[str]] = {}

@@ -5,55 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardpulseError
 from acquisition.link.resp import Address
 from acquisition.shards import machine
-from acquisition.shards.nodes import Members, Mention, Node
+from acquisition.shards.nodes import Members, Mention, Node, pairs
+from acquisition.shards.status import MASTER, REPLICA, ShardStatus, common, number
 from acquisition.wire.keys import SLOTS
 
-MASTER, REPLICA = "master", "replica"
 
-
-class ShardHealth(NamedTuple):
-    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why; one that ``refuses`` to
-    tell this user of itself counts as one that does not answer, but for its slots, which the others know.
-
-    ``cores`` is where its threads may run, and ``pinned`` whether that is one core: read from /proc, "" and None for a
-    process of another machine (the configuration would tell, and whoever may read it reads passwords). ``lag_bytes``
-    is what a replica has yet to get of its master's writes, None when either of them does not answer.
-    """
-
-    address: str
-    answering: bool
-    problem: str = ""
-    role: str = ""  #: MASTER, REPLICA, "" when unknown
-    replica_of: str = ""  #: the address of its master
-    in_sync: bool = False  #: a replica that has its master's data and a link to it
-    lag_bytes: int | None = None
-    replicas: int = 0
-    slots: int = 0
-    slots_moving: int = 0  #: on their way to or from another shard
-    memory_bytes: int = 0
-    memory_limit_bytes: int = 0  #: 0: none
-    cores: str = ""
-    pinned: bool | None = None
-    pid: int = 0
-    clients: int = 0
-    commands_per_second: int = 0
-    uptime_seconds: int = 0
-    version: str = ""
-    clock: float = 0.0  #: its time of day, seconds since 1970; 0.0: unknown
-    refuses: bool = False  #: it is there, and does not answer this user: NOPERM, WRONGPASS
-
-    @property
-    def there(self) -> bool:
-        """Whether it answers, if only with a refusal."""
-        return self.answering or self.refuses
-
-
-def read(members: Members) -> list[ShardHealth]:
+def read(members: Members) -> list[ShardStatus]:
     """Every member that is known to another one, replicas after their master; and seeds that do not answer, unless
     they are ``strangers``. Raises UnavailableError when none answers, PermissionRefused when all that do refuse."""
     nodes = {node.id: node for node in members.look(partly=True)}
@@ -72,7 +33,7 @@ def read(members: Members) -> list[ShardHealth]:
     return sorted(rows, key=lambda row: (row.replica_of or row.address, row.role == REPLICA, row.address))
 
 
-def strangers(members: Members, rows: Iterable[ShardHealth]) -> dict[Address, str]:
+def strangers(members: Members, rows: Iterable[ShardStatus]) -> dict[Address, str]:
     """The seeds that do not answer and are no shards, with the reason: no member knows them (they are gone, and
     forgotten), and members serve all slots. ``rows`` is what ``read`` returned."""
     told = {row.address for row in rows}
@@ -86,13 +47,13 @@ def _unmentioned(members: Members) -> set[Address]:
 def _figures(members: Members, node: Node) -> dict[str, str] | ShardpulseError:
     """INFO as a mapping; the error of a shard that has gone since."""
     try:
-        return _pairs(members.call(node.id, "INFO"))
+        return pairs(members.call(node.id, "INFO"))
     except ShardpulseError as error:
         return error
 
 
-def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError], leader: str) -> ShardHealth:
-    blank = ShardHealth(str(node.address), False, role=REPLICA if node.master else MASTER)
+def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError], leader: str) -> ShardStatus:
+    blank = ShardStatus(str(node.address), False, role=REPLICA if node.master else MASTER)
     own = figures[node.id]
     if isinstance(own, PermissionRefused):
         return blank._replace(
@@ -101,35 +62,26 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
     if isinstance(own, ShardpulseError):
         return blank._replace(problem=_told(node.address, str(own)))
     replica = own.get("role") == "slave"
-    pid = _number(own, "process_id")
+    pid = number(own, "process_id")
     cores = _cores(pid, node.address)
     return blank._replace(
         answering=True,
-        role=REPLICA if replica else MASTER,
-        replica_of=leader if replica else "",
-        in_sync=replica and own.get("master_link_status") == "up",
+        **common(own, node, leader),
         lag_bytes=_lag(own, figures.get(node.master)) if replica else None,
-        replicas=_number(own, "connected_slaves"),
-        slots=len(node.slots),
-        slots_moving=len(node.migrating) + len(node.importing),
-        memory_bytes=_number(own, "used_memory"),
-        memory_limit_bytes=_number(own, "maxmemory"),
         cores=cores,
         pinned=cores.isdigit() if cores else None,
         pid=pid,
-        clients=_number(own, "connected_clients"),
-        commands_per_second=_number(own, "instantaneous_ops_per_sec"),
-        uptime_seconds=_number(own, "uptime_in_seconds"),
+        uptime_seconds=number(own, "uptime_in_seconds"),
         version=own.get("redis_version", ""),
-        clock=_number(own, "server_time_usec") / 1e6,
+        clock=number(own, "server_time_usec") / 1e6,
     )
 
 
-def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardHealth]:
+def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardStatus]:
     """Those that did not let this user ask who they are, as others know them."""
     rows = []
     for address, error in members.refusing.items():
-        row = ShardHealth(str(address), False, _told(address, str(error)), refuses=True)
+        row = ShardStatus(str(address), False, _told(address, str(error)), refuses=True)
         for mention in members.mentions:
             if mention.address == address:
                 role, leader = (REPLICA, places.get(mention.master, "")) if mention.master else (MASTER, "")
@@ -141,7 +93,7 @@ def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardHealth]:
 def _lag(replica: dict[str, str], master: dict[str, str] | ShardpulseError | None) -> int | None:
     if not isinstance(master, dict):
         return None
-    return max(0, _number(master, "master_repl_offset") - _number(replica, "slave_repl_offset"))
+    return max(0, number(master, "master_repl_offset") - number(replica, "slave_repl_offset"))
 
 
 def _cores(pid: int, address: Address) -> str:
@@ -153,14 +105,14 @@ def _cores(pid: int, address: Address) -> str:
     return ""
 
 
-def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardHealth]:
+def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardStatus]:
     """The members that did not answer, and seeds that did not."""
-    rows: dict[Address, ShardHealth] = {
-        address: ShardHealth(str(address), False, _told(address, reason)) for address, reason in reasons.items()
+    rows: dict[Address, ShardStatus] = {
+        address: ShardStatus(str(address), False, _told(address, reason)) for address, reason in reasons.items()
     }
     for mention in mentions:
         if mention.address is not None and mention.address not in known:
-            row = rows.setdefault(mention.address, ShardHealth(str(mention.address), False, "does not answer"))
+            row = rows.setdefault(mention.address, ShardStatus(str(mention.address), False, "does not answer"))
             role = REPLICA if mention.master else MASTER
             rows[mention.address] = row._replace(role=role)
     return list(rows.values())
@@ -169,13 +121,3 @@ def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: 
 def _told(address: Address, reason: str) -> str:
     """The reason without the address, which stands beside it."""
     return reason.removeprefix(f"shard {address}").lstrip(": ")
-
-
-def _number(figures: Mapping[str, str], name: str) -> int:
-    text = figures.get(name, "")
-    return int(text) if text.isdigit() else 0
-
-
-def _pairs(text: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
-    return {key: value for key, colon, value in lines if colon}

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot import books, lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.status.health import Freshness, Health, by_set, lost_by_reason
-from acquisition.status.shards import REPLICA, ShardHealth
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 
@@ -94,7 +94,7 @@ def _processes(partitions: Mapping[str, int]) -> str:
     return f"; {', '.join(f'{name} follows {count}' for name, count in partitions.items())}" if partitions else ""
 
 
-def _cluster(rows: Sequence[ShardHealth]) -> str:
+def _cluster(rows: Sequence[ShardStatus]) -> str:
     masters = [row for row in rows if row.role != REPLICA]
     replicas = [row for row in rows if row.role == REPLICA]
     slots = sum(row.slots for row in rows if row.there)
@@ -146,7 +146,7 @@ def _freshness(ages: Freshness | None) -> str:
     return f"newest samples p50 {ages.p50:.2f} s, p99 {ages.p99:.2f} s, worst {ages.worst:.2f} s old"
 
 
-def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
+def _shards(rows: Sequence[ShardStatus]) -> Iterator[Text]:
     yield Text(f"{'SHARD':<26}{'ROLE':<9}{'CORE':<9}{'MEMORY':>18}{'SLOTS':>8}{'BEHIND':>10}", "dim")
     for row in rows:
         place = f"{'  ' * (row.role == REPLICA)}{row.address}"
@@ -172,7 +172,7 @@ def _shards(rows: Sequence[ShardHealth]) -> Iterator[Text]:
         )
 
 
-def _memory(row: ShardHealth) -> str:
+def _memory(row: ShardStatus) -> str:
     """In binary units, as everywhere; at most 18 columns."""
     largest = max(row.memory_bytes, row.memory_limit_bytes)
     size, digits, unit = (2**20, 0, "MiB") if largest < 10_000 * 2**20 else (2**30, 1, "GiB")

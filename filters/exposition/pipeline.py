@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from acquisition.shards.status import MASTER, REPLICA, ShardStatus
 from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
 from acquisition.status import findings_of_parts
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health
-from acquisition.status.shards import MASTER, REPLICA, ShardHealth
 from filters.exposition import syntax
 from filters.exposition.family import COUNTER, GAUGE, Family, Filled
 from filters.exposition.labels import SET, is_own_name
@@ -32,11 +32,11 @@ def _table(prefix: str, labels: tuple[str, ...], lines: tuple[_Line, ...]) -> Ta
     )
 
 
-def _answering(figure: Callable[[ShardHealth], float | int | None]) -> Callable[[ShardHealth], float | int | None]:
+def _answering(figure: Callable[[ShardStatus], float | int | None]) -> Callable[[ShardStatus], float | int | None]:
     return lambda row: figure(row) if row.answering else None
 
 
-def _replica(figure: Callable[[ShardHealth], float | int | None]) -> Callable[[ShardHealth], float | int | None]:
+def _replica(figure: Callable[[ShardStatus], float | int | None]) -> Callable[[ShardStatus], float | int | None]:
     return lambda row: figure(row) if row.answering and row.role == REPLICA else None
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
 from acquisition.status.health import Health
-from acquisition.status.shards import ShardHealth
 from filters.text.quantities import printable
 from filters.top import entities, history
 from filters.top.history import History
@@ -26,7 +26,7 @@ class Observation(NamedTuple):
     ``recent`` what the filter kept of resource sets that have just been opened."""
 
     snapshot: Snapshot
-    shards: tuple[ShardHealth, ...] = ()
+    shards: tuple[ShardStatus, ...] = ()
     health: Health | None = None
     error: str = ""
     recent: Mapping[Owner, RecentTable] = {}

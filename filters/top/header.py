@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from rich.text import Text
 
+from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot.states import STATES
-from acquisition.status.shards import REPLICA, ShardHealth
 from filters.text.quantities import printable, quantity, seconds
 from filters.text.states import state_style
 from filters.top.contents import Contents, Opened, place_of
@@ -54,7 +54,7 @@ def _load(contents: Contents) -> Text:
     return text.append("  ").append_text(_shards(contents.observation.shards))
 
 
-def _shards(shards: Sequence[ShardHealth]) -> Text:
+def _shards(shards: Sequence[ShardStatus]) -> Text:
     masters = [shard for shard in shards if shard.role != REPLICA]
     if not masters:
         return Text("shards …", "dim")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from acquisition.model import codes
+from acquisition.shards.status import HEALTH, ShardStatus
 from acquisition.snapshot.states import STATES
-from acquisition.status.shards import ShardHealth
 from filters.text.quantities import ABSENT, digits, quantity, seconds
 from filters.top.columns import Column, columns_of, figure, has_figures
 from filters.top.contents import Observation
@@ -39,7 +39,7 @@ def lines(listing: Listing, rows: Rows, host: str, look: Look) -> Iterator[str]:
         yield look.text(_line(listing, at, host))
 
 
-def shard_line(shard: ShardHealth, look: Look) -> str:
+def shard_line(shard: ShardStatus, look: Look) -> str:
     """One shard on one line."""
     if not shard.answering:
         return look.text(f"shard {shard.address} DOWN: {shard.problem}")
@@ -83,7 +83,7 @@ def _line(listing: Listing, at: int, host: str) -> str:
 # memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
 # use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
 # hidden     rows that --top or --filter left out
-# shards     as acquisition.status.shards.ShardHealth
+# shards     as acquisition.shards.status.HEALTH
 # errors     what could not be read or seen
 # blind      why no host at all can be seen
 
@@ -94,7 +94,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
         "now": round(observation.snapshot.now, 6),
         "rows": [_row(listing, at) for at in rows.tolist()],
         "hidden": listing.rows - len(rows),
-        "shards": [shard._asdict() for shard in observation.shards],
+        "shards": [shard.document(HEALTH) for shard in observation.shards],
         "errors": list(observation.snapshot.errors),
         "blind": observation.snapshot.blind,
     }

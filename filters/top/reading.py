@@ -16,11 +16,11 @@ from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.nodes import Members
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
 from acquisition.status import health, shards
-from acquisition.status.shards import ShardHealth
 from filters.top.contents import Observation, Place
 
 _HOST_SET_ID = resource_set_id(HOST_SET)
@@ -50,7 +50,7 @@ class Source:
         self._large = True  #: until it is known
         self._unsampled: set[int] = set()
         self._known: Wanted | None = None  #: what has been read before
-        self._shards: tuple[ShardHealth, ...] = ()
+        self._shards: tuple[ShardStatus, ...] = ()
         self._shards_at = float("-inf")
 
     def __enter__(self) -> Self:
@@ -100,7 +100,7 @@ class Source:
         except ShardpulseError:  # the snapshot says what is wrong with the shards
             return None
 
-    def _look_at_shards(self) -> tuple[ShardHealth, ...]:
+    def _look_at_shards(self) -> tuple[ShardStatus, ...]:
         if time.monotonic() - self._shards_at >= _SHARDS_SECONDS:
             self._shards_at = time.monotonic()
             try:

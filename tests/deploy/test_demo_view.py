@@ -30,12 +30,18 @@ UNITS = {"bytes": "bytes", "bytes_per_second": "bytes/s", "ratio": "ratio"}
 SHARDS = [
     ShardLine(
         ShardStatus(
-            "127.0.0.1:17600", 1, 0, True, True, memory_bytes=12 << 20, memory_limit_bytes=1 << 30, frames=1234567
+            "127.0.0.1:17600", True, pid=1, core=0, pinned=True, memory_bytes=12 << 20, memory_limit_bytes=1 << 30,
+            frames=1234567,
         ),
         0.0345,
     ),
-    ShardLine(ShardStatus("127.0.0.1:17601", 2, 1, False, False, "its process is gone", memory_bytes=1 << 30), None),
-]
+    ShardLine(
+        ShardStatus(
+            "127.0.0.1:17601", False, "its process is gone", pid=2, core=1, pinned=False, memory_bytes=1 << 30
+        ),
+        None,
+    ),
+]  # fmt: skip
 BOOKS = Books(1_234_567, 1_234_000, 12, 555, 0, ("vmstat (procps 4.0.2)", "pidstat (sysstat 12.6.1)"))
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from acquisition.shards import resilience
-from acquisition.shards.resilience import Member, Risk
+from acquisition.shards.resilience import Risk
+from acquisition.shards.status import ShardStatus
 
 PLANNED = {"a:1": "b:2", "b:1": "c:2", "c:1": "a:2"}  #: master -> its replica
 
 
-def cluster(pairs: dict[str, str], *more: Member) -> list[Member]:
+def member(address: str, answering: bool, role: str, slots: int, replica_of: str, in_sync: bool) -> ShardStatus:
+    """One shard, as far as risks depend on it."""
+    return ShardStatus(address, answering, role=role, slots=slots, replica_of=replica_of, in_sync=in_sync)
+
+
+def cluster(pairs: dict[str, str], *more: ShardStatus) -> list[ShardStatus]:
     """Masters and their replicas, in sync."""
-    masters = [Member(master, True, "master", 16384 // len(pairs), "", False) for master in pairs]
-    return [*masters, *(Member(it, True, "replica", 0, master, True) for master, it in pairs.items() if it), *more]
+    masters = [member(master, True, "master", 16384 // len(pairs), "", False) for master in pairs]
+    return [*masters, *(member(it, True, "replica", 0, master, True) for master, it in pairs.items() if it), *more]
 
 
-def told(rows: list[Member]) -> list[tuple[str, bool]]:
+def told(rows: list[ShardStatus]) -> list[tuple[str, bool]]:
     return [(risk.about, risk.grave) for risk in resilience.risks(rows)]
 
 
@@ -35,15 +41,15 @@ def test_a_master_alone_is_told_where_others_have_replicas() -> None:
     assert "has no replica in sync" in risk.text
     assert "`shardpulse shards replicas --addresses …`, or site.yml" in risk.text
     for replica in (
-        Member("c:2", True, "replica", 0, "b:1", False),
-        Member("c:2", False, "replica", 0, "", False),
+        member("c:2", True, "replica", 0, "b:1", False),
+        member("c:2", False, "replica", 0, "", False),
     ):
         assert told([*rows, replica]) == [("shard b:1", True)]
 
 
 def test_a_dead_master_and_one_that_owns_nothing_lack_no_replica() -> None:
-    assert told(cluster(PLANNED, Member("c:3", False, "master", 0, "", False))) == []
-    assert told(cluster(PLANNED, Member("c:3", True, "master", 0, "", False))) == []
+    assert told(cluster(PLANNED, member("c:3", False, "master", 0, "", False))) == []
+    assert told(cluster(PLANNED, member("c:3", True, "master", 0, "", False))) == []
 
 
 def test_a_replica_beside_its_master_is_told_where_there_are_other_machines() -> None:

@@ -9,10 +9,10 @@ from contextlib import closing
 from acquisition.link.resp import Address
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
+from acquisition.shards.status import REPLICA
 from acquisition.status import health
 from acquisition.status import shards as status_of_shards
 from acquisition.status.finding import DOWN, NOTE
-from acquisition.status.shards import REPLICA
 from tests.support.fixture_types import StartCluster
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
-from acquisition.status.shards import ShardHealth
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown
 from filters.exposition.inputs import FIGURES
@@ -22,7 +22,7 @@ def test_the_page_holds_the_generated_tables() -> None:
 
 
 def test_every_family_but_those_of_metrics_is_listed() -> None:
-    shards = [ShardHealth("a:1", True, role="replica", memory_limit_bytes=1, pinned=True, lag_bytes=1)]
+    shards = [ShardStatus("a:1", True, role="replica", memory_limit_bytes=1, pinned=True, lag_bytes=1)]
     workers = Workers((Worker("id", "w", 2.0, 0.5, (0,)),), (), ())
     condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers)
     web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0)])

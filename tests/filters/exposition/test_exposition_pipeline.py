@@ -6,13 +6,13 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model.identity import entity_id, host_id
+from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.status.finding import DOWN, NOTE, Finding
 from acquisition.status.health import Health
-from acquisition.status.shards import ShardHealth
 from acquisition.wire.table import Entity
 from filters.exposition import Options, render
 from probes.metrics import VMS
@@ -72,9 +72,9 @@ def test_books_that_cannot_be_read_are_absent_not_balanced() -> None:
 
 def test_shards() -> None:
     rows = [
-        ShardHealth("a:1", True, role="master", memory_bytes=5, memory_limit_bytes=10, pinned=True, slots=3),
-        ShardHealth("b:1", True, role="replica", replica_of="a:1", in_sync=False),
-        ShardHealth("c:1", False, "refused"),
+        ShardStatus("a:1", True, role="master", memory_bytes=5, memory_limit_bytes=10, pinned=True, slots=3),
+        ShardStatus("b:1", True, role="replica", replica_of="a:1", in_sync=False),
+        ShardStatus("c:1", False, "refused"),
     ]
     series = read(health(shards=rows))
     assert series["shardpulse_shard_up"] == {("a:1",): 1, ("b:1",): 1, ("c:1",): 0}
