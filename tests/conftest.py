@@ -22,7 +22,10 @@ from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS, began, tags
 from tests.support.fixture_types import StartCluster
 
-pytest_plugins = ["tests.support.quick", "tests.support.turns", "tests.support.untested"]
+pytest_plugins = [
+    "tests.support.repeated", "tests.support.hosts.stamp", "tests.support.quick", "tests.support.turns",
+    "tests.support.untested",
+]  # fmt: skip
 
 # how long an example takes says how busy the machine is, not whether the example holds
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,4 +1,7 @@
-"""The playbooks on real hosts: three machines become a verified pipeline, and a second run changes nothing."""
+"""The playbooks on real hosts: three machines become a verified pipeline, and a second run changes nothing.
+
+The scenario that ``tests/run`` keeps is marked ``always``: deploy, samples over TLS, a second run, a reboot.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
+@pytest.mark.always
 def test_real_samples_of_all_hosts_arrive_smoothed_over_tls(site: Site) -> None:
     answer = json.loads(site.shows("reader", "query", "--set", "host", "--latest", "--json").stdout)
     rows = [row for row in answer["rows"] if row["state"] == "current"]
@@ -44,6 +48,7 @@ def test_real_samples_of_all_hosts_arrive_smoothed_over_tls(site: Site) -> None:
         assert host.ssh("systemctl is-enabled redis-server || true").strip() == "masked"
 
 
+@pytest.mark.always
 def test_a_second_run_changes_nothing_in_few_calls(site: Site) -> None:
     done = site.play("site.yml", "-vvv")
     assert done.returncode == 0, said(done, site.hosts)
@@ -205,10 +210,12 @@ def test_a_master_that_is_started_at_once_lets_its_replica_take_over(site: Site,
     assert _books(site)["before"] == known, "records of hosts began anew"
 
 
+@pytest.mark.always
 def test_a_host_that_reboots_loses_nothing_but_its_own_down_time(site: Site) -> None:
     """``site.yml`` gives masters back first: with two of three on the host nobody could take over from them."""
-    done = site.play("site.yml")
-    assert done.returncode == 0, said(done, site.hosts)
+    if _crowded(site):
+        done = site.play("site.yml")
+        assert done.returncode == 0, said(done, site.hosts)
     assert not _crowded(site)
     host = site.hosts["node3"]
     known, units, pins = _books(site)["before"], _running(host).keys(), _pins(host)

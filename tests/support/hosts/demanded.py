@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.hosts import Host, data_center, missing, tree
+from tests.support.hosts import stamp
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def hosts_for_a_test(
     """As ``data_center``."""
     reason = missing()
     if reason:
-        said = f"HOSTS WITH SYSTEMD ARE NOT TESTED HERE: {reason}"
+        said = f"{stamp.NOT_TESTED}: {reason}"
         if os.environ.get("CI") and os.geteuid() == 0:
             pytest.fail(said, pytrace=False)
         pytest.skip(said)
