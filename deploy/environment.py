@@ -1,6 +1,7 @@
 """The virtual environment of a checkout: made once, shared by the demo and the tests.
 
     python3 deploy/environment.py [--extra test] [--system]      prints the environment's directory
+    python3 deploy/environment.py --tools                        only the system's part of --system
     python3 deploy/environment.py --run FILE -- ARGUMENTS        becomes FILE, run in the environment
 
 It lies in ``.venv`` of the checkout, or in the user's cache where the checkout cannot be written,
@@ -99,6 +100,9 @@ def main() -> int:
     options = _arguments()
     started = time.monotonic()
     extras = options.extra
+    if options.tools:
+        install_system_tools()
+        return 0
     if options.system:
         extras = [*extras, *install_system_tools()]
     venv = prepare(extras)
@@ -329,6 +333,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extra", action="append", default=[], help="also install this extra of setup.cfg")
     parser.add_argument("--system", action="store_true", help="also install the tools of the system that tests use")
+    parser.add_argument("--tools", action="store_true", help="install only these tools, and make no environment")
     parser.add_argument("--run", metavar="FILE", help="become this program, run in the environment")
     parser.add_argument("arguments", nargs="*", help="its arguments, after --")
     return parser.parse_args()

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -59,9 +60,11 @@ def main(arguments: list[str]) -> int:
         say(f"THE BARE MACHINE IS NOT TESTED HERE: {reason}")
         return 69
     failures = []
-    with copy_of(tree(WITHOUT_WHEEL)) as bare:
+    with ThreadPoolExecutor() as pool:
+        without_wheel, with_wheel = pool.map(tree, (WITHOUT_WHEEL, WITH_WHEEL))
+    with copy_of(without_wheel) as bare:
         failures += [*refusal(bare, "deploy/demo"), *refusal(bare, "tests/run")]
-    with copy_of(tree(WITH_WHEEL)) as bare:
+    with copy_of(with_wheel) as bare:
         failures += demo(bare)
         if inside(bare, ["tests/run", *arguments]).returncode:
             failures.append("tests/run failed")

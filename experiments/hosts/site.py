@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import CannotCreateError
 from experiments.hosts import Host, tree
+from experiments.processes import debian
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -120,8 +122,28 @@ def whole(command: list[str], directory: Path, told: Mapping[str, str] = _NOTHIN
 
 
 def build_wheels(wheels: Path, python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> None:
-    """A wheelhouse of this checkout as it lies, for all parts and the hosts' Python. Raises CannotCreateError."""
-    words = ["wheelhouse", "--python", python, "--extra", PARTS, "--as-they-lie", "--out", str(wheels)]
+    """A wheelhouse for all parts and the hosts' Python: this checkout as it lies, and beside it what it needs, which
+    comes from the user's cache. Raises CannotCreateError."""
+    needed = needed_wheels(python, told)
+    _build("wheel", "--as-they-lie", "--out", str(wheels), told=told)
+    for wheel in needed.glob("*.whl"):
+        shutil.copy(wheel, wheels)
+
+
+def needed_wheels(python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> Path:
+    """What all parts need with the hosts' Python, collected once. Raises CannotCreateError."""
+    constraints = (DEPLOY / "constraints.txt").read_text()
+
+    def collect(part: Path) -> None:
+        words = ["wheelhouse", "--python", python, "--extra", PARTS, "--as-they-lie", "--out", str(part)]
+        _build(*words, told=told)
+        for own in part.glob("shardpulse-*"):
+            own.unlink()
+
+    return debian.kept("wheels", [PARTS, python, constraints], collect)
+
+
+def _build(*words: str, told: Mapping[str, str]) -> None:
     made = whole([str(DEPLOY / "build"), *words], ROOT, told)
     if made.returncode:
         raise CannotCreateError(f"deploy/build {' '.join(words)}: {made.stderr[-2000:]}")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from experiments.hosts.site import build_wheels
 from tests.support.hosts.demanded import hosts_for_a_test
-from tests.support.hosts.product import ETC, PARTS, PORT, Installed, wheels
+from tests.support.hosts.product import ETC, PARTS, PORT, Installed
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "openssl")]
@@ -26,7 +27,9 @@ MIB = 1 << 20
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with hosts_for_a_test(tmp_path_factory.mktemp("units"), ["node1"], packages=["redis-server"]) as hosts:
         made = Installed(hosts["node1"], tmp_path_factory.mktemp("product"))
-        made.install(wheels(tmp_path_factory.mktemp("wheels")))
+        wheels = tmp_path_factory.mktemp("wheels")
+        build_wheels(wheels)
+        made.install(wheels)
         yield made
 
 

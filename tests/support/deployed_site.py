@@ -11,7 +11,11 @@ from acquisition.certificates import files, making
 from experiments.hosts.site import BIN, DEPLOY, NAMES, VARIABLES, Site, build_wheels, changed, said
 from tests.support.hosts.demanded import hosts_for_a_test
 
-__all__ = ["BIN", "DEPLOY", "NAMES", "VARIABLES", "Site", "build_wheels", "changed", "said", "three_hosts"]
+__all__ = [
+    "BIN", "DEPLOY", "NAMES", "SITE_PACKAGES", "VARIABLES", "Site", "build_wheels", "changed", "said", "three_hosts",
+]  # fmt: skip
+
+SITE_PACKAGES = ["redis-server"]
 
 
 @contextmanager
@@ -19,7 +23,7 @@ def three_hosts(directory: Path, spare: Sequence[str] = ()) -> Iterator[Site]:
     """Three hosts on which ``site.yml`` has run once, and ``spare`` ones that are bare; ``directory`` is empty."""
     (directory / "inventory").mkdir()
     build_wheels(directory / "inventory" / "wheels")
-    with hosts_for_a_test(directory / "hosts", [*NAMES, *spare], packages=["redis-server"]) as hosts:
+    with hosts_for_a_test(directory / "hosts", [*NAMES, *spare], packages=SITE_PACKAGES) as hosts:
         made_of = Site(hosts, directory / "inventory")
         done = made_of.play("site.yml")
         assert done.returncode == 0, said(done, hosts)

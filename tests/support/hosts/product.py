@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,15 +15,14 @@ from typing import Any
 from acquisition.link.resp import Address
 from acquisition.shards import grants, rendering
 from experiments.hosts import Host
-from experiments.hosts.tree import PYTHON
-from experiments.processes import access, debian
+from experiments.hosts.site import PARTS as EXTRAS
+from experiments.processes import access
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
 PARTS = ("probe", "filter", "serve", "archive")
 PORT = 7600
 ETC = "/etc/shardpulse"
-_EXTRAS = "probe,filter,serve,archive"
 _USERS = {"probe": grants.PROBE, "filter": grants.FILTER, "serve": grants.SERVE, "archive": grants.ARCHIVE}
 _INSTALL = f"""
 set -e
@@ -32,30 +30,9 @@ useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin shardpulse
 systemctl disable --quiet --now redis-server
 systemctl mask --quiet redis-server
 python3 -m venv /opt/shardpulse
-/opt/shardpulse/bin/pip install --quiet --no-index --no-compile --find-links /root/wheels 'shardpulse[{_EXTRAS}]'
+/opt/shardpulse/bin/pip install --quiet --no-index --no-compile --find-links /root/wheels 'shardpulse[{EXTRAS}]'
 ln -s /opt/shardpulse/bin/shardpulse /usr/local/bin/shardpulse
 """
-
-
-def wheels(directory: Path) -> Path:
-    """The wheel of this checkout as it lies, and beside it what it needs, which comes from the user's cache."""
-    constraints = (ROOT / "deploy" / "constraints.txt").read_text()
-
-    def gather(part: Path) -> None:
-        _build("wheelhouse", "--extra", _EXTRAS, "--python", PYTHON, "--as-they-lie", "--out", str(part))
-        for own in part.glob("shardpulse-*"):
-            own.unlink()
-
-    others = debian.kept("wheels", [_EXTRAS, PYTHON, constraints], gather)
-    _build("wheel", "--as-they-lie", "--out", str(directory))
-    for wheel in others.glob("*.whl"):
-        shutil.copy(wheel, directory)
-    return directory
-
-
-def _build(*words: str) -> None:
-    done = subprocess.run([ROOT / "deploy" / "build", *words], capture_output=True, text=True)
-    assert done.returncode == 0, f"deploy/build {' '.join(words)}: {done.stderr}"
 
 
 def configuration(user: str, address: Address, more: str = "") -> str:
