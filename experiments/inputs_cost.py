@@ -15,8 +15,6 @@ VMs (one column of every entity), and of hosts alone, which have three columns, 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tempfile
 import time
@@ -35,6 +33,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from experiments.emulation.workload import Workload, host_number, resource_set
+from experiments.harness import outcome
 from experiments.processes.program import program
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.assembly import lone_worker
@@ -195,39 +194,34 @@ def measure_memory(name: str, hosts: int, entities: int, columns: int) -> dict[s
         return {side: round(more / series / 1000, 3) for side, more in bench.memory_over_off().items()}
 
 
-def _text(found: Mapping[str, Any]) -> str:
+def _text(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"frames in turns of {size:>4}: to off {cost['to_off']}, ns per sample {cost['ns_per_sample']}"
         for size, cost in found["together"].items()
     ]
     lines += [f"kB per series over off, {what}: {each}" for what, each in found.get("kb_per_series", {}).items()]
-    return "\n".join(lines)
+    return lines
 
 
 @program("inputs_cost")
 def main(argv: list[str]) -> int:
-    """Print the report; as JSON with ``--json``."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--entities", type=int, default=101)
-    parser.add_argument("--metrics", type=int, default=15)
+    """Measure and print."""
+    parser = outcome.parser("inputs_cost", __doc__ or "", "", hosts=100, entities=101, metrics=15)
     parser.add_argument("--ticks", type=int, default=60, help="measured, after windows have filled")
     parser.add_argument("--together", type=int, nargs="+", default=[100, 10, 1], help="frames that arrive at once")
     parser.add_argument("--no-memory", action="store_true", help="only the CPU")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     keep_freed_memory()
     workload = Workload(options.hosts, options.entities, options.metrics, invalid=_INVALID)
     cpu = measure_cpu(workload, options.ticks, options.together)
-    found = {"ratio": cpu[str(options.together[0])]["to_off"]["shipped"], "together": cpu}
+    found: dict[str, Any] = {"ratio": cpu[str(options.together[0])]["to_off"]["shipped"], "together": cpu}
     if not options.no_memory:
         found["kb_per_series"] = {
             "vms of 101": measure_memory("vms", 10, 101, 1),
             "a host alone": measure_memory("host", 100, 1, 3),
         }
     found |= {"ticks": options.ticks, **workload._asdict()}
-    print(json.dumps(found) if options.json else _text(found))
-    return 0
+    return outcome.conclude(outcome.document("inputs_cost", argv, [], found), options, _text)
 
 
 if __name__ == "__main__":
