@@ -24,7 +24,6 @@ def _source(name: str, line: str) -> Addition:
 
 
 SOURCE = _source("toy_source", '("processes", "toy"): Registered("probes.sources.toy_source"),')
-VM_SOURCE = _source("toy_vm_source", '("vms", "toy"): Registered("probes.sources.toy_vm_source"),')
 BLOCKING = _source(
     "toy_blocking_source", '("vms", "blocking"): Registered("probes.sources.toy_blocking_source", blocks=True),'
 )

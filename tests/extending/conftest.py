@@ -4,7 +4,7 @@
 ``hosts``      hosts of which one is hot; it is the addresses of their shards
 ``tree``       a checkout with a toy of each kind of the probe, each added as a newcomer would
 ``pipeline``   its shards, two probes, a filter and the query service. The host ``extended`` has the toy metric,
-               the toy check, the toy sources of processes and VMs; ``blocked`` has the toy source in a child
+               the toy check and the toy source of processes; ``blocked`` has the toy source of VMs, in a child
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ import pytest
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE, VM_SOURCE
+from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE
 from tests.support.data_center import Guest, Machine, flowing
 from tests.support.extended_tree import FIXTURES, ExtendedPipeline, ExtendedTree
 from tests.support.other_package import install, on_path
 
 _EXTENDED = """
 [probe.processes]
-source = "toy"
-[probe.vms]
 source = "toy"
 [checks.toy_check]
 fewest_bytes = 1099511627776
@@ -71,10 +69,9 @@ def hosts(shards: Shards, cluster: Cluster) -> Iterator[str]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> ExtendedTree:
     environment = {
         "TOY_PROCESSES": str(FIXTURES / "toy_processes.txt"),
-        "TOY_VMS": str(FIXTURES / "toy_vms.txt"),
         "TOY_BLOCKING": str(FIXTURES / "toy_blocking.txt"),
     }
-    return ExtendedTree(tmp_path_factory.mktemp("tree"), [METRIC, CHECK, SOURCE, VM_SOURCE, BLOCKING], environment)
+    return ExtendedTree(tmp_path_factory.mktemp("tree"), [METRIC, CHECK, SOURCE, BLOCKING], environment)
 
 
 @pytest.fixture(scope="package")
