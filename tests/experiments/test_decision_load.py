@@ -1,36 +1,14 @@
 """Synthetic load is what the scenario says, and the truth about it is exact."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from experiments.decisions.detection import observe
-from experiments.decisions.faults import sensor_faults
-from experiments.decisions.load import per_host
-from experiments.decisions.noise import Event, Noise, autoregressive, profile, spikes
+from experiments.decisions.noise import Event, profile
 from experiments.decisions.synthetic import SCENARIOS, Size, build
 from experiments.decisions.truth import OVERLOADED, judge, overloads
 
 SMALL = Size(4, 3, 1800)
-
-
-def test_the_noise_has_the_deviation_and_the_correlation_that_it_should_have():
-    for phi in (0.0, 0.5, 0.9):
-        noise = autoregressive(np.random.default_rng(1), 20_000, 8, Noise(deviation=0.1, correlation=phi))
-        assert noise.std() == pytest.approx(0.1, rel=0.03)
-        assert np.corrcoef(noise[1:, 0], noise[:-1, 0])[0, 1] == pytest.approx(phi, abs=0.03)
-
-
-def test_ten_spikes_an_hour_of_three_seconds_at_most_and_apart():
-    found = spikes(np.random.default_rng(2), 3600, 3, Noise())
-    assert len(found) == 30
-    for spike in found:
-        assert 0.5 <= spike.covered.sum() <= 3.0
-        assert spike.tick + len(spike.covered) <= 3600
-    for host in range(3):
-        begins = sorted((spike.tick, spike.tick + len(spike.covered)) for spike in found if spike.host == host)
-        assert all(later[0] - earlier[1] >= 8 for earlier, later in pairwise(begins))
 
 
 def test_the_noise_scenario_is_a_host_at_sixty_per_cent_that_reaches_the_top_in_spikes():
@@ -41,22 +19,6 @@ def test_the_noise_scenario_is_a_host_at_sixty_per_cent_that_reaches_the_top_in_
     full = series.used >= 0.9999
     assert 5 <= full.sum() / 20 <= 40
     assert not overloads(series.level)
-
-
-def test_the_vms_of_a_host_add_up_to_its_load():
-    load = build("step", 101, SMALL)
-    total = per_host(load.demand, load.home, load.hosts)
-    assert total == pytest.approx(load.demand.reshape(1800, 4, 3).sum(2), abs=1e-5)
-
-
-def test_a_trapezoid_has_its_exact_mean_in_every_second():
-    values = profile(Event(0, 2.25, 2.0, 3.0, 1.0, 1.0), 12)
-    assert values.sum() == pytest.approx(1.0 + 3.0 + 0.5)
-    assert values[:2] == pytest.approx([0.0, 0.0])
-    assert values[2] == pytest.approx(0.75 * 0.75 / 2 / 2)
-    assert values[5] == pytest.approx(1.0)
-    jump = profile(Event(0, 2.25, 0.0, 3.0, 0.0, 0.35), 12)
-    assert jump[2:6] == pytest.approx([0.35 * 0.75, 0.35, 0.35, 0.35 * 0.25])
 
 
 def test_the_onset_of_a_step_is_known_within_its_second():
@@ -72,14 +34,6 @@ def test_a_seed_is_a_load(name):
     assert not np.array_equal(first.demand, other.demand)
     assert first.demand.shape == (1800, 12)
     assert bool(overloads(observe(first).level)) == (name != "noise") or name == "bursts"
-
-
-def test_a_source_that_is_stuck_is_noticed_at_its_tenth_value():
-    found = sensor_faults(np.random.default_rng(3), 36_000, 1)
-    runs = np.flatnonzero(np.isclose(found.wrong[:, 0], 0.97))
-    start = runs[np.flatnonzero(np.diff(np.concatenate(([-9], runs))) > 1)][0]
-    assert found.valid[start : start + 9, 0].sum() >= 7  # a gap may lie there as well
-    assert not found.valid[start + 9 : start + 60, 0].any()
 
 
 def hot(ticks, *spans):

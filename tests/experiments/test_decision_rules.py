@@ -107,23 +107,6 @@ def test_the_threshold_may_be_entered_below_high():
         threshold.Parameters(high=0.9, low=0.8, enter=0.7)
 
 
-def test_a_sample_of_ten_seconds_is_the_mean_of_the_valid_ones():
-    monitor = Monitor(named("10 s"), 2, 3)
-    for second in range(10):
-        valid = np.array([second < 5, False])
-        told = monitor.tick(np.array([0.1 * second, 0.5], np.float32), valid)
-        assert told == (second == 9)
-    assert monitor.last[0] == pytest.approx(0.2)
-    assert list(monitor.valid) == [True, False]
-
-
-def test_the_windows_are_full_when_the_run_begins():
-    monitor = Monitor(named("10 s"), 1, 12)
-    monitor.warm(np.full((200, 1), 0.6, np.float32))
-    assert monitor.count[0] == 12
-    assert monitor.recent[0] == pytest.approx(np.full(12, 0.6))
-
-
 def test_every_choice_is_frozen_and_is_one_of_those_that_were_tried():
     for (watch, rule), parameters in frozen.read().items():
         assert parameters in grid(named(watch), rule)

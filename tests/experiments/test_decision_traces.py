@@ -6,18 +6,14 @@ import tarfile
 import numpy as np
 import pytest
 
-from acquisition.errors import DataError, NoInputError
+from acquisition.errors import DataError
 from experiments.decisions import recording, traces
-from experiments.decisions.detection import observe
 from experiments.decisions.programs import Ran
 from experiments.decisions.recorder import digest, record
 from experiments.decisions.recording import Recording
-from experiments.decisions.synthetic import Size
-from experiments.decisions.truth import overloads
 from tests.support import FIXTURES
 
 FIXTURE = FIXTURES / "planetlab" / "20110303"
-SIZE = Size(6, 4, 1500)
 
 
 def test_a_day_is_read_from_a_directory_its_parent_or_an_archive(tmp_path):
@@ -42,27 +38,6 @@ def test_what_is_no_trace_is_told_with_its_name(tmp_path, text, told):
     with pytest.raises(DataError, match=told) as error:
         traces.read_days(tmp_path)
     assert "vm_1" in str(error.value)
-
-
-def test_nothing_to_read(tmp_path):
-    for path in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(NoInputError):
-            traces.read_days(path)
-    broken = tmp_path / "broken.tar.xz"
-    broken.write_bytes(b"\xfd7zXZ\x00 and then nothing that is xz")
-    with pytest.raises(NoInputError, match="broken"):
-        traces.read_days(broken)
-
-
-def test_an_hour_of_a_day_keeps_the_means_and_is_at_sixty_per_cent():
-    (day,) = traces.read_days(FIXTURE)
-    load = traces.build(day, 101, SIZE)
-    level = observe(load).level
-    assert level.mean() == pytest.approx(0.6, abs=1e-3)
-    assert load.demand.shape == (1500, 24)
-    changes = (np.diff(load.level, axis=0) != 0).sum(0)
-    assert 1 <= changes.max() <= 1500 // 300 + 1  # a VM changes once in five minutes
-    assert np.array_equal(load.demand, traces.build(day, 101, SIZE).demand)
 
 
 def a_recording(seconds=300):
@@ -96,32 +71,6 @@ def test_what_is_no_recording_is_told(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(DataError, match=told):
         recording.read(path)
-
-
-def test_what_stays_is_sustained_and_what_does_not_is_not():
-    sustained = recording.running_median(a_recording().slots)
-    assert np.array_equal(sustained[:, 0], a_recording().slots[:, 0])  # edges stay where they are
-    assert not sustained[:, 1].any()
-
-
-def test_a_data_center_that_plays_a_recording():
-    load = recording.build(a_recording(), 101, Size(5, 4, 600))
-    assert load.demand.sum(1).mean() / 5 == pytest.approx(0.6, rel=0.01)
-    assert overloads(observe(load).level)
-    assert load.before.shape == (3600, 5)
-
-
-def test_a_recording_without_any_program_is_refused():
-    idle = a_recording()._replace(slots=np.zeros((300, 2), np.float32))
-    with pytest.raises(DataError, match="no program"):
-        recording.build(idle, 101, SIZE)
-
-
-def test_the_texture_of_a_recording():
-    busy = a_recording().busy.copy()
-    busy[50:52] = 1.0
-    found = recording.texture(a_recording()._replace(busy=busy))
-    assert found["spikes_per_hour"] == pytest.approx(2 * 12.0)  # 50 to 52 and, with both slots, 150 to 153
 
 
 def host(tick, idle):

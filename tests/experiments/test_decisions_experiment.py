@@ -5,14 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from acquisition.errors import DataError, UsageError
+from acquisition.errors import DataError
 from experiments.decisions import __main__ as program
-from experiments.decisions import frozen, recording, report, training
-from experiments.decisions.detection import detect, observe
+from experiments.decisions import recording, report
 from experiments.decisions.recording import Recording
-from experiments.decisions.synthetic import Size, build
-from experiments.decisions.truth import judge
-from experiments.decisions.watch import MORE_NOISE_SEEDS, RAW, TEST_SEEDS, TRAINING_SEEDS, named
+from experiments.decisions.watch import MORE_NOISE_SEEDS, TEST_SEEDS, TRAINING_SEEDS
 from experiments.harness import outcome
 from tests.support import FIXTURES
 
@@ -75,42 +72,7 @@ def test_training_and_test_never_share_a_seed(capsys):
     assert "training seed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options",
-    [["--hosts", "0"], ["--ticks", "10"], ["--watch", "hourly"], ["--rule", "dice"], ["--record", "x", "--slots", "0"]],
-)
-def test_wrong_options(options):
-    with pytest.raises(UsageError):
-        program.parse(options)
-
-
 def test_an_absent_file_is_told(capsys):
     assert program.main(["--traces", "/nowhere"]) == 66
     assert program.main(["--recording", "/nowhere"]) == 66
     assert "/nowhere" in capsys.readouterr().err
-
-
-def test_training_takes_the_fastest_of_the_quiet_and_does_not_take_the_deaf():
-    choice = training.Choice
-    quiet, fast, deaf = choice("quiet", 0, 6.0, 400.0), choice("fast", 9, 4.0, 400.0), choice("deaf", 0, 720.0, 400.0)
-    assert training.best([fast, deaf, quiet]).parameters == "quiet"
-    assert training.best([choice("loud", 100, 5.0, 400.0), deaf]).parameters == "loud"
-
-
-def test_an_average_carries_an_alarm_that_raw_values_drop():
-    series = observe(build("noisy step", 101, Size(10, 1, 1300)))
-    found = frozen.read()
-    raw, smoothed = (
-        judge(detect(series, watch, "threshold", [found[watch.name, "threshold"]])[0], series.level)
-        for watch in (RAW, named(program.campaign.WATCH))
-    )
-    assert raw.missed == smoothed.missed == 0
-    assert smoothed.alarms < 0.5 * raw.alarms
-
-
-def test_training_chooses_a_setting():
-    lessons = training.lessons(Size(1, 1, 1300))
-    choice = training.train(named("10 s"), "threshold", lessons)
-    assert choice is not None
-    assert choice.host_hours == pytest.approx(len(TRAINING_SEEDS) * 1300 / 3600)
-    assert training.train(RAW, "cusum", lessons) is None  # there is no average that it could start from

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acquisition.errors import EXIT_UNAVAILABLE, UsageError
 from experiments.deployment import changes, pipeline, probe, watching
-from experiments.deployment.__main__ import ROWS, chosen, text
-from experiments.hosts.site import BIN
-from experiments.processes.needs import LACKS
-from tests.support import ROOT
 
-PLAYBOOK = [
-    {"name": "One", "hosts": "localhost", "gather_facts": False, "tasks": [{"name": "Wait", "command": "sleep 0.2"}]},
-    {"name": "Two", "hosts": "localhost", "gather_facts": False, "tasks": [{"name": "Say", "debug": {"msg": "x"}}]},
-]
 READING = """\
 at_ns 1000000000
 MemoryCurrent 9000000
@@ -57,24 +45,6 @@ def row_of(first: float = 100.0, again: float = 10.0, calls: int = 5, changed: i
         "packages": "cached", "first": run_of(first, 40), "again": [run_of(again, calls, changed)],
         "dry": run_of() | {"differences": changed},
     }  # fmt: skip
-
-
-def test_seconds_are_a_task_s_until_the_next_one_begins(tmp_path: Path) -> None:
-    book, times = tmp_path / "book.yml", tmp_path / "times"
-    book.write_text(json.dumps(PLAYBOOK))
-    told = {
-        "ANSIBLE_CALLBACK_PLUGINS": str(Path(watching.__file__).parent / "callbacks"), "TASK_TIMES": str(times),
-        "ANSIBLE_CALLBACKS_ENABLED": "task_times", "ANSIBLE_HOME": str(tmp_path / "home"), "ANSIBLE_NOCOLOR": "1",
-    }  # fmt: skip
-    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", str(book)]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(command, env=os.environ | told, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    tasks = watching.tasks_of([json.loads(line) for line in times.read_text().splitlines()])
-    assert [(task.play, task.role, task.name) for task in tasks] == [("One", "", "Wait"), ("Two", "", "Say")]
-    assert tasks[0].seconds >= 0.2
-    assert list(watching.shares(tasks, "play")) == ["One", "Two"]
-    assert watching.shares(tasks, "role")[""] == pytest.approx(sum(task.seconds for task in tasks))
 
 
 def test_a_call_is_noted_by_its_address_and_goes_through(tmp_path: Path) -> None:
@@ -134,23 +104,3 @@ def test_each_goal_that_is_missed_is_told() -> None:
     assert changes.missed({"steps": steps}) == [
         "grow: 7 samples lost", "grow: all was not well again within 120 s",
     ]  # fmt: skip
-
-
-def test_rows_are_chosen_by_name_and_told_to_people() -> None:
-    assert chosen("probe,pipeline") == ["probe", "pipeline"]
-    with pytest.raises(UsageError, match="there is no row 'probes'; there are pipeline, probe, changes"):
-        chosen("pipeline,probes")
-    assert set(ROWS) == {"pipeline", "probe", "changes"}
-    step = {"step": "grow", "seconds": 30.0, "samples_per_second": 50_500, "lost": 0, "well": True}
-    told = "\n".join(text({"pipeline": row_of(), "changes": {"steps": [step]}}))
-    assert "bare hosts to verified pipeline (cached packages): 100.0 s" in told
-    assert "grow            30.0     50,500     0  True" in told
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_what_needs_root_says_so() -> None:
-    code = "import os, sys; from experiments.deployment.__main__ import main; os.setuid(65534); sys.exit(main([]))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == EXIT_UNAVAILABLE, done.stderr
-    assert done.stderr.startswith(f"deployment: {LACKS}hosts with systemd: it needs root")
-    assert done.stderr.count("\n") == 1

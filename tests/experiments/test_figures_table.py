@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, DataError
+from acquisition.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE
 from experiments.__main__ import programs
 from experiments.figures import __main__ as figures
 from experiments.figures import committed, judge, pages
 from experiments.figures.kinds import MORE, Bare, Figure, Inside, Row, find
-from experiments.figures.measure import Measured, Number, ask, measure, read
+from experiments.figures.measure import Measured, Number, measure, read
 from experiments.figures.table import LONG, ROWS
 from experiments.harness import machine
-from experiments.processes.control import ChildFailed
 from tests.support import ROOT
-from tests.support.waiting import PATIENCE
 
 XADD = Bare("bare XADD", "xadd", "samples_per_second", 5, 3)
 RATE = Figure("rate", "{:.1f} thousand/s", XADD, MORE, 1e-3)
@@ -84,24 +82,6 @@ def test_every_row_names_a_program_paths_of_the_tree_and_figures_that_can_be_sho
         assert row.program in programs()
         assert [path for path in row.depends if not (ROOT / path).exists()] == []
         assert all(figure.show.format(1.0) for figure in row.figures)
-
-
-def test_rows_of_one_command_share_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def ask(program: str, words: tuple[str, ...], _seconds: float) -> dict[str, Any]:
-        asked.append((program, *words))
-        return ANSWER if "--hosts" in words else {"failures": ["5 samples were lost"]}
-
-    monkeypatch.setattr("experiments.figures.measure.ask", ask)
-    plain = ROW._replace(figures=(COST,))
-    rows = [plain, plain._replace(name="again"), plain._replace(name="other", arguments="--lean")]
-    found = list(measure(rows, False))
-    assert asked == [("ingest", "--hosts", "5", "--seconds", "1"), ("ingest", "--lean", "--seconds", "1")]
-    assert [(each.row.name, each.failed) for each in found] == [
-        ("small", ""), ("again", ""), ("other", "5 samples were lost"),
-    ]  # fmt: skip
-    assert found[1].numbers == (Number(1.5, 0.5, 3.0),)
 
 
 def test_a_real_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -227,22 +207,8 @@ def test_both_figures_of_the_paper_are_quoted() -> None:
     assert "(252,000 to 267,000 samples/s)" in " ".join(told.split())
 
 
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(DataError):
-        pages.written("# a page\n", {"front": "x"})
-
-
 @pytest.mark.parametrize("page", pages.parts({}, committed.stale))
 def test_the_pages_say_what_the_committed_figures_say(page: str) -> None:
     before = pages.unmarked((ROOT / page).read_text())
     texts = pages.parts(committed.load(), lambda *_: False)[page]
     assert pages.written(before, texts) == before, "python -m experiments.figures --write"
-
-
-def test_a_program_that_works_for_long_is_heard_of(monkeypatch, capsys):
-    monkeypatch.setattr("experiments.figures.measure._TOLD_EVERY", 0.01)
-    with pytest.raises(ChildFailed, match="exit code 0"):
-        ask("ingest", ["--help"], PATIENCE)
-    assert "   ingest has worked for 0 s" in capsys.readouterr().err
-    with pytest.raises(ChildFailed, match="was not done after"):
-        ask("ingest", ["--help"], 0.001)

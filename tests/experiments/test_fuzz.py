@@ -8,12 +8,11 @@ import sys
 
 import pytest
 
-from acquisition.errors import FrameError, UsageError
+from acquisition.errors import FrameError
 from acquisition.link import happenings
 from acquisition.wire import commit, position, status, table
 from experiments.fuzz import __main__ as fuzz
 from experiments.fuzz import fields, frames, lines
-from experiments.fuzz.entries import judged_growth
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
@@ -118,13 +117,6 @@ def test_what_takes_too_long_is_a_hang_and_memory_that_grows_is_seen():
     assert not growth([(done, 10**8 + 10**5 * done) for done in range(0, 1000, 10)], 1000)["flat"]
 
 
-def test_the_filter_is_judged_once_every_partition_has_had_a_huge_entry():
-    flat = [(done, 10**8) for done in range(0, 10_001, 250)]
-    assert judged_growth(flat, 10_000, 64)["flat"]
-    assert not judged_growth([(done, 10**8 + 10**4 * done) for done, _ in flat], 10_000, 64)["flat"]
-    assert judged_growth(flat, 1_500, 64) is None
-
-
 def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):
     answer = {"kind": "lines", "case": 5, "error": "E", "where": "W", "input": str(tmp_path)}
     found = {"mutated": 1, "failures": [answer]}
@@ -132,11 +124,3 @@ def test_a_failure_is_saved_and_named(monkeypatch, tmp_path, capsys):
     assert fuzz.main(["--lines", "1", "--frames", "0", "--fields", "0", "--entries", "0"]) == 1
     assert "lines/5: E" in capsys.readouterr().out
     assert fuzz.main(["--seed", "3", "--only", "lines/17"]) == 0
-
-
-@pytest.mark.parametrize("argv", [["--lines", "-1"], ["--workers", "0"], ["--only", "words/3"], ["--only", "lines/x"]])
-def test_wrong_options_are_refused(argv, capsys):
-    with pytest.raises(UsageError):
-        fuzz.again(fuzz.parse(argv))
-    assert fuzz.main(argv) == 2
-    assert capsys.readouterr().err.startswith("fuzz: ")

@@ -3,7 +3,6 @@
 import math
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,12 +12,10 @@ from acquisition.link.resp import Address
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
 from experiments.emulation import lanes as native
-from experiments.emulation.emulated_host import Common, SampledHost
-from experiments.emulation.fleet import Fleet
+from experiments.emulation.emulated_host import Common
 from experiments.emulation.lanes import Lanes, Outcome
 from experiments.emulation.lean_host import LeanHost
-from experiments.emulation.lean_turns import LeanTurns, lanes_of
-from experiments.emulation.pacing import Turn
+from experiments.emulation.lean_turns import lanes_of
 from experiments.emulation.workload import Workload
 
 HEAD = b"*5\r\n$4\r\nXADD\r\n$1\r\nk\r\n$1\r\n*\r\n$1\r\nf\r\n$"
@@ -31,7 +28,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler: a
 class Bench:
     """Three hosts whose lanes send into ``theirs`` what is read from ``ours``."""
 
-    def __init__(self, workload: Workload = WORKLOAD, logged: bool = False) -> None:
+    def __init__(self, workload: Workload = WORKLOAD) -> None:
         self.common = Common(workload)
         lanes = lanes_of(self.common, workload.hosts)
         assert lanes is not None
@@ -39,7 +36,7 @@ class Bench:
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.hosts = [
-            LeanHost(self.common, index, NOWHERE, 1.0, logged, Credentials(), lanes, index)
+            LeanHost(self.common, index, NOWHERE, 1.0, False, Credentials(), lanes, index)
             for index in range(workload.hosts)
         ]
         for lane in lanes.lanes:
@@ -98,14 +95,6 @@ def test_frames_are_those_of_the_definition(bench: Bench) -> None:
     assert 0 < with_codes < 180
 
 
-def test_what_was_made_in_c_is_numbered_by_the_writer(bench: Bench) -> None:
-    host = bench.hosts[0]
-    for number in range(5):
-        assert host.sample(number, float(number), float(number)) == 77
-    assert (host.made, host.window.last, host.window.made, host.window.next) == (5, 5, 385, 6)
-    assert host.window.floor == 5  # as with Python's: what was sent before it is not held
-
-
 @pytest.mark.parametrize(
     "change",
     [{"plain": 0}, {"due": 0.0}, {"rows": 12}],
@@ -131,37 +120,6 @@ def test_a_change_of_rows_is_left_to_python() -> None:
     bench.close()
 
 
-def test_a_turn_makes_what_is_due_and_counts_what_was_missed(bench: Bench) -> None:
-    fleet: Fleet[SampledHost] = Fleet(bench.hosts, None)
-    turns = LeanTurns(bench.lanes, fleet, 0)
-    turns.follow([Turn(0.0, 2, 0, 1), Turn(0.5, 0, 0, 1), Turn(100.0, 1, 0, 1)])
-    ahead = time.time() - time.monotonic()
-    base = time.time() - 1.3  # the first one is more than an interval late, the last one in the future
-    assert turns.make(0, 64, 77, base, ahead) == (2, 1, False)
-    counts = fleet.counts()
-    assert (counts.frames, counts.samples, counts.missed) == (1, 77, 1)
-    assert 1.3 <= counts.lag_seconds < 5.0
-    sent = wire.decode(bench.received()[len(HEAD) + 5 : -2])
-    assert (sent.tick, sent.host, sent.sequence) == (77, bench.hosts[0].number, 1)
-    assert sent.wall == pytest.approx(base + 0.5, abs=3e-4)
-    assert sent.wall - sent.monotonic == pytest.approx(ahead, abs=1e-6)
-    fleet.close()
-
-
-def test_most_bounds_a_turn_and_python_makes_what_is_logged() -> None:
-    bench = Bench(logged=True)
-    bench.lanes.lanes[0].plain = native.PLAIN
-    fleet: Fleet[SampledHost] = Fleet(bench.hosts, None)
-    turns = LeanTurns(bench.lanes, fleet, 0)
-    turns.follow([Turn(0.0, 0, 0, 1), Turn(0.0, 1, 0, 1)])
-    base, ahead = time.time(), time.time() - time.monotonic()
-    assert turns.make(0, 1, 5, base, ahead) == (1, 1, False)
-    assert turns.make(1, 1, 5, base, ahead) == (1, 0, True)
-    assert bench.hosts[1].sample(5, 1.0, 1.0) == 77  # alone it may be made in C: its time is written down
-    assert bench.hosts[1].log == [1.0]
-    bench.close()
-
-
 def test_what_a_full_socket_does_not_take_is_handed_over(bench: Bench) -> None:
     bench.theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     sent = b""
@@ -174,13 +132,6 @@ def test_what_a_full_socket_does_not_take_is_handed_over(bench: Bench) -> None:
     assert made.rest
     assert bench.received() + made.rest == sent
     assert bench.lanes.one(0, 0, 1.0, 1.0).outcome is Outcome.PYTHON  # until Python has sent the rest
-
-
-def test_a_closed_connection_is_told_by_what_it_did_not_take(bench: Bench) -> None:
-    bench.ours.close()
-    made = bench.lanes.one(0, 9, 1.0, 1.0)
-    assert made.outcome is Outcome.REST
-    assert made.rest == bench.expected(0, 0, 9, 1.0, 1.0)
 
 
 def test_without_a_compiler_python_serves_them(

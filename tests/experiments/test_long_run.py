@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from acquisition.errors import UsageError
-from experiments.long_run import __main__ as long_run
-from experiments.long_run.flatness import judge, settling
+from experiments.long_run.flatness import judge
 from experiments.long_run.series import write
 
 HOUR = [float(at) for at in range(0, 3600, 10)]
@@ -16,11 +14,6 @@ HOUR = [float(at) for at in range(0, 3600, 10)]
 
 def growing(rate_per_hour, start=100e6):
     return [start * (1 + rate_per_hour * at / 3600) for at in HOUR]
-
-
-def test_five_minutes_settle_and_a_third_of_a_short_run():
-    assert settling(3600) == 300
-    assert settling(30) == 10
 
 
 def test_noise_and_what_happens_while_it_settles_are_no_growth():
@@ -44,23 +37,6 @@ def test_a_step_near_the_end_is_seen_by_the_medians():
     assert found is not None
     assert found.growth == pytest.approx(0.03)
     assert not found.flat
-
-
-def test_too_few_rows_are_not_judged():
-    assert judge([1.0, 2.0], [1.0, 1.0], 10.0) is None
-
-
-@pytest.mark.parametrize("argv", [["--seconds", "0"], ["--vanishing", "100"], ["--replace", "-1"]])
-def test_wrong_options_are_refused(argv, capsys):
-    with pytest.raises(UsageError):
-        long_run.parse(argv)
-    assert long_run.main(argv) == 2
-    assert argv[0] in capsys.readouterr().err
-
-
-def test_expiry_is_the_products_in_a_long_run_and_shortened_in_a_short_one():
-    assert long_run.parse([]).expire == 600.0
-    assert long_run.parse(["--seconds", "200"]).expire == 20.0
 
 
 @pytest.mark.few

@@ -25,23 +25,9 @@ def test_the_busy_function_leads(tmp_path):
     assert "burn" in format_profile("test", document)
 
 
-def test_no_output_means_no_profiler(tmp_path):
-    with profiling(None):
-        burn(0.01)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_module_runs_under_it_as_under_python(tmp_path):
     output = tmp_path / "profile.json"
     command = [sys.executable, "-m", "experiments.processes.profiler", str(output), "json.tool", "--compact"]
     done = subprocess.run(command, input="[1, 2]", capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[1,2]"
     assert "lines" in json.loads(output.read_text())
-
-
-def test_without_arguments_it_says_how():
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.processes.profiler"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0
-    assert "usage" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from experiments.__main__ import programs
 from experiments.processes.needs import LACKS
 from experiments.processes.program import program
 from tests.support import ROOT
+from tests.support.programs import main_of
 from tests.support.waiting import eventually
 
 _PATIENCE = 60.0
@@ -27,12 +27,6 @@ _PATIENCE = 60.0
 
 def command(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"experiments.{name}", *arguments]
-
-
-def main_of(name: str) -> Callable[[list[str]], int]:
-    module = f"experiments.{name}.__main__" if (ROOT / "experiments" / name).is_dir() else f"experiments.{name}"
-    found: Callable[[list[str]], int] = importlib.import_module(module).main
-    return found
 
 
 def test_the_list_names_every_program_and_how_to_run_it() -> None:
@@ -83,17 +77,24 @@ def test_missing_plots_are_said_before_anything_is_measured(name: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-@pytest.mark.parametrize("name", ["chaos", "failover"])
-def test_what_needs_root_says_so(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("chaos", "network namespaces need root"),
+        ("failover", "network namespaces need root"),
+        ("deployment", "hosts with systemd: it needs root"),
+    ],
+)
+def test_what_needs_root_says_so(name: str, what: str) -> None:
     module = f"experiments.{name}.__main__"
     code = f"import os, sys; from {module} import main; os.setuid(65534); sys.exit(main([]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == EXIT_UNAVAILABLE, done.stderr
-    assert done.stderr.startswith(f"{name}: {LACKS}network namespaces need root")
+    assert done.stderr.startswith(f"{name}: {LACKS}{what}")
     assert done.stderr.count("\n") == 1
 
 
-#: What makes a program start its parts soon; it would run for long then.
+#: Programs that start parts in different ways, and what makes them do so soon; they would run for long then.
 STARTED = {
     "archive_live": ["--hosts", "4", "--entities", "5"],
     "chaos": ["--hosts", "4"],
@@ -102,6 +103,7 @@ STARTED = {
     "fuzz": ["--lines", "100000000"],
     "ingest": ["--hosts", "5", "--entities", "5", "--metrics", "3"],
     "long_run": ["--hosts", "6", "--entities", "5"],
+    "probe_cost": [],
     "reading": ["--hosts", "5", "--entities", "5"],
     "scale": ["--quick"],
     "serve_load": ["--hosts", "5", "--entities", "5"],
@@ -111,7 +113,7 @@ ALONE = {"archive_cost": ["--episodes", "100000000"], "planner": []}  #: they st
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [*((name, signal.SIGTERM) for name in programs()), ("ingest", signal.SIGINT), ("ingest", signal.SIGHUP)],
+    [*((name, signal.SIGTERM) for name in (*STARTED, *ALONE)), ("ingest", signal.SIGINT), ("ingest", signal.SIGHUP)],
 )
 def test_a_signal_leaves_nothing_behind(name: str, number: signal.Signals) -> None:
     with tempfile.TemporaryDirectory(prefix="sp-") as place:  # short: Chromium's sockets lie there
@@ -120,7 +122,7 @@ def test_a_signal_leaves_nothing_behind(name: str, number: signal.Signals) -> No
 
 def end_and_look(name: str, number: signal.Signals, place: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(place)}
-    arguments = STARTED.get(name) or ALONE.get(name, [])
+    arguments = (STARTED | ALONE)[name]
     run = subprocess.Popen(
         command(name, *arguments),
         cwd=ROOT,

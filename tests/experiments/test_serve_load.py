@@ -1,14 +1,10 @@
-"""The benchmark of the query service: what wrk prints is read right, and a real wrk is."""
+"""The benchmark of the query service: what wrk prints is read right."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
 from acquisition.errors import UnavailableError
-from acquisition.shards.launch import start_shards
-from experiments.harness.service import serving
 from experiments.serve_load import wrk
 
 TEXT = """Running 10s test @ http://127.0.0.1:7680/v1/hot
@@ -30,18 +26,3 @@ def test_what_wrk_prints() -> None:
     assert wrk.parse(TEXT) == wrk.Load(6591.07, 0.443, 1030.0, 10)
     with pytest.raises(UnavailableError, match="no figures"):
         wrk.parse("unable to connect")
-
-
-@pytest.mark.alone
-@pytest.mark.needs("wrk")
-def test_a_service_under_load(tmp_path) -> None:
-    with (
-        start_shards(1, tmp_path / "shards", maxmemory_bytes=64 << 20) as shards,
-        serving(shards.addresses, tmp_path, 0) as service,
-    ):
-        while service.ask("/v1/hot") is None:
-            time.sleep(0.05)
-        load = wrk.run(service.url("/v1/hot"), 1, 2)
-    assert load.failed == 0
-    assert load.requests_per_second > 100
-    assert load.p50 <= load.p99

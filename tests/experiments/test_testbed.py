@@ -89,17 +89,6 @@ def test_hosts_reach_each_other_and_this_process_reaches_them(bed: Testbed, echo
 
 
 @needs_namespaces
-def test_a_process_on_a_host_has_that_hosts_address_and_dies_with_the_host(bed: Testbed) -> None:
-    host = bed.add_host()
-    child = host.popen(["ip", "-4", "-oneline", "address"], stdout=subprocess.PIPE, text=True)
-    assert f"{host.address}/24" in child.communicate()[0]
-    sleeper = host.popen(["sleep", "60"])
-    host.close()
-    assert sleeper.returncode == -signal.SIGKILL
-    bed.hosts.remove(host)
-
-
-@needs_namespaces
 def test_nothing_passes_a_cut_link_until_it_is_healed(bed: Testbed, echo: Address) -> None:
     with connect(bed.hosts[1], echo) as connection:
         with bed.hosts[1].link.cut():
@@ -169,30 +158,6 @@ def test_only_packets_from_a_blocked_address_vanish(bed: Testbed, echo: Address)
                     exchange(connection)
         connection.settimeout(5.0)
         exchange(connection)
-
-
-@pytest.mark.alone
-@needs_namespaces
-def test_faults_of_one_link_add_up_and_heal_together(bed: Testbed, echo: Address) -> None:
-    link = bed.hosts[1].link
-    with connect(bed.hosts[1], echo) as connection:
-        link.delay(0.05)
-        link.loss(0.01)
-        link.block(Address(echo.host, 1))
-        connection.settimeout(5.0)
-        exchange(connection)
-        assert exchange(connection) >= 0.1
-        link.heal()
-        exchange(connection)
-        assert exchange(connection) < 0.05
-
-
-@needs_namespaces
-def test_two_testbeds_at_once_are_apart(bed: Testbed, echo: Address) -> None:
-    with Testbed(hosts=1) as other:
-        assert other.hosts[0].address not in {host.address for host in bed.hosts}
-        with pytest.raises(OSError, match="unreachable"):
-            connect(other.hosts[0], echo, 0.3)
 
 
 @needs_namespaces

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from acquisition.model import codes as validity
-from experiments.emulation.values import STRIP_ROWS, Strip
+from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, resource_set
 
 WORKLOAD = Workload(hosts=10, entities=101, metrics=15, seed=3)
@@ -33,11 +33,6 @@ def test_every_value_changes_at_every_tick(entities):
         before = after
 
 
-def test_hosts_differ():
-    strip = Strip(WORKLOAD)
-    assert len({strip.start(host) for host in range(100)}) > 90
-
-
 def test_the_share_of_invalid_samples_is_as_asked_and_their_values_are_impossible_or_absent():
     strip = Strip(WORKLOAD)
     plain = strip.codes & validity.CODE_MASK
@@ -49,27 +44,3 @@ def test_the_share_of_invalid_samples_is_as_asked_and_their_values_are_impossibl
     assert np.all(((strip.values < low) | (strip.values > high))[out_of_range])
     assert np.all(np.isnan(strip.values[(plain == validity.MISSING) | (plain == validity.TIMEOUT)]))
     assert np.any(strip.codes == validity.OUTLIER_FLAG)
-
-
-def test_without_invalid_samples_there_are_no_codes():
-    strip = Strip(WORKLOAD._replace(invalid=0.0))
-    assert strip.cut(0, 101)[1] == b""
-    assert not strip.codes.any()
-
-
-def test_a_cut_at_the_end_of_the_strip_goes_on_at_its_beginning():
-    strip = Strip(WORKLOAD)
-    values, _ = strip.cut(STRIP_ROWS - 1, 2)
-    assert values[60:] == strip.cut(0, 1)[0]
-
-
-def test_metrics_beyond_the_table_have_names_of_their_own():
-    names = [metric.name for metric in resource_set(64).metrics]
-    assert len(set(names)) == 64
-
-
-def test_churn_is_at_least_one_change_per_interval_and_none_when_switched_off():
-    assert Workload(100, 101, 5).churn_frames == 100
-    assert Workload(10_000, 101, 15).churn_frames == 360
-    assert Workload(10, 101, 15, churn_per_hour=0.0).churn_frames == 0
-    assert Workload(10, 1, 15).churn_frames == 0

@@ -1,0 +1,44 @@
+"""A small real run of a program: its exit code, and the numbers of its document that pages quote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from acquisition.errors import EXIT_FAILURE, EXIT_OK
+from experiments.figures.kinds import find
+from tests.support.programs import main_of
+from tests.support.untested import require
+
+#: Program -> arguments, a tool that it needs, and numbers of its document.
+RUNS: dict[str, tuple[str, str, list[str]]] = {
+    "archive_cost": ("--only episodes sqlite --episodes 500", "", ["sqlite.episodes.new_rows_per_second"]),
+    "archive_live": (
+        "--row backlog --hosts 3 --entities 4 --metrics 2 --ticks 65", "", ["milliseconds_per_million.archiver", "gap"],
+    ),
+    "inputs_cost": (
+        "--hosts 4 --entities 5 --metrics 3 --ticks 2 --together 4 --no-memory", "", ["together.4.to_off.shipped"],
+    ),
+    "scale": (
+        "--rows writers --quick --seconds 1", "",
+        ["rows.writers.ratio", "rows.writers.samples_lost", "rows.writers.freshness_ms.p99"],
+    ),
+    "serve_load": (
+        "--hosts 3 --entities 3 --metrics 2 --seconds 1 --warm-up 5", "wrk",
+        ["loads.hot.requests_per_second", "loads.hot.p99", "bare.requests_per_second"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.few
+@pytest.mark.parametrize("name", RUNS)
+def test_small_run_answers_what_is_quoted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, tool, numbers = RUNS[name]
+    if tool:
+        require(tool)
+    code = main_of(name)([*arguments.split(), "--json"])
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert code == (EXIT_OK if document.get("passed", True) else EXIT_FAILURE)
+    assert document.get("failures", []) == []
+    assert [path for path in numbers if find(document, path) is None] == []
