@@ -37,7 +37,7 @@ def measure(_given: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """The row. Raises ShardpulseError."""
     with scene.bare(directory, [*NAMES, SPARE], installed=True) as site:
         scene.played(site, "site.yml", inventory=inventory(site, NAMES))
-        with _load(site):
+        with sending(site):
             steps = [_told(_step(site, name, act)) for name, act in _steps(site, directory).items()]
     return {"hosts": WORKLOAD.hosts, "entities": WORKLOAD.entities, "metrics": WORKLOAD.metrics, "steps": steps}
 
@@ -122,7 +122,7 @@ def _told(step: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _load(site: Site) -> Iterator[None]:
+def sending(site: Site) -> Iterator[Child]:
     """The emulated hosts, sending."""
     secrets = site.directory / "secrets"
     password = (secrets / "passwords" / grants.PROBE).read_text().strip()
@@ -137,7 +137,7 @@ def _load(site: Site) -> Iterator[None]:
         generator.send(task)
         generator.receive(60)
         generator.send({"do": "start"})
-        yield
+        yield generator
 
 
 def _another_build(directory: Path) -> Path:

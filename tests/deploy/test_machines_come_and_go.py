@@ -15,8 +15,8 @@ import pytest
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Connection, parse_address
 from acquisition.shards import grants
-from experiments.emulation.workload import Workload
-from experiments.processes.control import Child, python
+from experiments.deployment.changes import SPARE, inventory, sending
+from experiments.processes.control import Child
 from tests.support import newer_redis
 from tests.support.built import built, commit_of_the_checkout
 from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
@@ -24,13 +24,11 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
 
-SPARE = "node4"
 NEXT = """\
 FORMATS = {**FORMATS, NEWEST + 1: Versions(*(version + 1 for version in FORMATS[NEWEST]))}
 NEWEST += 1
 """
 PARTS = "probe,filter,serve,archive"
-WORKLOAD = Workload(hosts=100, entities=101, metrics=5)
 
 
 class Loaded(NamedTuple):
@@ -41,12 +39,7 @@ class Loaded(NamedTuple):
 
     def inventory(self, *shards: str) -> dict[str, Any]:
         """With these hosts in the group shards, and no host that has no power."""
-        made = self.site.inventory() | {"shards": {"hosts": {name: {} for name in shards}}}
-        running = [name for name, host in self.site.hosts.items() if host.running]
-        for group in set(made) - {"all"}:
-            made[group] = {"hosts": {name: {} for name in made[group]["hosts"] if name in running}}
-        made["all"] |= {"hosts": {name: made["all"]["hosts"][name] for name in running}}
-        return made
+        return inventory(self.site, list(shards))
 
     def play(self, book: str, *shards: str, **variables: Any) -> dict[str, int]:
         """Run a playbook that succeeds; how much each host was changed."""
@@ -132,21 +125,8 @@ def of_the_next_version(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    with three_hosts(tmp_path_factory.mktemp("growing"), [SPARE]) as site:
-        secrets = site.directory / "secrets"
-        password = (secrets / "passwords" / grants.PROBE).read_text().strip()
-        task = {
-            "workload": WORKLOAD._asdict(), "hosts": (0, WORKLOAD.hosts), "lean": False, "checked": [],
-            "shards": [f"{site.hosts[name].address}:7600" for name in NAMES], "outstanding": 0, "held_frames": 600,
-            "held_seconds": 600.0, "position_interval": 1.0, "drain_seconds": 120.0, "old_seconds": 1e9,
-            "credentials": Credentials(grants.PROBE, password, ours(), str(secrets / "shards" / "ca.pem")),
-            "profile": None,
-        }  # fmt: skip
-        with Child("generator", python("experiments.emulation.generator")) as generator:
-            generator.send(task)
-            assert generator.receive(60) == {"ready": True}
-            generator.send({"do": "start"})
-            yield Loaded(site, generator)
+    with three_hosts(tmp_path_factory.mktemp("growing"), [SPARE]) as site, sending(site) as generator:
+        yield Loaded(site, generator)
 
 
 def test_a_machine_more_gets_its_part_and_other_hosts_are_not_disturbed(loaded: Loaded) -> None:
