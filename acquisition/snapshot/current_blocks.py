@@ -1,4 +1,4 @@
-"""The blocks of a coherent reading that are as they should be, judged side by side.
+"""The blocks of a coherent reading, or of newest samples, that are as they should be, judged side by side.
 
 Most members are: their position and their record are there, sound, and of the tick that is due. Of these the blocks
 are made without looking at one after the other; of all others there is None here, and ``judgement`` says what they are.
@@ -68,10 +68,13 @@ class Judged(NamedTuple):
         return found
 
 
-def judge(table: PositionTable, records: list[bytes | None], due: Due) -> Judged:
-    """Say who is current; ``records`` are what was read of each member."""
+def judge(table: PositionTable, records: list[bytes | None], due: Due, newest: bool = False) -> Judged:
+    """Say who is current; ``records`` are what was read of each member: of the tick that is due, or with ``newest`` of
+    its own newest one, which must not be behind that."""
     heads, sound, ids = heads_of(records)
     intervals, wanted = due_ticks(np.where(table.known, table.records["interval"], 0.0), due)
+    if newest:
+        wanted = np.maximum(wanted, table.records["tick"])
     good = sound & (intervals > 0.0)
     for name, expected in (
         ("host", table.hosts), ("resource_set", table.sets), ("epoch", table.records["epoch"]), ("tick", wanted),

@@ -23,7 +23,8 @@ from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.wire.layout import Layout
 
-COHERENT, LATEST = "coherent", "latest"  #: the two readings
+COHERENT, LATEST, NEWEST = "coherent", "latest", "newest"  #: the readings
+_JUDGES = {COHERENT: judgement.judge_coherent, LATEST: judgement.judge_latest, NEWEST: judgement.judge_newest}
 
 #: A block whose record is looked for, with the tick.
 Wanted = tuple[Block, Member, int]
@@ -98,7 +99,7 @@ class Finisher:
         slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
         missing = [(member, slot) for member, slot in slots if known.get(member.prefix, _NOTHING)[0] != slot]
         read = dict(zip(missing, read_records(self._cluster, missing), strict=True)) if missing else {}
-        judge = judgement.judge_coherent if reading == COHERENT else judgement.judge_latest
+        judge = _JUDGES[reading]
         for (block, member, tick), asked in zip(wanted, slots, strict=True):
             judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
 

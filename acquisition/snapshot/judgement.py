@@ -8,7 +8,7 @@ from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import ticks
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.shard_reading import Member, Place, Value
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.states import CURRENT, LATE
 from acquisition.wire import smoothed
 
 
@@ -38,7 +38,7 @@ def begin(member: Member, place: Place) -> Block:
     return block
 
 
-def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # noqa: ARG001 - one signature for both
+def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # noqa: ARG001 - one signature for all
     """Give ``block`` the values of exactly ``tick``, or the reason why it has none.
 
     A record that was made more than an interval before its own tick began comes from a host
@@ -74,6 +74,15 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
     else:
         block.delay = _absence(head.tick, expected)
         explain_delay(block)
+
+
+def judge_newest(block: Block, value: Value, tick: int, due: Due) -> None:
+    """The same, but a host whose clock is ahead is late: the number of its tick says nothing."""
+    judge_latest(block, value, tick, due)
+    if block.state != CURRENT and block.has_values:
+        explain_delay(block)
+    elif block.state == CURRENT and block.filtered < (block.tick - 1) * block.interval:
+        block.state, block.delay = LATE, f"the host's clock is {block.wall - block.filtered:.1f} s ahead"
 
 
 def remember(block: Block, value: Value) -> None:

@@ -28,7 +28,7 @@ from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
-from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher
+from acquisition.snapshot.finishing import COHERENT, LATEST, NEWEST, Finisher
 from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
@@ -125,6 +125,11 @@ class SnapshotReader:
     def latest(self, takes: Takes | None = None) -> Snapshot:
         """Every row's own newest tick. Arguments and errors as of ``coherent``."""
         return self._read(LATEST, takes)
+
+    def newest(self, takes: Takes | None = None) -> Snapshot:
+        """Every row's own newest tick where that is not behind the coherent one; other hosts are late, and so are those
+        whose clock is ahead. Arguments and errors as of ``coherent``."""
+        return self._read(NEWEST, takes)
 
     def inputs(self, snapshot: Snapshot) -> dict[Owner, InputsTable]:
         """The decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id); nothing is

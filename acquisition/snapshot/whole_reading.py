@@ -7,24 +7,26 @@ something could not be read, all are finished one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
+from acquisition.model import ticks
 from acquisition.snapshot import sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.current_blocks import Judged, judge
-from acquisition.snapshot.finishing import COHERENT, LATEST, Finisher, begin, begun_of
+from acquisition.snapshot.finishing import COHERENT, LATEST, NEWEST, Finisher, begin, begun_of
 from acquisition.snapshot.found import Found, Question, Takes
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.partition_reading import PartitionReader
+from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import placements_of
-from acquisition.snapshot.positions import PositionReader
+from acquisition.snapshot.positions import PositionReader, PositionTable
 from acquisition.snapshot.refills import RefillReader
+from acquisition.snapshot.shard_reading import read_records
 from acquisition.snapshot.sight_reading import Begun
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.vm_evidence import EvidenceIndex
@@ -63,7 +65,11 @@ class WholeReader:
         errors += shared.refills.read(shared.cluster, due.now, errors)
         errors += shared.naming.renew(shared.cluster, due.now)
         if reading == LATEST:
-            return self._finish(question, begin(table.all_places()), due, errors)
+            return self._finish(question, begin(table.all_places()), due, errors, {})
+        if reading == NEWEST:
+            values, known = self._newest(table, takes, due.keep_ticks)
+            begun = begun_of(table, range(len(table.members)), judge(table, values, due, newest=True).current())
+            return self._finish(question, begun, due, errors, known)
         judged = judge(table, self._partitions.values(table.members), due)
         if last is not None and last.question == question and not errors:
             names = shared.naming.all_of(table.members)
@@ -71,7 +77,7 @@ class WholeReader:
             if changes is not None:
                 return self._next(last, judged, names, changes, due)
         begun = begun_of(table, range(len(table.members)), judged.current())
-        snapshot = self._finish(question, begun, due, errors)
+        snapshot = self._finish(question, begun, due, errors, self._partitions.records())
         if self._last is not None:
             self._last = self._last._replace(judged=judged, names=shared.naming.all_of(table.members))
         return snapshot
@@ -97,11 +103,37 @@ class WholeReader:
         )
         return self._last.snapshot(due.now, now, shared.down_after)
 
-    def _finish(self, question: Question, begun: list[Begun], due: Due, errors: list[ShardpulseError]) -> Snapshot:
-        """The snapshot of what has begun, of which each is looked at."""
+    def _newest(
+        self, table: PositionTable, takes: Takes | None, keep_ticks: int
+    ) -> tuple[list[bytes | None], dict[str, Slotted]]:
+        """The record of each member's newest tick in the order of ``table``, None where there is none or it is not
+        taken; and what was answered, by the prefix of the member."""
+        paced = table.known & (table.records["interval"] > 0.0)
+        wanted = [
+            (row, (member, ticks.slot_of(tick, keep_ticks)))
+            for row, (member, tick) in enumerate(zip(table.members, table.records["tick"].tolist(), strict=True))
+            if paced[row] and (takes is None or takes(member.host, member.resource_set))
+        ]
+        found: list[bytes | None] = [None] * len(table.members)
+        known: dict[str, Slotted] = {}
+        values = read_records(self._shared.cluster, [asked for _, asked in wanted]) if wanted else []
+        for (row, (member, slot)), value in zip(wanted, values, strict=True):
+            if not isinstance(value, ShardpulseError):
+                found[row] = value
+                known[member.prefix] = slot, value
+        return found, known
+
+    def _finish(
+        self,
+        question: Question,
+        begun: list[Begun],
+        due: Due,
+        errors: list[ShardpulseError],
+        known: Mapping[str, Slotted],
+    ) -> Snapshot:
+        """The snapshot of what has begun, of which each is looked at; ``known`` as of ``Finisher.finish``."""
         (reading, takes), shared = question, self._shared
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
-        known = self._partitions.records()
         self._remember(reading, taken, due)
         now, told, seen, blind = shared.finisher.finish(reading, begun, taken, due, errors, known)
         present = {(member.host, member.resource_set) for member, _ in begun}

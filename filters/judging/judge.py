@@ -102,7 +102,7 @@ class TickJudge:
     def newest(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts, each by its newest sample, from one reading of their own figures; without moves.
         Who is late or down is said as of the tick that is due. Raises as ``judge``."""
-        snapshot = reader.latest(_is_host)
+        snapshot = reader.newest(_is_host)
         picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
         intervals = {block.interval for block in snapshot.blocks if block.interval > 0.0}
         due = max((reader.due_tick(each, snapshot.began) for each in intervals), default=0)

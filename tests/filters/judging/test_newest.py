@@ -191,9 +191,18 @@ def test_one_reading_of_newest_samples_says_what_two_readings_say(
                     decided = judge(reader)
                 hosts = {host.name: (host.state, host.cause, host.age_seconds) for host in decided.picture.hosts}
                 verdicts = {key: (each.outcome, each.reason) for key, each in decided.heat.verdicts.items()}
-                found.append((hosts, verdicts, decided.heat.hot, decided.blind, decided.picture.errors))
+                found.append((hosts, verdicts, decided.heat.hot, bool(decided.blind), len(decided.picture.errors)))
             assert found[0] == found[1], second
         scene.at(1.7)
         assert scene.another(rule).newest(scene.reader).picture.tick == scene.tick
         scene.at(60.0)
         assert scene.another(rule).newest(scene.reader).picture.tick == scene.tick + 58
+        scene.tick += 1
+        calm.clock_ahead = 300.0
+        calm.send(scene.tick + 1.5)
+        scene.send([rising], 1)
+        scene.at(2.4)
+        ahead = scene.another(rule).newest(scene.reader)
+    assert scene.outcomes(ahead)["calm"] is Outcome.ABSTAINED
+    (said,) = (ahead.heat.verdicts[host.id].reason for host in ahead.picture.hosts if host.name == "calm")
+    assert "clock is" in said
