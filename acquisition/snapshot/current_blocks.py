@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from acquisition.model import ticks
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.column import Bools
-from acquisition.snapshot.heads import heads_of
+from acquisition.snapshot.heads import Bools, heads_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.positions import PositionTable
 

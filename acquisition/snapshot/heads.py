@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
@@ -13,9 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition import compiled
-from acquisition.snapshot.column import Bools
-from acquisition.snapshot.record_arrays import dtype_of
 from acquisition.wire import smoothed
+
+Bools = npt.NDArray[np.bool_]
+
+_NUMPY_CODES = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8", "q": "<i8", "f": "<f4", "d": "<f8"}
+
+
+def dtype_of(fields: Sequence[tuple[str, str]]) -> np.dtype[np.void]:
+    """The dtype of a header that is described as (name, struct code)."""
+    return np.dtype([(name, _NUMPY_CODES.get(code, f"V{code[:-1]}")) for name, code in fields])
+
 
 HEAD = dtype_of(smoothed.HEADER_FIELDS)
 _SIZE = smoothed.HEADER_SIZE

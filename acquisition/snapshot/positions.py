@@ -10,13 +10,38 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
-from acquisition.snapshot.record_arrays import positions_of
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
 _MOST_TOLD = 3  #: shards whose words are told where none can be read
+
+#: A position record (acquisition.wire.position); ``counts`` is what this module does not look at.
+POSITION = np.dtype(
+    [
+        ("version", "u1"), ("flags", "u1"), ("gaps", "<u2"), ("interval", "<f4"), ("epoch", "<u8"),
+        ("sequence", "<u8"), ("tick", "<i8"), ("wall", "<f8"), ("counts", "<u8", (9,)), ("lost_tick", "<i8"),
+    ]
+)  # fmt: skip
+
+
+def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
+    """Position records of dtype POSITION (N,), and which of them are sound and of this version."""
+    size = POSITION.itemsize
+    whole = np.fromiter(map(len, data), np.intp, len(data)) == size
+    if not whole.all():
+        data = [each if len(each) == size else bytes(size) for each in data]
+    records = np.frombuffer(b"".join(data), POSITION, len(data))
+    return records, whole & are_positions(records)
+
+
+def are_positions(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """Which of POSITION records are sound and of this version, (N,)."""
+    counts = records["counts"].max(axis=1, initial=0) | records["sequence"]
+    good = (records["version"] == position.VERSION) & (counts < position.MOST)
+    good &= np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
+    return np.asarray(good)
 
 
 class Held(NamedTuple):
@@ -41,7 +66,7 @@ class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
     ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
-    ``record_arrays.POSITION``; ``known`` is False where a record is none, is of another version, or is not of this
+    ``POSITION``; ``known`` is False where a record is none, is of another version, or is not of this
     reading, as ``errors`` tell by row.
     """
 

@@ -14,11 +14,12 @@ import msgspec
 import numpy as np
 
 from acquisition.errors import FrameError
-from acquisition.snapshot import judgement, record_arrays, sight
+from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.balance import REPORTED, Source, balance
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import NamesCache
+from acquisition.snapshot.positions import positions_of
 from acquisition.snapshot.rows import rows_of
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.shard_reading import Member, Place
@@ -79,7 +80,7 @@ def _use_position(data: bytes) -> bool:
         known = position.decode(data)
     except FrameError:
         known = None
-    (sound,) = record_arrays.positions_of([data])[1].tolist()
+    (sound,) = positions_of([data])[1].tolist()
     if sound != (known is not None):
         raise Unsound("arrays of positions see another one as sound than the decoder")
     if known is None:
