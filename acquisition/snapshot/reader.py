@@ -1,9 +1,9 @@
 """Snapshots: one reading of the smoothed state of all hosts over all shards.
 
-There are two readings. ``coherent`` gives one tick for all rows of an interval: the newest
+There are three readings. ``coherent`` gives one tick for all rows of an interval: the newest
 whose interval plus a grace time is over. A host that has not that tick is late or
 down and has no values, never older ones. ``latest`` gives each row its own newest
-tick, with its age.
+tick, with its age. ``newest`` is the same for verdicts: a host whose clock is ahead is late.
 
 ::
 
@@ -127,8 +127,8 @@ class SnapshotReader:
         return self._read(LATEST, takes)
 
     def newest(self, takes: Takes | None = None) -> Snapshot:
-        """Every row's own newest tick where that is not behind the coherent one; other hosts are late, and so are those
-        whose clock is ahead. Arguments and errors as of ``coherent``."""
+        """As ``latest``, judged side by side, but a host whose clock is ahead is late: the number of its tick says
+        nothing. Arguments and errors as of ``coherent``."""
         return self._read(NEWEST, takes)
 
     def inputs(self, snapshot: Snapshot) -> dict[Owner, InputsTable]:
