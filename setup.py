@@ -6,6 +6,7 @@ They cannot be named in pyproject.toml: setuptools (74.1 and newer) knows ``[too
 but calls it experimental, and with any such table it wants the metadata there too and refuses those of setup.cfg.
 """
 
+import os
 import sys
 from glob import glob
 from pathlib import Path
@@ -28,6 +29,10 @@ class BuildWithCommit(build_py):
         if not self.editable_mode and (found := commit.of_checkout(ROOT)):
             commit.record(Path(self.build_lib), found)
 
+#: In CI a warning is an error; a user's compiler, which nobody here knows, may warn, and may fail.
+STRICT = bool(os.environ.get("SHARDPULSE_STRICT_BUILD"))
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Werror"] if STRICT else []
+
 
 def native_step(module: str) -> Extension:
     """One step of the filter or the probe in C: the same operations as numpy's or Python's, no fused ones."""
@@ -35,9 +40,9 @@ def native_step(module: str) -> Extension:
         module,
         [module.replace(".", "/") + ".c"],
         depends=sorted([*glob(module.replace(".", "/").rpartition("/")[0] + "/*.h"), *glob("acquisition/wire/*.h")]),
-        extra_compile_args=["-O3", "-ffp-contract=off", "-fopenmp-simd"],
+        extra_compile_args=["-O3", "-ffp-contract=off", "-fopenmp-simd", *WARNINGS],
         py_limited_api=True,
-        optional=True,
+        optional=not STRICT,
     )
 
 

@@ -188,7 +188,8 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     """The stamp that the environment must get, or None when it has what is wanted already."""
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
-    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()}".encode())
+    strict = os.environ.get("SHARDPULSE_STRICT_BUILD", "")
+    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()} {strict}".encode())
     named = [CHECKOUT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt")]
     rooms = [CHECKOUT / package for package in ("acquisition", "filters", "probes")]
     compiled = [path for room in rooms for path in sorted(room.rglob("*.[ch]"))]
