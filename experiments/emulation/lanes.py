@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acquisition.errors import InternalError
+
 _SOURCE = Path(__file__).with_name("lanes.c")
 _COMPILE_SECONDS = 60.0
 #: Bits of ``Lane.plain``: C may make frames; each has to be noted, so that only ``one`` may.
@@ -155,6 +157,10 @@ def load() -> ctypes.CDLL | None:
             print(f"generator: {_SOURCE.name} cannot be compiled: {tried.stderr.strip()}", file=sys.stderr)
             return None
         library = ctypes.CDLL(str(made))
+    found, own = (c_uint32 * 4)(), [ctypes.sizeof(each) for each in (Lane, Common, NativeTurn, Done)]
+    library.sizes(found)
+    if list(found) != own:
+        raise InternalError(f"the structures of {_SOURCE.name} have {list(found)} bytes, those of lanes.py {own}")
     library.prepare()
     library.one.argtypes = [
         POINTER(Lane), POINTER(Common), c_int64, c_double, c_double, POINTER(Done), c_void_p,
