@@ -42,6 +42,22 @@ def collections_go_on() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def connections_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what a test has connected by ``Shards.connect`` when it ends, also where it has failed."""
+    made: list[Cluster] = []
+    connect = Shards.connect
+
+    def kept(shards: Shards, timeout: float = 2.0) -> Cluster:
+        made.append(connect(shards, timeout))
+        return made[-1]
+
+    monkeypatch.setattr(Shards, "connect", kept)
+    yield
+    for each in made:
+        each.close()
+
+
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
     """Two masters for the whole session; tests must not stop them."""

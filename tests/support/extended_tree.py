@@ -137,4 +137,6 @@ class ExtendedPipeline:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
         self._log.close()

@@ -120,7 +120,8 @@ def prometheus(directory: Path, configuration: str) -> Iterator[Prometheus]:
         def ready() -> bool:
             assert child.poll() is None, (directory / "prometheus.log").read_text()
             try:
-                return bool(urllib.request.urlopen(f"{server.url}/-/ready", timeout=1).status == 200)
+                with urllib.request.urlopen(f"{server.url}/-/ready", timeout=1) as answer:
+                    return bool(answer.status == 200)
             except OSError:
                 return False
 

@@ -144,7 +144,11 @@ class Serving:
             self.end()
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
             raise
+        finally:
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
 
 class Events:

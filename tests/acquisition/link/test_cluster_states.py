@@ -6,6 +6,7 @@ run on it; ``HOST`` is the host whose partition is hit, ``OTHER`` one on the oth
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -262,9 +263,8 @@ def said_until(cluster: Cluster, key: str, address: Address, word: str) -> set[s
         except (TemporaryError, ShardError) as error:
             said.add(str(error))
         try:
-            connection = cluster.connect(address)
-            connection.call("DBSIZE")
-            connection.close()
+            with contextlib.closing(cluster.connect(address)) as connection:
+                connection.call("DBSIZE")
         except (TemporaryError, ShardError) as error:
             said.add(str(error))
     return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import closing
 
 import pytest
 
@@ -126,7 +127,8 @@ def test_emptied_shards_are_not_calm(two: Shards) -> None:
     with SnapshotReader(two.connect(), clock=lambda: NOW) as reader:
         assert states(reader.coherent()) == {"host1": CURRENT}
         for address in two.addresses:
-            Connection(address).call("FLUSHALL")
+            with closing(Connection(address)) as connection:
+                connection.call("FLUSHALL")
         assert "no host can be seen" in reader.coherent().blind
         write_layout(cluster, DEFAULT_PARTITIONS)
         scene.host("host1", [TICK])
@@ -140,7 +142,8 @@ def test_what_is_refused_in_one_partition_is_told_and_costs_only_its_hosts(two: 
     with SnapshotReader(two.connect(), clock=lambda: NOW) as reader:
         reader.coherent()
         for address in two.addresses:
-            Connection(address).call("ACL", "SETUSER", "default", "-hgetall")
+            with closing(Connection(address)) as connection:
+                connection.call("ACL", "SETUSER", "default", "-hgetall")
         scene.host("host1", [TICK + 1])  # what has not changed is not asked for again
         snapshot = reader.coherent()
         assert [(block.state, block.cause) for block in snapshot.blocks] == [(UNKNOWN, SHARD)]

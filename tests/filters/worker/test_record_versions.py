@@ -85,6 +85,8 @@ class Site:
         for process in processes:
             process.kill()
             process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
 
     def run(self, program: str, name: str, *options: str) -> subprocess.CompletedProcess[str]:
         command = self.command(program, name, *options)
