@@ -39,8 +39,14 @@ class LatestReading:
         self._under_way: asyncio.Future[TickCache] | None = None
 
     def close(self) -> None:
-        """Read no more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Read no more; connections are closed once the reading under way has ended."""
+        self._thread.submit(self._end)
+        self._thread.shutdown(wait=False)
+
+    def _end(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     async def current(self) -> TickCache:
         """The newest of every row. Raises Problem (503) while the shards cannot be read."""
@@ -62,9 +68,7 @@ class LatestReading:
             snapshot = self._reader.latest(self._takes)
             tables = self._reader.inputs(snapshot)
         except ShardpulseError:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+            self._end()
             raise
         number = ticks.tick_of(snapshot.now, self._settings.serve.interval_seconds)
         found = TickCache(number, f"{self._instance}-{version_of(snapshot)}", snapshot, tables=tables)

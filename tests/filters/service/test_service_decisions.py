@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,16 @@ def test_a_verdict_does_not_wait_for_the_tick(cluster: Cluster, shards: Shards, 
     rising.busy = 0.5
     with Running(cluster, [rising, Machine(cluster, "calm")]), Serving(tmp_path, shards.addresses) as serving:
         serving.until("/v1/hot?outcome=not_hot", lambda reply: reply.status == 200 and len(reply.json["not_hot"]) == 2)
-        stream, ticks = Events(serving, "/v1/stream?topic=hot"), dict[str, list[Any]]()
-        for _ in range(300):
-            event = stream.next()
-            if event["event"] == "hot":
-                hot = [row["host"] for row in json.loads(event["data"])["hot"]]
-                ticks.setdefault(event["id"], []).append(hot)
-                rising.busy = 0.2 if hot else 0.97  # so that it changes again and again: now and then a tick is first
-                if [] in ticks[event["id"]] and ["rising"] in ticks[event["id"]]:
-                    return
+        ticks: dict[str, list[Any]] = {}
+        with closing(Events(serving, "/v1/stream?topic=hot")) as stream:
+            for _ in range(300):
+                event = stream.next()
+                if event["event"] == "hot":
+                    hot = [row["host"] for row in json.loads(event["data"])["hot"]]
+                    ticks.setdefault(event["id"], []).append(hot)
+                    rising.busy = 0.2 if hot else 0.97  # so that it changes again and again: a tick is first at times
+                    if [] in ticks[event["id"]] and ["rising"] in ticks[event["id"]]:
+                        return
     raise AssertionError(f"no verdict has changed between two ticks: {ticks}")
 
 
