@@ -36,16 +36,15 @@ from acquisition.model.identity import host_id
 from acquisition.stderr import say, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
+from filters.top.columns import Rows, visible_rows
 from filters.top.contents import Observation, develop, shown
 from filters.top.entities import sets_of
-from filters.top.feed import Feed, pace_of, until_next
 from filters.top.hosts import list_hosts
 from filters.top.listing import HOSTS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.loop import Session
-from filters.top.order import Rows, visible_rows
 from filters.top.plain import document
-from filters.top.reading import Source, Wanted
+from filters.top.reading import Feed, Source, Wanted, pace_of, until_next
 from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import Level, View, level_of_host, level_of_set
 

@@ -14,10 +14,9 @@ from acquisition.snapshot.recent import RecentTable
 from acquisition.status.health import Health
 from filters.text.quantities import printable
 from filters.top import entities, history
-from filters.top.history import History
+from filters.top.history import History, history_of_block, history_of_hosts
 from filters.top.hosts import list_hosts
 from filters.top.listing import HOSTS, Listing
-from filters.top.recent import history_of_block, history_of_hosts
 from filters.top.view import Level, View, level_of_set
 
 

@@ -12,11 +12,9 @@ from rich.text import Text
 from acquisition.errors import EXIT_OK, ShardpulseError
 from filters.runtime.memory import Sweeper
 from filters.top.contents import Contents, develop, enter, place_of, settled, shown
-from filters.top.feed import Feed
-from filters.top.key_actions import apply_key
-from filters.top.keys import decode
+from filters.top.key_actions import apply_key, decode
 from filters.top.look import Look
-from filters.top.reading import Wanted
+from filters.top.reading import Feed, Wanted
 from filters.top.screen import Frame, Screen, render
 from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import SHARDS, Page, View

@@ -9,11 +9,10 @@ from acquisition.model import codes
 from acquisition.shards.status import HEALTH, ShardStatus
 from acquisition.snapshot.states import STATES
 from filters.text.quantities import ABSENT, digits, quantity, seconds
-from filters.top.columns import Column, columns_of, figure, has_figures
+from filters.top.columns import Column, Rows, columns_of, figure, has_figures
 from filters.top.contents import Observation
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look
-from filters.top.order import Rows
 
 _WORDS = {HOSTS: "host", ENTITIES: "entity", METRICS: "metric"}
 
@@ -72,24 +71,21 @@ def _line(listing: Listing, at: int, host: str) -> str:
     return f"{who} tick {listing.tick[at]} {figures} invalid {listing.invalid[at]}"
 
 
-# --------------------------------------------------------------------------------
-# The JSON document of ``shardpulse top --json``. Keys are stable: new ones may come, none changes its meaning.
-#
-# ::
-#
-# now        seconds since 1970 by the reader's clock
-# rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
-# unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
-# memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
-# use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
-# hidden     rows that --top or --filter left out
-# shards     as acquisition.shards.status.HEALTH
-# errors     what could not be read or seen
-# blind      why no host at all can be seen
-
-
 def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str, Any]:
-    """The document, ready for JSON."""
+    """The JSON document of ``shardpulse top --json``. Keys are stable: new ones may come, none changes its meaning.
+
+    ::
+
+        now        seconds since 1970 by the reader's clock
+        rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
+                   unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
+                   memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
+                   use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
+        hidden     rows that --top or --filter left out
+        shards     as acquisition.shards.status.HEALTH
+        errors     what could not be read or seen
+        blind      why no host at all can be seen
+    """
     return {
         "now": round(observation.snapshot.now, 6),
         "rows": [_row(listing, at) for at in rows.tolist()],

@@ -15,10 +15,9 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import STATES
 from filters.text.sparkline import bars
-from filters.top import columns, history, order
+from filters.top import columns, history
 from filters.top.contents import Contents, Observation, Opened
-from filters.top.key_actions import KEYS, apply_key
-from filters.top.keys import decode
+from filters.top.key_actions import KEYS, apply_key, decode
 from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.screen import Frame, Screen, render
@@ -122,14 +121,14 @@ def test_a_filter_is_typed_kept_and_taken_away() -> None:
     ],
 )  # fmt: skip
 def test_filters(pattern: str, names: list[str]) -> None:
-    rows = order.visible_rows(FOUR, columns.CPU, False, pattern)
+    rows = columns.visible_rows(FOUR, columns.CPU, False, pattern)
     assert [FOUR.names[i] for i in rows] == names
 
 
 def test_order_backwards_keeps_what_is_missing_last() -> None:
-    rows = order.visible_rows(FOUR, columns.CPU, True, "")
+    rows = columns.visible_rows(FOUR, columns.CPU, True, "")
     assert [FOUR.names[i] for i in rows] == ["web1", "web2", "db", "gone"]
-    rows = order.visible_rows(FOUR, columns.NAME, False, "")
+    rows = columns.visible_rows(FOUR, columns.NAME, False, "")
     assert [FOUR.names[i] for i in rows] == ["db", "gone", "web1", "web2"]
 
 
