@@ -17,7 +17,6 @@ from acquisition.shards import (
     one_operator,
     passwords_command,
     remote_command,
-    remote_growth,
     render_command,
     replicas_command,
 )
@@ -58,12 +57,12 @@ shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.
 shardpulse shards down                   end them and remove their files
 """
 _BY_ADDRESS = (
-    remote_command.form, remote_growth.drain, replicas_command.replicas, handover.handover, passwords_command.passwords,
-    certificates_command.certificates,
+    remote_command.form, growth_command.drain, replicas_command.replicas, handover.handover,
+    passwords_command.passwords, certificates_command.certificates,
 )  # fmt: skip
 #: With --addresses: what moves partitions or replicas. Each may be repeated, but no two may meet.
 _ONE_AT_A_TIME = (
-    growth_command.add, growth_command.remove, growth_command.balance, remote_growth.drain, replicas_command.replicas,
+    growth_command.add, growth_command.remove, growth_command.balance, growth_command.drain, replicas_command.replicas,
     handover.handover,
 )  # fmt: skip
 _PORT = help_text.whole(1, 65535)
@@ -103,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         growth_command.add: "one more shard, under load",
         growth_command.remove: "one shard less, under load",
         growth_command.balance: "finish what was interrupted, even out",
-        remote_growth.drain: "empty one that somebody else runs, under load",
+        growth_command.drain: "empty one that somebody else runs, under load",
         replicas_command.replicas: "give each master its replicas, on other machines",
         handover.handover: "let a replica take over from a master that is to be restarted",
         upgrade: "let filters write the newest record format",

@@ -8,20 +8,64 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, AdmissionError, ShardpulseError, UsageError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, Connection, parse_address
-from acquisition.shards import growth, join, nodes, resilience, user_lists
+from acquisition.link.resp import Address, Connection, ReplyError, parse_address
+from acquisition.shards import growth, join, nodes, resilience
 from acquisition.shards import status as shard_status
-from acquisition.shards.nodes import Members
+from acquisition.shards.nodes import Members, Node
 from acquisition.shards.status import ShardStatus
 from acquisition.wire import keys
+
+# -- The users of each shard (ACL LIST), compared: a replica that lacks a change refuses its users after a failover.
+
+Rules = tuple[str, ...]  #: of a user: the root's, then those of its selectors
+
+
+def read_users(members: Members, nodes: list[Node]) -> dict[Address, dict[str, Rules]]:
+    """The users of every member that shows them to the caller."""
+    found = {}
+    for node in nodes:
+        (reply,) = members.pipeline(node.id, [("ACL", "LIST")])
+        if not isinstance(reply, ReplyError):  # an observer may not ask
+            found[node.address] = dict(map(_parsed, reply))
+    return found
+
+
+def differing_users(lists: Mapping[Address, dict[str, Rules]]) -> dict[Address, list[str]]:
+    """The users whose rules on a shard are other ones than on most, by shard; none where all agree."""
+    users = {user for rules in lists.values() for user in rules}
+    usual = {user: _most([rules.get(user) for rules in lists.values()]) for user in users}
+    found = {
+        address: sorted(user for user in users if rules.get(user) != usual[user]) for address, rules in lists.items()
+    }
+    return {address: names for address, names in found.items() if names}
+
+
+def _most(values: list[Rules | None]) -> Rules | None:
+    """What most have; of equally many what the first has."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def _parsed(line: Any) -> tuple[str, Rules]:
+    """Name and rules. Words and selectors come in any order: a shard keeps commands in a table of its own."""
+    _, name, rules = line.decode().split(" ", 2)
+    root, *selectors = re.split(r" ?\(", rules)
+    return name, (_sorted(root), *sorted(_sorted(one.rstrip(")")) for one in selectors))
+
+
+def _sorted(words: str) -> str:
+    return " ".join(sorted(words.split()))
+
 
 _SECONDS = 30.0
 
@@ -109,7 +153,7 @@ def check_empty(addresses: Sequence[Address], user: Credentials) -> None:
 def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: bool) -> int:
     with Members(addresses, user, timeout) as members:
         found = members.look()
-        differing = user_lists.differing(user_lists.read(members, found))
+        differing = differing_users(read_users(members, found))
         silent = [ShardStatus(str(one), problem=reason) for one, reason in members.silent.items()]
     with closing(Cluster(addresses, user, timeout)) as cluster:
         partitions = _partitions(cluster)

@@ -12,8 +12,33 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from acquisition.model.identity import host_id
-from acquisition.shards import configuration, grants, late_start, machine
+from acquisition.shards import configuration, grants, machine
 from acquisition.wire import keys
+
+# -- What lets the unit of a shard wait before it starts a master whose replica has yet to take over (pure).
+#
+# Nothing is on disk, so a master comes back empty. Back within the node timeout it is taken for the one that it was,
+# and its replicas copy its emptiness (design, decision 4). Whoever starts it may be too early: systemd after a crash,
+# ``systemctl restart``, a machine that boots within seconds. So the unit itself waits, for a shard that was a master
+# with slots and had a replica when it ended: its own list of members, ``nodes.conf``, says so. Everybody else starts
+# at once: a new shard, a replica, a master that has handed over, one without a replica.
+
+SECONDS = 15  #: longer than a replica takes to take over: node timeout (2 s) and election, about 4 s in all
+#: As the shard's user, in no group of his, outside of the shard's sandbox, which lets no other program run. awk ends
+#: with 0 where it waits; a line of nodes.conf is ``id address flags master … slot …``, as of CLUSTER NODES.
+_DIRECTIVE = """\
+ExecStartPre=+/usr/bin/setpriv --reuid={user} --regid=65534 --clear-groups --no-new-privs /bin/sh -c "\\
+    if awk '$$3 ~ /myself/ && $$3 ~ /master/ && NF > 8 {{ own = $$1 }} $$3 ~ /slave/ {{ followed[$$4] }} \\
+            END {{ exit !(own in followed) }}' {data}/nodes.conf 2>/dev/null; \\
+    then echo it was a master with a replica, which shall take over first: it starts in {seconds} s; \\
+         exec sleep {seconds}; fi"
+"""
+
+
+def directive(user: str, data: str) -> str:
+    """The lines of a unit of systemd whose shard is ``user``'s and has ``nodes.conf`` in the directory ``data``."""
+    return _DIRECTIVE.format(user=user, data=data, seconds=SECONDS)
+
 
 RELEASE = (7, 0)
 CONFIGURATION, USERS, UNIT, MACHINE = "configuration", "users", "unit", "machine"
@@ -24,7 +49,7 @@ _RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
 #: A replica stays where it was placed, unless its master has more others: Redis would send one to a master that has
 #: lost its own, whatever machine that is on, and counts one that was forgotten and came back by gossip as working.
 _MANY_REPLICAS = 1_000
-_START_SECONDS = late_start.SECONDS + 75  #: that a start may take, the wait included
+_START_SECONDS = SECONDS + 75  #: that a start may take, the wait included
 
 #: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
 #: descriptors as it has clients; it runs no program but itself.
@@ -138,7 +163,7 @@ def template_of(server: Server) -> str:
 
 
 def unit_of(server: Server) -> str:
-    """The unit of systemd. A master without persistence waits until a replica has taken over (``late_start``)."""
+    """The unit of systemd. A master without persistence waits until a replica has taken over (``directive``)."""
     return _unit(server, f"{server.announce}:{server.port}")
 
 
@@ -154,7 +179,7 @@ StartLimitIntervalSec=0
 Type=notify
 User={server.user}
 # Started within the node timeout a master comes back empty and empties its replica, which has to take over first.
-{late_start.directive(server.user, server.data)}\
+{directive(server.user, server.data)}\
 ExecStart=/usr/bin/redis-server {server.file("redis.conf")}
 TimeoutStartSec={_START_SECONDS}
 Restart=on-failure

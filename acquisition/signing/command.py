@@ -10,7 +10,7 @@ from pathlib import Path
 from acquisition import help_text
 from acquisition.errors import EXIT_OK, ConfigError, DataError, UsageError
 from acquisition.model.identity import host_id
-from acquisition.signing import files, texts
+from acquisition.signing import files
 from acquisition.wire import signature
 
 _DESCRIPTION = """\
@@ -46,13 +46,13 @@ def master(options: argparse.Namespace) -> int:
         found = files.read_masters(options.file, _LABEL)
         if options.forget:
             made = found[:1]
-        elif len(found) == texts.MOST_MASTERS:
+        elif len(found) == files.MOST_MASTERS:
             raise UsageError(f"{path} holds two masters already: --forget the old one when all probes have new keys")
         else:
             made = [os.urandom(signature.SECRET_SIZE), *found]
     else:
         made = [os.urandom(signature.SECRET_SIZE)]
-    files.write(path, texts.masters_text(made), replace=options.rotate or options.forget)
+    files.write(path, files.masters_text(made), replace=options.rotate or options.forget)
     print(f"{path}: {_masters_told(made)}")
     return EXIT_OK
 
@@ -67,7 +67,7 @@ def host(options: argparse.Namespace) -> int:
     for name in options.name:
         path = Path(options.out) / f"{name}.key"
         key = signature.host_key(found, host_id(name))
-        files.write(path, texts.host_key_text(host_id(name), key), replace=options.replace)
+        files.write(path, files.host_key_text(host_id(name), key), replace=options.replace)
         print(f"{path}: {_host_told(host_id(name), key)}")
     return EXIT_OK
 
@@ -82,11 +82,11 @@ def show(options: argparse.Namespace) -> int:
 def _told(path: str) -> str:
     text = files.read(path, _LABEL)
     try:
-        return _host_told(*texts.parse_host_key(text))
+        return _host_told(*files.parse_host_key(text))
     except DataError:
         pass
     try:
-        return _masters_told(texts.parse_masters(text))
+        return _masters_told(files.parse_masters(text))
     except DataError as error:
         raise ConfigError(f"{_LABEL}: {path} is neither a file of masters nor a host's key") from error
 

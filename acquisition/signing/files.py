@@ -3,14 +3,63 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from acquisition.config.signing import FilterSigning
 from acquisition.errors import CannotCreateError, ConfigError, DataError, NoInputError
 from acquisition.link import secret_file
 from acquisition.model.identity import host_id
-from acquisition.signing import texts
 from acquisition.wire.signature import HostKey, Verifier
+
+# -- What stands in the files of secrets: one line for each, which says what it is (pure).
+#
+# ::
+#
+# shardpulse-master-key SECRET              of filters and archivers; the first line is the one that keys are made of
+# shardpulse-host-key HOST NUMBER SECRET    of the probe of one host
+#
+# SECRET is 64 hex digits, HOST the host id in 16, NUMBER that of the master in 8.
+
+_MASTER, _HOST = "shardpulse-master-key", "shardpulse-host-key"
+_MASTER_LINE = re.compile(rf"{_MASTER} ([0-9a-f]{{64}})")
+_HOST_LINE = re.compile(rf"{_HOST} ([0-9a-f]{{16}}) ([0-9a-f]{{8}}) ([0-9a-f]{{64}})")
+MOST_MASTERS = 2  #: the current one, and the one before
+
+
+def masters_text(masters: list[bytes]) -> str:
+    """The text of a file of masters."""
+    return "".join(f"{_MASTER} {master.hex()}\n" for master in masters)
+
+
+def parse_masters(text: str) -> list[bytes]:
+    """The masters in a file, the current one first. Raises DataError, which never shows what stands there."""
+    lines = text.splitlines()
+    found = [_MASTER_LINE.fullmatch(line) for line in lines]
+    if not 1 <= len(lines) <= MOST_MASTERS:
+        raise DataError(f"{len(lines)} lines, where one or two masters were expected")
+    if any(line.startswith(_HOST) for line in lines):
+        raise DataError("a host's key, where masters were expected")
+    masters = [bytes.fromhex(match[1]) for match in found if match]
+    if len(masters) < len(lines):
+        raise DataError(f"line {found.index(None) + 1} is no master key")
+    return masters
+
+
+def host_key_text(host: int, key: HostKey) -> str:
+    """The text of a host's file."""
+    return f"{_HOST} {host:016x} {key.number.hex()} {key.secret.hex()}\n"
+
+
+def parse_host_key(text: str) -> tuple[int, HostKey]:
+    """The host id and the key in a host's file. Raises DataError, which never shows what stands there."""
+    if text.startswith(_MASTER):
+        raise DataError("a master key, which is for filters and archivers alone, where a host's key was expected")
+    match = _HOST_LINE.fullmatch(text.removesuffix("\n"))
+    if match is None:
+        raise DataError("no host's key")
+    return int(match[1], 16), HostKey(bytes.fromhex(match[2]), bytes.fromhex(match[3]))
+
 
 MASTERS_KEY, HOST_KEY = "key filter.signing.key_file", "key probe.signing.key_file"
 _MOST_BYTES = 4096
@@ -19,7 +68,7 @@ _MOST_BYTES = 4096
 def read_masters(path: str, label: str) -> list[bytes]:
     """The masters in a file; ``label`` is what errors begin with. Raises NoInputError and ConfigError."""
     try:
-        return texts.parse_masters(read(path, label))
+        return parse_masters(read(path, label))
     except DataError as error:
         raise ConfigError(f"{label}: {path} holds {error}") from error
 
@@ -27,7 +76,7 @@ def read_masters(path: str, label: str) -> list[bytes]:
 def read_host_key(path: str, host_name: str) -> HostKey:
     """The key of this host's probe. Raises NoInputError, and ConfigError also where it is another host's."""
     try:
-        host, key = texts.parse_host_key(read(path, HOST_KEY))
+        host, key = parse_host_key(read(path, HOST_KEY))
     except DataError as error:
         raise ConfigError(f"{HOST_KEY}: {path} holds {error}") from error
     if host != host_id(host_name):

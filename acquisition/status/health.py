@@ -18,12 +18,15 @@ from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Workers, read_workers
 from acquisition.status import shards
-from acquisition.status.finding import DOWN, Finding
-from acquisition.status.findings_of_hosts import of_books, of_hosts, of_probes
-from acquisition.status.findings_of_parts import (
+from acquisition.status.finding import (
+    DOWN,
+    Finding,
     of_archived,
+    of_books,
     of_clocks,
     of_filter,
+    of_hosts,
+    of_probes,
     of_readers,
     of_refusals,
     of_risks,

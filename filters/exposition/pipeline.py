@@ -13,7 +13,7 @@ from acquisition.shards.status import MASTER, REPLICA, ShardStatus
 from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
-from acquisition.status import findings_of_parts
+from acquisition.status import finding
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health
 from filters.exposition import syntax
@@ -131,7 +131,7 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
     accounts = health.books.accounts if health.books is not None else []
     books = [(_account_labels(row, hosts, sets), row) for row in accounts]
     shards = [(syntax.labels(("shard",), (row.address,)), row) for row in health.shards]
-    grave = {risk.about for risk in findings_of_parts.of_risks(health.shards) if risk.kind == STALE}
+    grave = {risk.about for risk in finding.of_risks(health.shards) if risk.kind == STALE}
     risks = [(text, (row, f"shard {row.address}" in grave)) for text, row in shards]
     partitions = [(f'partition="{row.number}"', row) for row in health.lags]
     workers = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.shards import late_start, rendering
+from acquisition.shards import rendering
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
 from tests.support.waiting import eventually
@@ -20,7 +20,7 @@ _SECONDS = 3.0  #: more than looking takes, and less than the wait
 
 def waits(data: Path) -> bool:
     """Whether the script of the unit goes on for long, for a shard with its list of members in ``data``."""
-    text = late_start.directive("redis", str(data)).replace("\\\n", " ").replace("$$", "$")
+    text = rendering.directive("redis", str(data)).replace("\\\n", " ").replace("$$", "$")
     script = re.fullmatch(r'ExecStartPre=\+/usr/bin/setpriv [^"]+ /bin/sh -c "(.+)"\n', text)
     assert script is not None, text
     with subprocess.Popen(["/bin/sh", "-c", script[1]], stdout=subprocess.PIPE, text=True) as run:
@@ -61,15 +61,15 @@ def test_the_template_of_deploy_waits_as_rendered_units_do() -> None:
     )
     template = (ROOT / "deploy/systemd/shardpulse-shard@.service").read_text()
     for text in (rendering.template_of(server), template):
-        assert f"\n{late_start.directive('redis', '/var/lib/shardpulse-shard-%i')}ExecStart=/usr/bin/redis" in text
+        assert f"\n{rendering.directive('redis', '/var/lib/shardpulse-shard-%i')}ExecStart=/usr/bin/redis" in text
         keys = dict(re.findall(r"^(StartLimitIntervalSec|TimeoutStartSec|RestartSec)=(.+)$", text, re.MULTILINE))
-        assert int(keys["TimeoutStartSec"]) > 2 * late_start.SECONDS
+        assert int(keys["TimeoutStartSec"]) > 2 * rendering.SECONDS
         assert (keys["StartLimitIntervalSec"], keys["RestartSec"]) == ("0", "2")
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None or os.geteuid() != 0, reason="takes root, and setpriv(1)")
 def test_who_looks_has_no_rights(tmp_path: Path) -> None:
-    line = late_start.directive("daemon", str(tmp_path)).partition(" /bin/sh ")[0].removeprefix("ExecStartPre=+")
+    line = rendering.directive("daemon", str(tmp_path)).partition(" /bin/sh ")[0].removeprefix("ExecStartPre=+")
     done = subprocess.run(
         [*line.split(), "cat", "/proc/self/status"], capture_output=True, text=True, check=True, timeout=60
     )

@@ -7,8 +7,7 @@ import time
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
-from acquisition.status.finding import NOTE, STALE
-from acquisition.status.findings_of_parts import of_readers
+from acquisition.status.finding import NOTE, STALE, of_readers
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 

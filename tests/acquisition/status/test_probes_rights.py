@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.status.finding import NOTE
-from acquisition.status.findings_of_hosts import of_probes
+from acquisition.status.finding import NOTE, of_probes
 from acquisition.wire.status import Status
 from probes.rights import reads_others
 

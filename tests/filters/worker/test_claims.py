@@ -10,8 +10,8 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
+from acquisition.shards.migrate import trim_smoothed
 from acquisition.shards.nodes import Members
-from acquisition.shards.trimming import trim_smoothed
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 from filters.worker.assembly import lone_worker

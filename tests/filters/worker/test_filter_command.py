@@ -17,7 +17,7 @@ from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.workers import read_workers
-from acquisition.status.findings_of_parts import of_filter
+from acquisition.status.finding import of_filter
 from acquisition.wire import keys, position, smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
