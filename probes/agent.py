@@ -34,11 +34,11 @@ from acquisition.sd_notify import Notifier
 from acquisition.stderr import ERROR, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.rejected import SIGNATURE
+from probes.account import lacking
 from probes.agent_settings import AgentSettings, decode
 from probes.native import chosen
 from probes.probe import Outlet, Probe
 from probes.reload import Reload
-from probes.rights import lacking
 
 _DRAIN_SECONDS = 3.0
 _NAME = "name"  #: the trouble that another machine has the same

@@ -27,8 +27,7 @@ import hiredis
 from acquisition import help_text
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
-from acquisition.config.settings import ProcessesModule, Settings
-from acquisition.config.signing import ProbeSigning
+from acquisition.config.settings import ProbeSigning, ProcessesModule, Settings
 from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
 from acquisition.outbox.ring import remove

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from acquisition.config.signing import FilterSigning
+from acquisition.config.settings import FilterSigning
 from acquisition.errors import CannotCreateError, ConfigError, DataError, NoInputError
 from acquisition.link import secret_file
 from acquisition.model.identity import host_id

@@ -16,7 +16,7 @@ from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.stderr import say
 from filters.query import decisions_command as decisions
-from filters.query.options import add_common, reader
+from filters.query.decisions_command import add_common, reader
 from filters.query.output import document, lines, tables
 from filters.query.request import Request, sections
 

@@ -27,6 +27,7 @@ from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table
 from probes import native
+from probes.account import reads_others
 from probes.agent_settings import decode, encode
 from probes.checks import build_pipeline
 from probes.dry_run import row
@@ -34,7 +35,6 @@ from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.module import Module
 from probes.reading import Reading
-from probes.rights import reads_others
 from probes.schedule import MARGIN, Schedule
 from probes.sources.procfs_host import HostSource
 from tests.support import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.config.signing import FilterSigning
+from acquisition.config.settings import FilterSigning
 from acquisition.errors import ConfigError, NoInputError
 from acquisition.model.identity import host_id
 from acquisition.signing import files

@@ -18,13 +18,13 @@ from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
-from filters.archive import claims, engine, upkeep
+from filters.archive import claims, engine, run_command
 from filters.archive import follower as follower_module
 from filters.archive.engine import make_engine, parse_url
 from filters.archive.follower import Follower
 from filters.archive.migrating import migrate
+from filters.archive.run_command import Upkeep
 from filters.archive.store import open_store
-from filters.archive.upkeep import Upkeep
 from tests.filters.archive.conftest import bring_up
 from tests.support import postgresql as servers
 from tests.support.archive_rows import rows
@@ -197,7 +197,7 @@ def test_clock_and_time_zone_of_the_archiver_do_not_matter(
         changed.setattr(time, "time", lambda: clock() + 365 * 86400)
         changed.setenv("TZ", "Pacific/Chatham")
         time.tzset()
-        changed.setattr(upkeep, "_EVERY", 0.01)
+        changed.setattr(run_command, "_EVERY", 0.01)
         keeping = Upkeep(other, Archive(), TroubleLog(lambda _: None), lambda: follower.clock)
         keeping.start()
         try:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.archive import binary, chunks
+from filters.archive import binary, compaction
 from filters.archive.escape import escape, signed, unescape, unsigned
 from filters.archive.merging import combine, merge
 from filters.archive.values import Statistic
@@ -64,8 +64,8 @@ _FLOATS = st.floats(width=32, allow_infinity=False) | st.just(float("nan"))
 def test_a_chunk_is_off_by_half_a_step_at_most(figures: list[float]) -> None:
     values = np.full((1, 8, 1, len(figures)), np.array(figures, np.float32))
     values[:, : Statistic.MEAN] = 60
-    made = chunks.encode(values)
-    read = chunks.decode(made.offsets[0], made.steps[0], made.codes[0])
+    made = compaction.encode(values)
+    read = compaction.decode(made.offsets[0], made.steps[0], made.codes[0])
     there = values[0, Statistic.MEAN]
     got = read[Statistic.MEAN]
     assert (np.isnan(got) == np.isnan(there)).all()
@@ -79,8 +79,8 @@ def test_a_chunk_is_off_by_half_a_step_at_most(figures: list[float]) -> None:
 
 def test_counts_are_exact() -> None:
     counts = np.array([0, 60, 59, 3600, 65534], np.float32)
-    made = chunks.encode(np.full((1, 8, 1, 5), counts))
-    read = chunks.decode(made.offsets[0], made.steps[0], made.codes[0])
+    made = compaction.encode(np.full((1, 8, 1, 5), counts))
+    read = compaction.decode(made.offsets[0], made.steps[0], made.codes[0])
     assert read[Statistic.COUNT, 0].tolist() == counts.tolist()
 
 
