@@ -5,9 +5,8 @@ Start at ``render``. Everything here is pure; ``command`` alone reads shards.
 
 from filters.exposition.labels import Prepared
 from filters.exposition.naming import FIGURES
-from filters.exposition.negotiation import negotiate
 from filters.exposition.options import Options
 from filters.exposition.scrape import chunks, render
-from filters.exposition.syntax import CLASSIC, OPENMETRICS, Syntax
+from filters.exposition.syntax import CLASSIC, OPENMETRICS, Syntax, negotiate
 
 __all__ = ["CLASSIC", "FIGURES", "OPENMETRICS", "Options", "Prepared", "Syntax", "chunks", "negotiate", "render"]

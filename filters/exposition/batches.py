@@ -9,8 +9,8 @@ import numpy as np
 
 from acquisition.model.metric import Metric
 from acquisition.wire.smoothed import Floats
-from filters.exposition.family import Family
 from filters.exposition.labels import ENTITY, HOST, Rows
+from filters.exposition.syntax import Family
 from filters.text.quantities import LEAST
 
 _BATCH_ROWS = 256  #: formatting so many takes 0.1 ms, for which no other thread of a server can run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from filters.exposition import entities, inputs, pipeline, samples, scrape, sets
-from filters.exposition.family import Family
+from filters.exposition.syntax import Family
 
 _HEAD = "| series | labels | meaning |\n|---|---|---|\n"
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placements
 from filters.exposition import naming, syntax
-from filters.exposition.family import GAUGE, INFO, Family, Filled, Series
 from filters.exposition.labels import ENTITY, is_host
+from filters.exposition.syntax import GAUGE, INFO, Family, Filled, Series
 
 IDENTITY = Family(
     "shardpulse_entity", INFO,

@@ -22,11 +22,11 @@ from acquisition.snapshot.owner import Owner
 from acquisition.wire.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, families, grouped
-from filters.exposition.family import GAUGE, Family, Filled, Series
 from filters.exposition.labels import ENTITY, HOST, SET, Rows
 from filters.exposition.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
 from filters.exposition.options import ALL, NONE, Options
 from filters.exposition.samples import Invalid, Sheet, described, invalid_sample
+from filters.exposition.syntax import GAUGE, Family, Filled, Series
 from filters.text.quantities import digits
 
 

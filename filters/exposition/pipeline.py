@@ -17,8 +17,8 @@ from acquisition.status import finding
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health
 from filters.exposition import syntax
-from filters.exposition.family import COUNTER, GAUGE, Family, Filled
 from filters.exposition.labels import SET, is_own_name
+from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled
 
 #: A family, and the figure of it that one row (an account, a shard …) gives.
 Table = tuple[tuple[Family, Callable[[Any], float | int | None]], ...]

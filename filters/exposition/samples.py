@@ -20,10 +20,10 @@ from acquisition.snapshot.states import DOWN
 from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
-from filters.exposition.family import GAUGE, Family, Filled, Series
 from filters.exposition.labels import ENTITY, Prepared, Rows, is_host
 from filters.exposition.naming import FIGURES, MEAN
 from filters.exposition.options import Options
+from filters.exposition.syntax import GAUGE, Family, Filled, Series
 
 INVALID = Family(
     "shardpulse_sample_invalid", GAUGE,

@@ -15,11 +15,10 @@ from acquisition.snapshot.states import CURRENT, LATE, STATES
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
 from filters.exposition.batches import families
-from filters.exposition.family import GAUGE, INFO, Family, Filled, Series
 from filters.exposition.labels import Prepared, host_names, set_names
 from filters.exposition.naming import FIGURES
 from filters.exposition.options import Options
-from filters.exposition.syntax import OPENMETRICS, Syntax
+from filters.exposition.syntax import GAUGE, INFO, OPENMETRICS, Family, Filled, Series, Syntax
 
 Tables = Mapping[Owner, InputsTable]
 

@@ -10,8 +10,8 @@ from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import CURRENT, DOWN, UNKNOWN
 from filters.exposition import syntax
-from filters.exposition.family import COUNTER, GAUGE, Family, Filled, Series
 from filters.exposition.labels import SET
+from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled, Series
 
 Figure = Callable[[Block], float | int | None]
 

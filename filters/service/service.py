@@ -28,14 +28,13 @@ from filters.service.answer import JSON
 from filters.service.application import application, routes
 from filters.service.condition import Condition
 from filters.service.desk import Desk
-from filters.service.events import events_of
 from filters.service.latest import LatestReading
 from filters.service.page import page_routes
 from filters.service.reading_thread import ReadingThread
 from filters.service.recents import Recents
 from filters.service.resource import Parts, Request, Resource
 from filters.service.resources import declared
-from filters.service.stream import Hub, event
+from filters.service.stream import Hub, event, events_of
 from filters.service.tick_cache import NewestCache, TickCache
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.

@@ -1,7 +1,7 @@
 // VMs and processes of a host: figures, their age and validity; sortable, chosen by name.
 
 import { element, keyed, setAttribute, setText } from "./dom.js";
-import { figureText } from "./extra_figures.js";
+import { figureText } from "./figures.js";
 import { age, cores, present, printable, quantity } from "./text.js";
 
 const CPU = "cpu_ratio";

@@ -1,6 +1,7 @@
 // The figures of an explanation, in words.
 
-import { age, quantity } from "./text.js";
+import { getJson } from "./api.js";
+import { age, present, quantity } from "./text.js";
 
 /** `busy 93 % (VALID, 0.8 s old), limit 80 %`. */
 export function figuresText(figures) {
@@ -11,4 +12,16 @@ function one(figure) {
   const label = figure.name.replaceAll("_", " ");
   const quality = figure.validity ? ` (${figure.validity}, ${age(figure.age_seconds)} old)` : "";
   return `${label} ${figure.value === null ? "missing" : quantity(figure.value, figure.unit)}${quality}`;
+}
+
+// The figures of further kernels, which the filter keeps beside mean, deviation, trend and raw value.
+
+/** Those that there are, as /v1/figures lists them. */
+export const extraFigures = async () => (await getJson("/v1/figures")).figures.filter((figure) => figure.extra);
+
+/** The figure of a reading in its unit; null where it is missing. */
+export function figureText(figure, reading) {
+  const value = reading?.extra?.[figure.name];
+  const unit = (figure.unit ?? reading?.unit ?? "") + (figure.per_second ? "/s" : "");
+  return present(value) ? quantity(value, unit) : null;
 }

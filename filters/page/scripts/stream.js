@@ -2,7 +2,6 @@
 // send a token. What was missed is not asked for: the newest picture is told first, plots read the past themselves.
 
 import { request } from "./api.js";
-import { eventParser } from "./event_parser.js";
 import { printable } from "./text.js";
 
 const SILENT_SECONDS = 15; // the service says something every 10 s at least
@@ -58,4 +57,26 @@ async function read(path, onEvent, onOpen) {
     clearTimeout(timer);
     control.abort();
   }
+}
+
+// Server-sent events from pieces of text (HTML standard, section 9.2). Pure: no network.
+
+/** Returns a function that takes pieces of text and calls `onEvent(name, data)` for each whole event. */
+function eventParser(onEvent) {
+  let rest = "";
+  let name = "";
+  let data = [];
+  return (piece) => {
+    const lines = (rest + piece).split("\n");
+    rest = lines.pop();
+    for (const raw of lines) {
+      const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+      if (line === "") {
+        if (data.length) onEvent(name || "message", data.join("\n"));
+        name = "";
+        data = [];
+      } else if (line.startsWith("event:")) name = line.slice(6).trimStart();
+      else if (line.startsWith("data:")) data.push(line.charAt(5) === " " ? line.slice(6) : line.slice(5));
+    }
+  };
 }

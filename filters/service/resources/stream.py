@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from filters.service.events import TICK
 from filters.service.parameters import Parameter, Values
 from filters.service.problem import Problem, bad_request
 from filters.service.protocol import ABORT
 from filters.service.resource import Parts, Resource
-from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, Hub, Listener, event
+from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, TICK, Hub, Listener, event
 from filters.service.tick_cache import NewestCache
 
 _HEADERS = [
