@@ -25,6 +25,7 @@ import datetime
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import watcher.conf  # noqa: F401 - registers the options that query_retry of the base reads
@@ -51,6 +52,22 @@ class _Held(NamedTuple):
 
     until: float
     readings: Readings | None
+
+
+def _getter(kind: str, key: str) -> Callable[..., float | None]:
+    """One of Watcher's questions: the value of ``METRIC_MAP[key]`` of a resource of this kind."""
+
+    def get(
+        helper: ShardpulseHelper,
+        resource: Any,
+        period: float = 300,
+        aggregate: str = MEAN,
+        granularity: float | None = 300,
+    ) -> float | None:
+        value: float | None = helper.statistic_aggregation(resource, kind, key, period, aggregate, granularity)
+        return value
+
+    return get
 
 
 class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no annotations
@@ -137,77 +154,18 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         late = end_time is not None and taken > _utc(end_time)
         return {} if early or late else {taken: value}
 
-    def get_host_cpu_usage(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Busy share of all cores in percent, 0 to 100, or None."""
-        return self._ask(resource, COMPUTE_NODE, "host_cpu_usage", period, aggregate, granularity)
-
-    def get_host_ram_usage(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Memory that could not be had without swapping, in KiB, or None."""
-        return self._ask(resource, COMPUTE_NODE, "host_ram_usage", period, aggregate, granularity)
-
-    def get_host_outlet_temp(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Not measured: raises MetricNotAvailable."""
-        return self._ask(resource, COMPUTE_NODE, "host_outlet_temp", period, aggregate, granularity)
-
-    def get_host_inlet_temp(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Not measured: raises MetricNotAvailable."""
-        return self._ask(resource, COMPUTE_NODE, "host_inlet_temp", period, aggregate, granularity)
-
-    def get_host_airflow(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Not measured: raises MetricNotAvailable."""
-        return self._ask(resource, COMPUTE_NODE, "host_airflow", period, aggregate, granularity)
-
-    def get_host_power(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Not measured: raises MetricNotAvailable."""
-        return self._ask(resource, COMPUTE_NODE, "host_power", period, aggregate, granularity)
-
-    def get_instance_cpu_usage(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """CPU time per vCPU in percent, 0 to 100, or None."""
-        return self._ask(resource, INSTANCE, "instance_cpu_usage", period, aggregate, granularity)
-
-    def get_instance_ram_usage(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Resident memory in MiB, or None."""
-        return self._ask(resource, INSTANCE, "instance_ram_usage", period, aggregate, granularity)
-
-    def get_instance_ram_allocated(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Memory given to the guest in MiB, or None."""
-        return self._ask(resource, INSTANCE, "instance_ram_allocated", period, aggregate, granularity)
-
-    def get_instance_l3_cache_usage(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Not measured: raises MetricNotAvailable."""
-        return self._ask(resource, INSTANCE, "instance_l3_cache_usage", period, aggregate, granularity)
-
-    def get_instance_root_disk_size(
-        self, resource: Any, period: float = 300, aggregate: str = MEAN, granularity: float | None = 300
-    ) -> float | None:
-        """Size of the root disk in GB as Nova says it (Watcher's model), not measured."""
-        return self._ask(resource, INSTANCE, "instance_root_disk_size", period, aggregate, granularity)
-
-    def _ask(
-        self, resource: Any, kind: str, key: str, period: float, aggregate: str, granularity: float | None
-    ) -> float | None:
-        value: float | None = self.statistic_aggregation(resource, kind, key, period, aggregate, granularity)
-        return value
+    # units as of ``METERS``; what is not measured raises MetricNotAvailable, the root disk is Nova's figure
+    get_host_cpu_usage = _getter(COMPUTE_NODE, "host_cpu_usage")
+    get_host_ram_usage = _getter(COMPUTE_NODE, "host_ram_usage")
+    get_host_outlet_temp = _getter(COMPUTE_NODE, "host_outlet_temp")
+    get_host_inlet_temp = _getter(COMPUTE_NODE, "host_inlet_temp")
+    get_host_airflow = _getter(COMPUTE_NODE, "host_airflow")
+    get_host_power = _getter(COMPUTE_NODE, "host_power")
+    get_instance_cpu_usage = _getter(INSTANCE, "instance_cpu_usage")
+    get_instance_ram_usage = _getter(INSTANCE, "instance_ram_usage")
+    get_instance_ram_allocated = _getter(INSTANCE, "instance_ram_allocated")
+    get_instance_l3_cache_usage = _getter(INSTANCE, "instance_l3_cache_usage")
+    get_instance_root_disk_size = _getter(INSTANCE, "instance_root_disk_size")
 
     def _meter(self, key: str | None) -> str:
         """The key, checked against ``METRIC_MAP``, in which an operator may turn metrics off."""
