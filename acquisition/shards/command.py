@@ -20,7 +20,7 @@ from acquisition.shards import (
     render_command,
     replicas_command,
 )
-from acquisition.shards.upgrade import upgrade
+from acquisition.shards.local_command import upgrade
 from acquisition.stderr import speaker
 
 _DESCRIPTION = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from filters.decisions.picture import Picture
 from filters.documents import heat
 from filters.documents.encoding import encode
-from filters.documents.loads import loads
+from filters.documents.heat import loads
 from filters.judging.observe import observe
 from filters.service.resource import Parts, Request, Resource
 from filters.service.tick_cache import TickCache
