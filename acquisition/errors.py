@@ -10,14 +10,13 @@
     ├── UnavailableError      69   shards, a server binary or a tool cannot be reached
     │   └── ShardError        69   a shard answered with an error or not at all
     │       └── MovedError    69   the key is another shard's by now
-    ├── InternalError         70   a promise inside the program was broken
     ├── CannotCreateError     73   a file, directory, port or core cannot be had
     ├── TemporaryError        75   try again: LOADING, CLUSTERDOWN, TRYAGAIN, OOM
     ├── PermissionRefused     77   NOAUTH, NOPERM, WRONGPASS
     └── ConfigError           78   the configuration is wrong: file, line or key
         └── AdmissionError    78   a shard that nothing may be said to as things are configured
 
-Codes follow sysexits.h; 76 is a verdict of ``shardpulse status`` and no error. Long-running
+Codes follow sysexits.h; 70 is any other exception, 76 is a verdict of ``shardpulse status`` and no error. Long-running
 commands (probe, filter, top, demo) that are told to stop by SIGINT or SIGTERM stop in order and
 exit with 0; other commands exit with 130 on SIGINT.
 """
@@ -140,12 +139,6 @@ class ShardError(UnavailableError):
 
 class MovedError(ShardError):
     """A shard answered MOVED or ASK: the key is another one's by now, in the order of things."""
-
-
-class InternalError(ShardpulseError):
-    """A promise inside the program was broken."""
-
-    exit_code = EXIT_INTERNAL
 
 
 class CannotCreateError(ShardpulseError):

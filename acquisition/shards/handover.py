@@ -52,10 +52,10 @@ def handover(options: argparse.Namespace, settings: config.Shards) -> int:
     return EXIT_OK
 
 
-def hand_over(members: Members, leaving: Address, chosen: Address | None = None, seconds: float = _SECONDS) -> Handed:
+def hand_over(members: Members, leaving: Address, chosen: Address | None = None) -> Handed:
     """Wait until a replica of the master at ``leaving``, the one at ``chosen`` if any, owns what it owned, and all
     members know. Raises UsageError for what is no such pair, ShardError for a master without a replica, TemporaryError
-    when none takes over in ``seconds``."""
+    when none takes over in a minute."""
     began = time.monotonic()
     nodes = members.look()
     own = _member(nodes, leaving)
@@ -67,8 +67,8 @@ def hand_over(members: Members, leaving: Address, chosen: Address | None = None,
     asked = -math.inf
     while (heir := _heir(members, own, nodes)) is None:
         now = time.monotonic()
-        if now - began > seconds:
-            raise TemporaryError(f"no replica of shard {leaving} takes over within {seconds:.0f} s: try again")
+        if now - began > _SECONDS:
+            raise TemporaryError(f"no replica of shard {leaving} takes over within {_SECONDS:.0f} s: try again")
         still_master = any(node.id == own.id and not node.master for node in nodes)
         if still_master and now - asked > _AGAIN_SECONDS and _ask(members, followers):
             asked = now

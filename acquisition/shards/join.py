@@ -90,18 +90,13 @@ def _place(address: Address) -> tuple[str, int]:
         raise ShardError(f"shard {address} cannot be reached: {error.strerror or error}") from error
 
 
-def form(
-    masters: Sequence[Address],
-    release: tuple[int, ...] = (7,),
-    seconds: float = 15.0,
-    credentials: Credentials | None = None,
-) -> None:
+def form(masters: Sequence[Address], seconds: float = 15.0, credentials: Credentials | None = None) -> None:
     """Make a cluster of empty servers that answer at ``masters``, and wait until all agree.
 
     Raises ShardError when one refuses, TemporaryError when they do not agree within ``seconds``.
     """
     with clients_of(masters, seconds, credentials) as clients:
-        join(clients, masters, release)
+        join(clients, masters, (7,))
         wait_joined(clients, time.monotonic() + seconds, lambda: None)
 
 
@@ -236,10 +231,8 @@ def _nodes(client: redis.Redis) -> set[str]:
     return {line.split()[0] for line in lines if "handshake" not in line.split()[2]}
 
 
-def wait_joined(
-    clients: Sequence[redis.Redis], deadline: float, check: Callable[[], None], known: int | None = None
-) -> None:
-    """Wait until every shard says that the cluster is ok, complete and ``known`` to it (all of ``clients``).
+def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable[[], None]) -> None:
+    """Wait until every shard says that the cluster is ok and complete, and knows all of ``clients``.
 
     Calls ``check`` between looks, which may raise. A new shard waits two seconds by
     itself before it calls the cluster ok (CLUSTER_WRITABLE_DELAY in Redis).
@@ -247,7 +240,7 @@ def wait_joined(
     """
     while True:
         views = [_view(client) for client in clients]
-        if all(view == ("ok", known or len(clients), SLOTS) for view in views):
+        if all(view == ("ok", len(clients), SLOTS) for view in views):
             return
         if time.monotonic() > deadline:
             raise TemporaryError(f"the shards did not form a cluster in time; they see {views}")

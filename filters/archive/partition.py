@@ -35,6 +35,7 @@ CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from th
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
+_AGAIN_MS = 60_000  #: before the cursor, that is read once more
 _CONFIGURED = Archive()
 
 
@@ -100,11 +101,9 @@ class Partition:
         self._positions = Positions(cursor.positions)
         self.rewind()  # the shard may be another one by now
 
-    def rewind(self, seconds: float = 60.0) -> None:
+    def rewind(self) -> None:
         """Read again what came in the last minute before the cursor: what is known is dropped."""
-        self.read = max(
-            START, b"%d-0" % max(0, parse(min(self.read, self.entry, key=parse))[0] - round(seconds * 1000))
-        )
+        self.read = max(START, b"%d-0" % max(0, parse(min(self.read, self.entry, key=parse))[0] - _AGAIN_MS))
         if parse(self.read) <= (0, 0):
             self.read = START
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from filters.archive.values import Floats, Ids
 
 ERROR = 0.01  #: of a percentile, relative
-RANK = 0.95
 _GAMMA = (1 + ERROR) / (1 - ERROR)
 _LOG_GAMMA = float(np.log(_GAMMA))
 _SMALLEST = 1e-30

@@ -69,10 +69,10 @@ def _of_parameter(status: int, kind: str, detail: str, parameter: str) -> Proble
     return Problem(status, kind, detail, None, parameter=parameter) if parameter else Problem(status, kind, detail)
 
 
-def unavailable(detail: str, age_seconds: float | None, kind: str = "no-picture") -> Problem:
+def unavailable(detail: str, age_seconds: float | None) -> Problem:
     """There is no picture that may be answered with; ``age_seconds`` is that of the last one."""
     age = None if age_seconds is None else round(age_seconds, 3)
-    return Problem(503, kind, detail, {b"retry-after": b"1"}, age_seconds=age)
+    return Problem(503, "no-picture", detail, {b"retry-after": b"1"}, age_seconds=age)
 
 
 def printable(text: str) -> str:

@@ -93,10 +93,10 @@ def has_figures(listing: Listing, at: int) -> bool:
     return bool(listing.state[at] == STATE_CURRENT) and not listing.reasons[at]
 
 
-def figure(value: float, unit: str, absent: str = MISSING) -> str:
+def figure(value: float, unit: str) -> str:
     """A value with its unit, or the word for none."""
     text = quantity(value, unit)
-    return absent if text == ABSENT else text
+    return MISSING if text == ABSENT else text
 
 
 def _name(row: Row) -> Cell:

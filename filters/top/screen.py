@@ -17,9 +17,9 @@ from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot.states import STATES
 from acquisition.status import text as status_text
 from acquisition.wire import planes
-from filters.text.quantities import printable, quantity, seconds
+from filters.text.quantities import printable, seconds
 from filters.text.states import state_style
-from filters.top.columns import COLUMNS, Cell, Column, Row, Rows, has_figures, laid_out, visible_rows
+from filters.top.columns import COLUMNS, Cell, Column, Row, Rows, figure, has_figures, laid_out, visible_rows
 from filters.top.contents import Contents, Opened, place_of, shown
 from filters.top.history import History, empty
 from filters.top.key_actions import KEYS
@@ -262,14 +262,9 @@ def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
     at = np.flatnonzero(contents.hosts.ids == host)
     if len(at) and contents.hosts.state[at[0]] == STATE_CURRENT:
         i = int(at[0])
-        mean = quantity(float(contents.hosts.mean[i]), "ratio")
-        memory = quantity(float(contents.hosts.memory[i]), "ratio")
-        text.append(f"  host cpu {_or_missing(mean)}, memory {_or_missing(memory)}")
+        mean, memory = figure(float(contents.hosts.mean[i]), "ratio"), figure(float(contents.hosts.memory[i]), "ratio")
+        text.append(f"  host cpu {mean}, memory {memory}")
     return text
-
-
-def _or_missing(figure: str) -> str:
-    return "missing" if figure == "-" else figure
 
 
 def _notes(contents: Contents, view: View, still: float | None) -> Text:
