@@ -13,8 +13,10 @@ from pathlib import Path
 from acquisition.errors import EXIT_OK, CannotCreateError, UsageError
 from experiments.chaos import report, schedule
 from experiments.chaos.faults import KINDS
+from experiments.chaos.kinds import GROUPS
 from experiments.chaos.options import Options
 from experiments.chaos.run import measure
+from experiments.chaos.scenarios import SCENARIOS
 from experiments.harness import outcome
 from experiments.processes.needs import require
 from experiments.processes.postgresql import WORD, installed
@@ -36,6 +38,8 @@ examples:
   python -m experiments.chaos --seconds 300 --seed 7 --save chaos-seed-7
   python -m experiments.chaos --seconds 300 --seed 1 --runs 10 --save chaos
       ten seeds one after the other, results in chaos-1.json to chaos-10.json
+  python -m experiments.chaos --scenario blindness --seconds 240
+      only the faults of that scenario, while everything that reads is asked
   python -m experiments.chaos --seconds 30 --seed 3 --only kill_master,kill_worker --keep /tmp/chaos
       only these kinds of faults; all logs are kept in that directory"""
 
@@ -91,7 +95,7 @@ def _directory(options: Options) -> Path:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = outcome.parser("chaos", f"{_DESCRIPTION}\n\nkinds of faults:\n{_kinds()}", _EXAMPLES)
+    made = outcome.parser("chaos", f"{_DESCRIPTION}\n\n{_lists()}", _EXAMPLES)
     add = made.add_argument
     add("--seconds", type=float, default=60.0, metavar="N", help="how long things go wrong (default 60)")
     add("--seed", type=int, default=1, metavar="S", help="determines faults and values (default 1)")
@@ -100,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     add("--workers", type=int, default=3, metavar="N", help="filter workers (default 3)")
     add("--generators", type=int, default=4, metavar="N", help="generator processes (default 4)")
     add("--archivers", type=int, default=2, metavar="N", help="archivers with a PostgreSQL; 0: none (default 2)")
+    add("--scenario", default="", metavar="NAME", help="one of those above, which says itself what is installed")
     add("--only", default="", metavar="KIND,...", help="only these kinds of faults")
     add("--drain", type=float, default=60.0, metavar="S", help="longest wait for what is pending (default 60)")
     add("--keep", default="", metavar="DIR", help="keep all logs in this new directory, whatever the verdict")
@@ -114,14 +119,24 @@ def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
     for kind in only:
         if kind not in KINDS:
             raise UsageError(f"--only: there is no fault {kind!r}; there are {', '.join(sorted(KINDS))}")
+    if given.scenario and given.scenario not in SCENARIOS:
+        raise UsageError(f"--scenario: there is no {given.scenario!r}; there are {', '.join(SCENARIOS)}")
     outcome.require_positive(given, "seconds", "runs", "hosts", "workers", "generators", "drain")
     given.generators = min(given.generators, given.hosts)
-    return replace(outcome.filled(Options, given), only=only, drain_seconds=given.drain), given
+    options = replace(outcome.filled(Options, given), only=only, drain_seconds=given.drain)
+    if options.scenario:
+        options = replace(options, **SCENARIOS[options.scenario].options)
+    return options, given
 
 
-def _kinds() -> str:
-    """One line for each kind of fault."""
-    return "\n".join(f"  {kind.name:<17} {kind.help}" for kind in KINDS.values())
+def _lists() -> str:
+    """One line for each kind of fault, and for each scenario with its own kinds."""
+    lines = ["kinds of faults:"]
+    lines += [f"  {kind.name:<17} {kind.help}" for kind in KINDS.values() if kind.group in GROUPS]
+    for name, scenario in SCENARIOS.items():
+        lines += ["", f"scenario {name}: {scenario.help}"]
+        lines += [f"  {kind.name:<18} {kind.help}" for kind in KINDS.values() if kind.group == name]
+    return "\n".join(lines)
 
 
 def _print_schedule(options: Options) -> None:

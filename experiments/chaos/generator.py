@@ -5,6 +5,8 @@
 The first order is the task. Then ``{"do": "step", "seconds": S}`` steps the wall clock of all
 hosts, ``{"do": "finish"}`` ends the making of frames (answered; what waits is still sent), and
 ``{"do": "report"}`` is answered with the writers' accounts, ``{"do": "problems"}`` with what they say is wrong.
+``{"do": "talk", "loud": true}`` lets talkative hosts use all of their turns, ``{"do": "goodbye"}`` ends all hosts in
+order.
 """
 
 from __future__ import annotations
@@ -19,10 +21,26 @@ from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
 from experiments.emulation.director import Action, Director
 from experiments.emulation.fleet import Fleet
-from experiments.emulation.pacing import Paced
+from experiments.emulation.pacing import Paced, Turn
 from experiments.processes.control import Orders, say
 
 _LOOK_SECONDS = 0.02
+_GOODBYE_SECONDS = 5.0
+
+
+class TalkingFleet(Fleet[LoggedHost]):
+    """A talkative host has several turns in each interval, and uses the first one alone unless it is ``loud``."""
+
+    loud = False
+
+    def sample(self, host: LoggedHost, tick: int, wall: float, monotonic: float, now: float) -> None:
+        """Let a host make its next frame, if it is its turn."""
+        if self.loud or not tick % host.slots:
+            super().sample(host, tick, wall, monotonic, now)
+
+    def turn_loud(self, order: dict[str, Any]) -> None:
+        """From now on, or no longer."""
+        self.loud = order["loud"]
 
 
 def main() -> None:
@@ -34,21 +52,33 @@ def main() -> None:
     except ShardpulseError as error:
         say({"failed": str(error)})
         return
-    fleet = Fleet(hosts, orders.fileno())
+    fleet = TalkingFleet(hosts, orders.fileno())
     say({"ready": True})
     step_clocks(hosts, task["ahead"])
 
     def report(_order: object) -> None:
         say({"missed": fleet.missed, "accounts": {str(host.index): host.writer.account() for host in hosts}})
 
+    def say_goodbye(_order: object) -> None:
+        for host in hosts:
+            host.writer.finish(_GOODBYE_SECONDS)
+        say({"stopped": True})
+        raise SystemExit(0)
+
     actions: dict[str, Action] = {
         "step": lambda order: step_clocks(hosts, order["seconds"]),
         "finish": lambda _: True,
         "report": report,
+        "talk": fleet.turn_loud,
+        "goodbye": say_goodbye,
         "problems": lambda _: say({"problems": sorted({host.writer.problem for host in hosts} - {""})}),
     }
     director = Director(fleet, orders, actions, _LOOK_SECONDS)
-    Paced(fleet, task["load"]["interval"]).run(director)
+    interval = task["load"]["interval"]
+    Paced(fleet, interval, [turn for host in hosts for turn in Turn.of(host, interval, host.slots)]).run(director)
+    if task["load"]["talkative"]:
+        for host in hosts:
+            host.writer.finish(0.0)  # an end frame lets the filter know what was shed before it
     say({"finished": sum(host.made for host in hosts)})
     while True:
         director(fleet.attend(_LOOK_SECONDS))

@@ -65,8 +65,20 @@ class GeneratorProcess:
             if not self.away and self._child is not None:
                 self._child.send({"do": "step", "seconds": seconds})
 
+    def send(self, what: str, **order: Any) -> None:
+        """Give it an order that has no answer. Raises ChildFailed."""
+        with self._lock:
+            if self._child is None or self.away:
+                raise ChildFailed(f"{self.name} is not running")
+            self._child.send({"do": what, **order})
+
+    def say_goodbye(self) -> None:
+        """End it in order. Raises ChildFailed."""
+        self.ask("goodbye")
+        self.stop()
+
     def ask(self, what: str) -> dict[str, Any]:
-        """Order ``finish``, ``report`` or ``problems`` and its answer. Raises ChildFailed."""
+        """Order ``finish``, ``report``, ``problems`` or ``goodbye`` and its answer. Raises ChildFailed."""
         with self._lock:
             if self._child is None or self.away:
                 raise ChildFailed(f"{self.name} is not running")

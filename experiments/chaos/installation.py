@@ -1,4 +1,5 @@
-"""Everything that runs during a chaos run: shards with replicas, filter workers, archivers, generators, observer.
+"""Everything that runs during a chaos run: shards with replicas, filter workers, archivers, query services, generators,
+observer.
 
 Every process is on a host of its own (a network namespace), so that every link can be broken by
 itself. ``Installation`` is what ``faults`` break.
@@ -18,7 +19,7 @@ from typing import Any
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import grants
-from acquisition.snapshot import books
+from acquisition.snapshot import SnapshotReader, books
 from acquisition.snapshot.books import Books
 from experiments.chaos import archive, host_log
 from experiments.chaos.archive import ArchiveParts
@@ -31,6 +32,9 @@ from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider
 
 _FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well
 _GROWN_PORT = 7100
+_QUERY_PORT = 7680
+_SLOW = 0.5  #: a slow filter takes this part of what hosts make at their loudest
+_READER_TIMEOUT = 2.0
 _RING_ROOT = Path("/dev/shm")
 
 
@@ -46,6 +50,7 @@ class Installation:
         workers: list[Service],
         generators: list[GeneratorProcess],
         archive: ArchiveParts | None,
+        query_services: list[Service],
         spare: Host,
     ) -> None:
         self.options = options
@@ -53,12 +58,13 @@ class Installation:
         self.cluster = cluster
         self.workers = workers
         self.generators = generators
+        self.query_services = query_services
+        self.spare = spare  #: the host of query services and of what reads
         self._archive = archive
-        self._spare = spare
         self._grown: list[Node] = []
         counts = {
             "shard": options.shards, "worker": options.workers, "generator": options.generators,
-            "archiver": options.archivers, "database": 1,
+            "archiver": options.archivers, "database": 1, "service": options.services,
         }  # fmt: skip
         self.locks = {(on, number): threading.Lock() for on, count in counts.items() for number in range(count)}
 
@@ -70,8 +76,8 @@ class Installation:
 
     @property
     def services(self) -> list[Service]:
-        """Filter workers and archivers."""
-        return [*self.workers, *(self._archive.archivers if self._archive is not None else ())]
+        """Filter workers, archivers and query services."""
+        return [*self.workers, *self.query_services, *(self._archive.archivers if self._archive is not None else ())]
 
     def nodes_of(self, shard: int) -> tuple[Node, Node]:
         """The two nodes of a shard, whichever of them is master."""
@@ -90,7 +96,7 @@ class Installation:
         number = len(self._grown)
         home = self.directory / "shards" / f"grown{number}"
         memory, access = self.options.maxmemory_bytes, self.cluster.access
-        self._grown.append(outsider(self._spare, home, _GROWN_PORT + number, memory, access))
+        self._grown.append(outsider(self.spare, home, _GROWN_PORT + number, memory, access))
         return self._grown[-1]
 
     def remove_grown(self) -> None:
@@ -101,6 +107,26 @@ class Installation:
     def connect(self, timeout: float = 1.0, user: str = grants.READER) -> Cluster:
         """A Cluster of the caller's own."""
         return self.cluster.connect(timeout, user)
+
+    def reader(self) -> SnapshotReader:
+        """A reader of the caller's own."""
+        return SnapshotReader(self.connect(_READER_TIMEOUT))
+
+    @property
+    def reader_config(self) -> Path:
+        """The configuration of commands that read."""
+        return self.directory / "reader.toml"
+
+    @property
+    def ports(self) -> list[int]:
+        """Where the query services listen, on the loopback of ``spare``."""
+        return [_QUERY_PORT + number for number in range(self.options.services)]
+
+    def is_current(self) -> bool:
+        """Whether a reader sees every host as current. Raises ShardpulseError."""
+        with self.reader() as reader:
+            states = [block.state for block in reader.coherent().blocks]
+        return states == ["current"] * self.options.hosts
 
     def logs(self) -> dict[int, list[Note]]:
         """What all hosts have made so far."""
@@ -120,7 +146,7 @@ def log_path(directory: Path, host: int) -> Path:
 @contextlib.contextmanager
 def running(options: Options, directory: Path) -> Iterator[Installation]:
     """All parts, started. Their logs are in ``directory``; rings are on tmpfs and go when the run ends."""
-    for name in ("hosts", "workers", "generators", "archivers", "shards"):
+    for name in ("hosts", "workers", "generators", "archivers", "services", "shards"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         rings = Path(tempfile.mkdtemp(prefix="shardpulse-chaos-", dir=_RING_ROOT))
@@ -130,14 +156,15 @@ def running(options: Options, directory: Path) -> Iterator[Installation]:
         cluster = stack.enter_context(start_cluster(bed, shards, options.shards, 1, options.maxmemory_bytes))
         stack.callback(_keep_shard_logs, directory)
         archived = stack.enter_context(archive.running(options, directory, bed, cluster)) if options.archivers else None
-        workers = _workers(options, directory, bed, cluster)
+        workers, spare = _workers(options, directory, bed, cluster), bed.add_host()
+        services = _query_services(options, directory, spare, cluster)
         generators = _generators(options, directory, rings, bed, cluster)
-        parts: list[Service | GeneratorProcess] = [*workers, *generators]
+        parts: list[Service | GeneratorProcess] = [*workers, *services, *generators]
         for part in parts:
             stack.callback(part.stop)
             part.start()
         stack.enter_context(_start_observer(options, directory, cluster))
-        installation = Installation(options, directory, cluster, workers, generators, archived, bed.add_host())
+        installation = Installation(options, directory, cluster, workers, generators, archived, services, spare)
         stack.callback(installation.remove_grown)
         yield installation
 
@@ -150,11 +177,26 @@ def observations(directory: Path) -> Path:
 def _workers(options: Options, directory: Path, bed: Testbed, cluster: ReplicatedCluster) -> list[Service]:
     config = directory / "filter.toml"
     config.write_text(f"[filter]\ntau_seconds = {options.tau}\n{cluster.section(grants.FILTER)}")
-    command = ["filter", "--config", str(config)]
+    command, module = ["filter", "--config", str(config)], "acquisition"
+    if options.talkative:
+        capacity = _SLOW * options.load.loudest() / options.workers
+        command, module = [str(capacity), "--config", str(config)], "experiments.chaos.slow_filter"
     return [
-        Service(f"worker {number}", bed.add_host(), command, directory / "workers" / f"worker-{number}.log")
+        Service(f"worker {number}", bed.add_host(), command, directory / "workers" / f"worker-{number}.log", module)
         for number in range(options.workers)
     ]
+
+
+def _query_services(options: Options, directory: Path, host: Host, cluster: ReplicatedCluster) -> list[Service]:
+    (directory / "reader.toml").write_text(cluster.section(grants.READER))
+    made = []
+    for number in range(options.services):
+        config = directory / f"serve-{number}.toml"
+        section = cluster.section(grants.SERVE)
+        config.write_text(f'[serve]\nbind = "127.0.0.1:{_QUERY_PORT + number}"\n{section}')
+        log = directory / "services" / f"service-{number}.log"
+        made.append(Service(f"service {number}", host, ["serve", "--config", str(config)], log))
+    return made
 
 
 def _generators(
@@ -181,7 +223,7 @@ def _generators(
 def _start_observer(options: Options, directory: Path, cluster: ReplicatedCluster) -> Child:
     config = directory / "observer.toml"
     config.write_text(cluster.section(grants.READER, "timeout_seconds = 0.5\n"))
-    arguments = [str(observations(directory)), str(options.hosts), str(config)]
+    arguments = [str(observations(directory)), str(options.hosts), str(config), str(options.load.set_id)]
     with (directory / "observer.log").open("ab") as log:
         return Child("observer", python("experiments.chaos.observer", *arguments), stderr=log)
 
@@ -204,6 +246,8 @@ def drain(installation: Installation, seconds: float) -> float:
             found = installation.books()
             accounts = found.accounts
             missing = sum(made.values()) - sum(account.before + account.applied for account in accounts)
+            if installation.options.talkative:  # what was shed
+                missing -= sum(account.lost for account in accounts)
             pending = sum(account.pending for account in accounts)
             reason = f"{missing} samples are not applied, {pending} are pending"
             if not missing and not pending and not found.unreadable:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from experiments.chaos.installation import Installation
 
-#: Kinds of a group follow one another; groups run side by side. Seconds of peace between two faults of a group.
+#: Kinds of a group follow one another; groups run side by side. Seconds of peace between two faults of a group. Groups
+#: of scenarios (``experiments.chaos.scenarios``) are not among them.
 GROUPS: dict[str, tuple[float, float]] = {
     "cluster": (1.0, 5.0),
     "links": (1.0, 6.0),
@@ -45,10 +46,11 @@ Make = Callable[[Installation, Fault], Iterator[None]]
 
 
 class Kind(NamedTuple):
-    """A kind of fault. ``on`` is what it happens to: ``shard worker generator archiver database cluster``; it lasts
-    from ``shortest`` to ``longest`` seconds, and ``settle`` seconds after the healing the target is still disturbed.
-    ``alone``: nothing else happens to the target meanwhile. ``make`` makes a fault when entered and heals it when
-    left."""
+    """A kind of fault. ``on`` is what it happens to: ``shard worker generator archiver database service cluster``; it
+    lasts from ``shortest`` to ``longest`` seconds, and ``settle`` seconds after the healing the target is still
+    disturbed. ``alone``: nothing else happens to the target meanwhile. ``make`` makes a fault when entered and heals it
+    when left. No host can be seen from ``blind_after`` seconds on (0: most can); of a target that is ``gone`` the hosts
+    are dead as far as anybody can know."""
 
     name: str
     help: str
@@ -60,11 +62,13 @@ class Kind(NamedTuple):
     settle: float
     size: Size
     alone: bool
+    blind_after: float = 0.0
+    gone: bool = False
 
 
 def kind(
     group: str, on: str, shortest: float, longest: float, settle: float = 0.0,
-    size: Size = lambda _dice: 0.0, alone: bool = True,
+    size: Size = lambda _dice: 0.0, alone: bool = True, blind_after: float = 0.0, gone: bool = False,
 ) -> Callable[[Make], Kind]:  # fmt: skip
     """Make a generator function the kind of its name, described by its docstring: the fault is made before its
     ``yield`` and healed after it."""
@@ -72,7 +76,7 @@ def kind(
     def made(make: Make) -> Kind:
         text = " ".join((make.__doc__ or "").split())
         entered = contextlib.contextmanager(make)
-        return Kind(make.__name__, text, entered, group, on, shortest, longest, settle, size, alone)
+        return Kind(make.__name__, text, entered, group, on, shortest, longest, settle, size, alone, blind_after, gone)
 
     return made
 

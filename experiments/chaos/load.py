@@ -12,7 +12,7 @@ as who they were.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,16 @@ from acquisition.model.metric import Metric, ResourceSet, resource_set_id, schem
 from acquisition.wire.table import Entity, Table
 from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_name, resource_set
+from probes.metrics import HOST
 
 RESTLESS = 5
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 50  #: frames between two departures of a restless VM
 _SHORTEST_ABSENCE, _LONGEST_ABSENCE = 3, 10
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
+TALKATIVE_TIMES = 10  #: a talkative host can make so many frames in each interval
+_TALKATIVE_EVERY = 4
+_MEMORY = float(64 << 30)
 
 
 class Row(NamedTuple):
@@ -38,18 +42,25 @@ class Row(NamedTuple):
 
 
 class Load:
-    """The load of one run; ``entities`` rows are always there, ``RESTLESS`` more come and go."""
+    """The load of one run; ``entities`` rows are always there, ``RESTLESS`` more come and go. With ``own_figures`` the
+    only row is the host, with all the metrics of hosts. With ``talkative`` every fourth host has more turns."""
 
-    def __init__(self, hosts: int, entities: int, metrics: int, interval: float, seed: int, invalid: float) -> None:
+    def __init__(
+        self, hosts: int, entities: int, metrics: int, interval: float, seed: int, invalid: float,
+        own_figures: bool = False, talkative: bool = False,
+    ) -> None:  # fmt: skip
         self.hosts = hosts
         self.entities = entities
         self.metrics = metrics
         self.interval = interval
         self.seed = seed
-        self.set: ResourceSet = resource_set(metrics)
+        self.talkative = talkative
+        self.set: ResourceSet = HOST if own_figures else resource_set(metrics)
         self.set_id = resource_set_id(self.set.name)
         self.schema = schema_hash(self.set.metrics)
-        self._strip = Strip(Workload(hosts, entities + RESTLESS, metrics, interval, seed, invalid))
+        workload = Workload(hosts, entities + RESTLESS, metrics, interval, seed, invalid)
+        self._strip = _OwnFigures(workload) if own_figures else Strip(workload)
+        self._restless = 0 if own_figures else RESTLESS
         self._stable = tuple(Row(serial, 0) for serial in range(entities))
 
     @property
@@ -62,9 +73,22 @@ class Load:
         rows = self.entities + RESTLESS
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.metrics
 
+    def slots(self, host: int) -> int:
+        """How many turns a host has in each interval."""
+        return TALKATIVE_TIMES if self.is_talkative(host) else 1
+
+    def is_talkative(self, host: int) -> bool:
+        """Whether a host can make more than others."""
+        return self.talkative and host % _TALKATIVE_EVERY == _TALKATIVE_EVERY - 1
+
+    def loudest(self) -> float:
+        """Samples per second, at most, while talkative hosts use all of their turns."""
+        frames = sum(self.slots(host) for host in range(self.hosts)) / self.interval
+        return frames * (self.entities + self._restless) * self.metrics
+
     def rows(self, host: int, number: int) -> tuple[Row, ...]:
         """Who is in frame ``number`` of a host."""
-        present = (_restless(self.seed, host, self.entities + k, number) for k in range(RESTLESS))
+        present = (_restless(self.seed, host, self.entities + k, number) for k in range(self._restless))
         return self._stable + tuple(row for row in present if row is not None)
 
     def ids(self, host: int, rows: tuple[Row, ...]) -> bytes:
@@ -87,10 +111,26 @@ class Load:
     def table(self, host: int, rows: tuple[Row, ...]) -> Table:
         """The names of rows."""
         entities = tuple(entity(host, row) for row in rows)
-        return Table(host_name(host), self.set.name, self.interval, _SOURCE, True, self.set.metrics, entities)
+        interval = self.interval / self.slots(host)
+        return Table(host_name(host), self.set.name, interval, _SOURCE, True, self.set.metrics, entities)
 
     def _place(self, host: int, number: int) -> int:
         return self._strip.row(_start(self._strip, host), number)
+
+
+class _OwnFigures(Strip):
+    """Figures of hosts that are busy by a fifth to a third."""
+
+    def __init__(self, workload: Workload) -> None:
+        super().__init__(workload)
+        busy = 0.2 + 0.1 * (np.arange(len(self.values)) % 97) / 97
+        known: dict[str, Any] = {
+            "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
+            "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy),
+        }  # fmt: skip
+        for column, metric in enumerate(HOST.metrics):
+            self.values[:, column] = known.get(metric.name, busy)
+        self._value_bytes = self.values.tobytes()
 
 
 def entity(host: int, row: Row) -> Entity:

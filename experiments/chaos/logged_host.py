@@ -20,8 +20,9 @@ from experiments.emulation.workload import host_name, host_number
 class LoggedHost:
     """Goes on where an earlier process of the same host was killed.
 
-    ``due`` is when its writer wants to be served, ``registered`` what the event loop waits for, ``ahead`` by how
-    much its wall clock is wrong. Raises LogError when ring and log do not fit together.
+    ``slots`` are its turns in each interval of the load, ``due`` is when its writer wants to be served, ``registered``
+    what the event loop waits for, ``ahead`` by how much its wall clock is wrong. Raises LogError when ring and log do
+    not fit together.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class LoggedHost:
         self.ahead = 0.0
         self.registered = (-1, 0, 0)
         self._load = load
+        self.slots = load.slots(index)
         self._rows: tuple[Row, ...] = ()
         self._outbox = Outbox(str(ring), ring_bytes, held)
         self._log = HostLog(log)
@@ -67,7 +69,8 @@ class LoggedHost:
         wall += self.ahead
         rows = load.rows(self.index, number)
         came = set(rows) - set(self._rows)
-        tick = tick_of(wall, load.interval)
+        interval = load.interval / self.slots
+        tick = tick_of(wall, interval)
         if self.writer.wants_table(load.set_id) or came:
             self.writer.offer_table(load.table(self.index, rows), tick, wall, monotonic)
         self._rows = rows
@@ -77,7 +80,7 @@ class LoggedHost:
         values, codes = load.bytes_of(self.index, number, len(rows))
         self.writer.offer(
             Samples(
-                load.set_id, load.schema, len(rows), load.metrics, load.interval, tick, wall, monotonic,
+                load.set_id, load.schema, len(rows), load.metrics, interval, tick, wall, monotonic,
                 load.ids(self.index, rows), values, codes,
             )
         )  # fmt: skip

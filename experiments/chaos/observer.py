@@ -1,6 +1,6 @@
 """Watches the flow during a chaos run: what has been applied, how fresh it is, who has fallen silent.
 
-    python -m experiments.chaos.observer OUTPUT HOSTS CONFIG
+    python -m experiments.chaos.observer OUTPUT HOSTS CONFIG RESOURCE_SET
 
 Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
 Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
@@ -24,12 +24,11 @@ from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.model.metric import resource_set_id
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.shard_reading import Member, read_records
 from acquisition.wire import keys, position, smoothed
 from acquisition.wire.layout import Layout
-from experiments.emulation.workload import host_number, resource_set
+from experiments.emulation.workload import host_number
 
 STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent
 _POLL_SECONDS = 0.025
@@ -39,22 +38,26 @@ _WATCHED = 12  #: hosts whose records are read, for freshness
 
 
 class Seen(NamedTuple):
-    """One line of the output. ``at`` is CLOCK_MONOTONIC; ``silent`` counts hosts; ``applied`` samples."""
+    """One line of the output. ``at`` is CLOCK_MONOTONIC; ``silent`` counts hosts; ``applied`` samples; ``oldest`` is
+    the age in seconds of the newest samples of the host whose are oldest, by the wall clock; ``shedding`` counts hosts
+    that say so."""
 
     at: float
     applied: int
     silent: int
     unanswered: int  #: partitions that could not be read
     fresh_ms: list[float]
+    oldest: float = 0.0
+    shedding: int = 0
 
 
 class Observer:
     """Remembers when each host was last heard of."""
 
-    def __init__(self, cluster: Cluster, layout: Layout, hosts: int) -> None:
+    def __init__(self, cluster: Cluster, layout: Layout, hosts: int, resource_set: int) -> None:
         self._cluster = cluster
         self._layout = layout
-        self._set = resource_set_id(resource_set(1).name)
+        self._set = resource_set
         self._commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
         self._watched = {self._name(index): self._member(host_number(index)) for index in range(min(hosts, _WATCHED))}
         now = time.monotonic()
@@ -62,6 +65,9 @@ class Observer:
         self._sequences: dict[bytes, tuple[int, int]] = {}
         self._newest: dict[bytes, int] = {}
         self._applied: dict[bytes, int] = {}
+        self._walls: dict[bytes, float] = {}
+        self._shedding: set[bytes] = set()
+        self._oldest = 0.0
         self._fresh: list[float] = []
         self._unanswered = 0
 
@@ -76,6 +82,8 @@ class Observer:
                 continue
             for name, data in zip(reply[::2], reply[1::2], strict=True):
                 self._take(name, data, now, wanted)
+        if self._walls:
+            self._oldest = max(self._oldest, time.time() - min(self._walls.values()))
         if wanted:
             self._measure(wanted)
 
@@ -83,8 +91,9 @@ class Observer:
         """What has been seen since the last call."""
         now = time.monotonic()
         silent = sum(now - heard > STALE_SECONDS for heard in self._heard.values())
-        seen = Seen(now, sum(self._applied.values()), silent, self._unanswered, self._fresh)
-        self._fresh = []
+        seen = Seen(now, sum(self._applied.values()), silent, self._unanswered, self._fresh,
+                    round(self._oldest, 3), len(self._shedding))  # fmt: skip
+        self._fresh, self._oldest, self._shedding = [], 0.0, set()
         return seen
 
     def _take(self, name: bytes, data: bytes, now: float, wanted: list[tuple[Member, int]]) -> None:
@@ -92,12 +101,16 @@ class Observer:
             found = position.decode(data)
         except FrameError:
             return
+        if found.flags & position.SHEDS and name in self._heard:
+            self._shedding.add(name)
         before = self._sequences.get(name)
         if name not in self._heard or before == (found.epoch, found.sequence):
             return
         self._sequences[name] = (found.epoch, found.sequence)
         self._applied[name] = found.before + found.applied
         self._heard[name] = now
+        if found.wall:  # else only its table has come
+            self._walls[name] = found.wall
         newest = self._newest.get(name, 0)
         self._newest[name] = max(newest, found.sequence)
         if name in self._watched and 0 < newest < found.sequence:
@@ -152,7 +165,7 @@ def main(argv: Sequence[str]) -> None:
     stopped: list[Any] = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     cluster = endpoints.connect(load(argv[2]).shards)
-    observer = Observer(cluster, read_layout(cluster), int(argv[1]))
+    observer = Observer(cluster, read_layout(cluster), int(argv[1]), int(argv[3]))
     due = time.monotonic()
     with Path(argv[0]).open("a", buffering=1) as output:
         while not stopped:

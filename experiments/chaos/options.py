@@ -9,17 +9,21 @@ from experiments.chaos.load import Load
 
 
 class Scene(NamedTuple):
-    """What there is: shards with a master and a replica each, filter workers, generators, archivers."""
+    """What there is: shards with a master and a replica each, filter workers, generators, archivers, query
+    services; of what ``scenario``, "" of none."""
 
     shards: int
     workers: int
     generators: int
     archivers: int = 0
+    services: int = 0
+    scenario: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """One run."""
+    """One run. With ``own_figures`` hosts send figures of themselves, which rules judge, else of VMs; with
+    ``talkative`` every fourth host can make ten times as much, and the filter takes half of what is made then."""
 
     seconds: float = 60.0
     seed: int = 1
@@ -37,6 +41,10 @@ class Options:
     maxmemory_bytes: int = 192 << 20
     only: tuple[str, ...] = ()
     keep: str = ""
+    scenario: str = ""
+    services: int = 0
+    own_figures: bool = False
+    talkative: bool = False
 
     @property
     def load(self) -> Load:
@@ -53,9 +61,11 @@ class Options:
             "interval": 1.0,
             "seed": self.seed,
             "invalid": self.invalid,
+            "own_figures": self.own_figures,
+            "talkative": self.talkative,
         }
 
     @property
     def scene(self) -> Scene:
         """What there is to break."""
-        return Scene(self.shards, self.workers, self.generators, self.archivers)
+        return Scene(self.shards, self.workers, self.generators, self.archivers, self.services, self.scenario)

@@ -9,23 +9,27 @@ the trend); ``last``, codes, rows, names and numbers must be equal.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.snapshot.balance import REPORTED, Account
+from acquisition.outbox.shedding import SHED_AFTER
+from acquisition.snapshot.balance import ENDED, REPORTED, Account
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.books import Books
 from experiments.chaos import reference
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load, entity
+from experiments.chaos.observer import Seen
 from experiments.chaos.reference import Doubles, Reference
 from experiments.emulation.workload import host_number, scale
 from experiments.harness.verification import ABSOLUTE, RELATIVE
 
 _MOST_EXAMPLES = 50
 _AGE_SECONDS = 1e-5
+_OLDEST = 2.0  #: the newest readable samples may be so many times as old as what probes begin to shed
 
 
 class Findings(NamedTuple):
@@ -39,17 +43,18 @@ class Findings(NamedTuple):
 
 
 def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], books: Books) -> list[str]:
-    """What the books say against the logs; empty when every sample is applied exactly once."""
+    """What the books say against the logs; empty when every sample is applied exactly once, or counted as lost because
+    its host, where some are talkative, has shed it."""
     known = {account.host: account for account in books.accounts if account.resource_set == load.set_id}
     problems = list(books.faults)
     if books.rejected:
         problems.append(f"{books.rejected} entries were put aside")
     for host, notes in sorted(logs.items()):
-        problems += [f"host {host}: {text}" for text in _account_problems(notes, known.get(host_number(host)))]
+        problems += [f"host {host}: {text}" for text in _account_problems(load, notes, known.get(host_number(host)))]
     return problems
 
 
-def _account_problems(notes: Sequence[Note], account: Account | None) -> list[str]:
+def _account_problems(load: Load, notes: Sequence[Note], account: Account | None) -> list[str]:
     if not notes:
         return ["it made nothing"]
     if account is None:
@@ -58,14 +63,46 @@ def _account_problems(notes: Sequence[Note], account: Account | None) -> list[st
     found = []
     if len({note.epoch for note in notes}) > 1 or account.epoch != notes[-1].epoch:
         found.append(f"epochs {sorted({note.epoch for note in notes})} in the log, {account.epoch} in the books")
-    if account.report != REPORTED:
+    if account.report != REPORTED and not (load.talkative and account.report == ENDED):
         found.append("its probe's own account is missing")
-    if account.made != made or account.applied != made:
+    shed = account.shed if load.talkative else 0
+    if account.made != made or account.applied != made - shed:
         found.append(f"{made} samples were made; the books say {account.made} made, {account.applied} applied")
-    for name in ("before", "lost", "duplicated", "pending", "missing", "dropped"):
+    if account.lost != shed:
+        found.append(f"{account.lost} samples lost, {shed} shed")
+    for name in ("before", "duplicated", "pending", "missing", "dropped"):
         if getattr(account, name):
             found.append(f"{getattr(account, name)} samples {name}")
     return found
+
+
+def judge_overload(load: Load, books: Books, seen: Sequence[Seen]) -> tuple[dict[str, Any], list[str]]:
+    """Was overload chosen, or suffered: the figures, and what is wrong. ``seen`` is what was observed until all was
+    normal again."""
+    made, shed = Counter[bool](), Counter[bool]()
+    talkative = {host_number(host): load.is_talkative(host) for host in range(load.hosts)}
+    for account in books.accounts:
+        made[talkative[account.host]] += account.made
+        shed[talkative[account.host]] += account.shed
+    share = {True: shed[True] / max(1, made[True]), False: shed[False] / max(1, made[False])}
+    oldest, shedding = max((one.oldest for one in seen), default=0.0), max((one.shedding for one in seen), default=0)
+    found = []
+    if oldest > _OLDEST * SHED_AFTER:
+        found.append(f"the newest readable samples of a host were {oldest:.1f} s old: more than {_OLDEST * SHED_AFTER}")
+    if not shed[True]:
+        found.append("nothing was shed")
+    if not shedding:
+        found.append("no reader was told that hosts shed")
+    if share[False] * 10.0 > share[True]:
+        found.append(f"hosts shed {share[False]:.4f} of what they made, talkative ones {share[True]:.4f}")
+    figures = {
+        "samples_shed": shed[True] + shed[False],
+        "share_of_talkative": round(share[True], 4),
+        "share_of_others": round(share[False], 4),
+        "most_hosts_shedding": shedding,
+        "oldest_seconds": oldest,
+    }
+    return figures, found
 
 
 def judge_values(load: Load, logs: Mapping[int, Sequence[Note]], blocks: Iterable[Block], tau: float) -> Findings:

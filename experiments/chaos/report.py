@@ -38,6 +38,7 @@ def document(argv: list[str], options: Options, outcome: Outcome, directory: str
         "freshness_ms": percentiles([value for seen in outcome.seen for value in seen.fresh_ms]),
         "drain_seconds": round(outcome.drain_seconds, 2),
         "faults": _by_kind(outcome),
+        **_of_scenario(options, outcome),
         "courses": [_course(course, outcome) for course in outcome.courses],
         "logs": directory,
     }
@@ -63,7 +64,29 @@ def format_text(found: dict[str, Any]) -> list[str]:
         f"{kind:20} {row['made']:4} {row['skipped']:7}  {row['longest_recovery']!s:>8} {row['longest_silence']!s:>8}"
         for kind, row in found["faults"].items()
     ]
+    rows += _answer_lines(found)
     return [*rows, "", "everything held" if found["passed"] else f"logs are kept in {found['logs']}"]
+
+
+def _of_scenario(options: Options, outcome: Outcome) -> dict[str, Any]:
+    """What only a scenario finds."""
+    if not options.scenario:
+        return {}
+    return {"scenario": options.scenario, "answers": outcome.answers, "overload": outcome.overload}
+
+
+def _answer_lines(found: dict[str, Any]) -> list[str]:
+    if "scenario" not in found:
+        return []
+    lines = [""]
+    if found["overload"]:
+        lines.append("overload  " + ", ".join(f"{value} {name}" for name, value in found["overload"].items()))
+    lines.append(f"{'fault':20}{'surface':<26}{'answers':>8}{'down':>6}{'calm':>6}  last word")
+    for fault, surfaces in found["answers"].items():
+        for name, row in sorted(surfaces.items()):
+            counts = "".join(f"{row[key]:>{width}}" for key, width in (("answers", 8), ("down", 6), ("calm", 6)))
+            lines.append(f"{fault:20}{name:<26}{counts}  {row['told'][:150]}")
+    return lines
 
 
 def _archive_lines(archive: dict[str, Any] | None) -> list[str]:

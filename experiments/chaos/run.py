@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.block import Block
 from acquisition.snapshot.books import Books
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.snapshot import Snapshot
-from experiments.chaos import archive_referee, installation, observer, referee, schedule
+from experiments.chaos import archive_referee, installation, observer, referee, schedule, witness
 from experiments.chaos.archive_referee import Verdict
 from experiments.chaos.fault_runner import Course, FaultRunner
 from experiments.chaos.host_log import Note
@@ -23,12 +24,16 @@ from experiments.chaos.installation import Installation
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options
 from experiments.chaos.referee import Findings
+from experiments.chaos.witness import Witness
+from experiments.emulation.workload import host_number
 from experiments.processes.control import ChildFailed
+from experiments.testbed.cluster import wait_until
 
 _HEAL_SECONDS = 90.0
+_READY_SECONDS = 90.0
 _PROGRESS_SECONDS = 1.0
 _MOST_SKIPPED = 0.25
-_EMPTYING = ("lose_shard", "grow")
+_EMPTYING = ("lose_shard", "grow", "shard_killed")
 
 
 class Outcome(NamedTuple):
@@ -44,6 +49,8 @@ class Outcome(NamedTuple):
     reports: list[dict[str, Any]]
     drain_seconds: float
     archived: Verdict | None = None
+    overload: dict[str, Any] | None = None  #: of the scenario of that name
+    answers: dict[str, Any] | None = None  #: of a scenario, by kind of fault and surface
 
 
 def measure(options: Options, directory: Path) -> Outcome:
@@ -52,13 +59,24 @@ def measure(options: Options, directory: Path) -> Outcome:
     (directory / "schedule.json").write_text(json.dumps([fault._asdict() for fault in faults], indent=1) + "\n")
     with installation.running(options, directory) as parts:
         runner = FaultRunner(parts, faults)
-        began = time.monotonic()
-        runner.start(began)
-        try:
+        with contextlib.ExitStack() as stack:
+            asked = stack.enter_context(_asking(parts)) if options.scenario else None
+            began = time.monotonic()
+            stack.callback(runner.close)
+            runner.start(began)
             failures = _suffer(parts, runner, began)
-            return _judge(parts, runner.courses, began, failures)
-        finally:
-            runner.close()
+            answers: dict[str, Any] | None = None
+            if asked is not None:
+                asked.stop()
+                answers, wrong = witness.judge(asked.said, runner.courses, options)
+                failures += wrong
+            return _judge(parts, runner.courses, began, failures)._replace(answers=answers)
+
+
+def _asking(parts: Installation) -> Witness:
+    """Everything that reads, once it sees every host. Raises TemporaryError."""
+    wait_until(parts.is_current, time.monotonic() + _READY_SECONDS, "not every host is current at the beginning")
+    return Witness(parts)
 
 
 def _suffer(parts: Installation, runner: FaultRunner, began: float) -> list[str]:
@@ -114,14 +132,18 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
     findings = None
     reports: list[dict[str, Any]] = []
     load = options.load
+    overload: dict[str, Any] | None = None
     with _telling(failures):
         books = parts.books()
         failures += referee.judge_books(load, logs, books)
+        if load.talkative:
+            overload, wrong = referee.judge_overload(load, books, _while_healing(parts, courses))
+            failures += wrong
     with _telling(failures):
         with contextlib.closing(parts.connect(5.0)) as cluster:
             snapshot = SnapshotReader(cluster).latest()
         failures += [error for error in snapshot.errors if error not in _expected(snapshot, courses)]
-        findings = referee.judge_values(load, logs, snapshot.blocks, options.tau)
+        findings = referee.judge_values(load, *_whole(logs, snapshot, books), options.tau)
         if findings.problems:
             failures.append(f"{findings.mismatches} of {findings.samples} samples differ from the reference")
             failures += findings.problems
@@ -136,7 +158,26 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
     evidence = {"writers": reports, "books": [row._asdict() for row in books.accounts] if books else []}
     (parts.directory / "evidence.json").write_text(json.dumps(evidence, indent=1, default=str) + "\n")
     seen = observer.read(installation.observations(parts.directory))
-    return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained, archived)
+    return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained, archived, overload)
+
+
+def _while_healing(parts: Installation, courses: Sequence[Course]) -> list[Seen]:
+    """What was observed from the first fault until the last one was healed: later nobody makes frames."""
+    made = [course for course in courses if course.made]
+    begin = min((course.made for course in made), default=0.0)
+    end = max((course.healed or course.healing for course in made), default=0.0)
+    return [one for one in observer.read(installation.observations(parts.directory)) if begin <= one.at <= end]
+
+
+def _whole(
+    logs: Mapping[int, Sequence[Note]], snapshot: Snapshot, books: Books | None
+) -> tuple[Mapping[int, Sequence[Note]], list[Block]]:
+    """Logs and blocks without those of hosts that have shed: which of their frames, no log says."""
+    shed = {account.host for account in books.accounts if account.shed} if books else set()
+    return (
+        {host: notes for host, notes in logs.items() if host_number(host) not in shed},
+        [block for block in snapshot.blocks if block.host_id not in shed],
+    )
 
 
 def _expected(snapshot: Snapshot, courses: Sequence[Course]) -> set[str]:

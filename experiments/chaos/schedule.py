@@ -25,16 +25,19 @@ from collections.abc import Sequence
 from experiments.chaos.faults import KINDS
 from experiments.chaos.kinds import GROUPS, Fault, Kind
 from experiments.chaos.options import Scene
+from experiments.chaos.scenarios import SCENARIOS
 
 _FIRST = 3.0  #: seconds of peace at the beginning
-_LONGEST = 30.0
+_LONGEST = 60.0
 _ATTEMPTS = 20
 
 
 def make(seed: int, seconds: float, scene: Scene, kinds: Sequence[str] = ()) -> list[Fault]:
-    """The faults of a run in order of time, all healed within ``seconds``; ``kinds`` none: of all kinds."""
+    """The faults of a run in order of time, all healed within ``seconds``; ``kinds`` none: of all kinds of the
+    scene's scenario, or of those that belong to none."""
     placed: list[Fault] = []
-    for name, gaps in GROUPS.items():
+    groups = {scene.scenario: SCENARIOS[scene.scenario].gaps} if scene.scenario else GROUPS
+    for name, gaps in groups.items():
         chosen = [
             kind
             for kind in KINDS.values()
@@ -110,5 +113,6 @@ def _count(kind: Kind, scene: Scene) -> int:
     counts = {
         "shard": scene.shards, "worker": scene.workers, "generator": scene.generators, "cluster": scene.shards,
         "archiver": scene.archivers, "database": min(1, scene.archivers),
+        "service": scene.services,
     }  # fmt: skip
     return counts[kind.on]

@@ -16,13 +16,14 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Service:
-    """One filter worker or archiver; ``away`` between ``kill`` and ``start``. What it says is appended to ``log``."""
+    """One filter worker, archiver or query service; ``away`` between ``kill`` and ``start``. Its output is appended to
+    ``log``."""
 
-    def __init__(self, name: str, host: Host, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, host: Host, arguments: Sequence[str], log: Path, module: str = "acquisition") -> None:
         self.name = name
         self.host = host
         self.away = True
-        self._command = [sys.executable, "-m", "acquisition", *arguments]
+        self._command = [sys.executable, "-m", module, *arguments]
         self._log = log
         self._process: subprocess.Popen[Any] | None = None
 
@@ -50,6 +51,11 @@ class Service:
     def thaw(self) -> None:
         """SIGCONT."""
         self._send(signal.SIGCONT)
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code once it has ended."""
+        return None if self._process is None else self._process.poll()
 
     def ended(self) -> int | None:
         """Its exit code when it has ended although nobody killed it."""

@@ -43,11 +43,11 @@ def is_calm(said: Said, truth: Truth) -> bool:
     return said.judged == 0
 
 
-def summary(answers: Sequence[Said], truth: Truth) -> dict[str, dict[str, Any]]:
-    """By surface: how many answers, in how many a live host was down (and of the first of these when, and which), in
-    how many blindness was calm, and the last word on it."""
+def summary(answers: Sequence[tuple[Said, Truth]]) -> dict[str, dict[str, Any]]:
+    """By surface: how many answers, each with what is true then; in how many a live host was down (and of the first of
+    these when, and which), in how many blindness was calm, and the last word on it."""
     found: dict[str, dict[str, Any]] = {}
-    for said in answers:
+    for said, truth in answers:
         row = found.setdefault(said.surface, {"answers": 0, "down": 0, "most_down": 0, "calm": 0, "told": ""})
         wrong = falsely_down(said, truth)
         if wrong and not row["down"]:

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,16 @@ from experiments.processes.control import product
 #: Asks one surface; answers without the time.
 Ask = Callable[[], Said]
 _LETTERS = {"c": "current", "l": "late", "u": "unknown", "d": "down"}
-_PATHS = ("/v1/hosts?fields=state", "/v1/hot", "/v1/moves", "/v1/heat", "/v1/snapshot?fields=mean")
+PATHS = ("/v1/hosts?fields=state", "/v1/hot", "/v1/moves", "/v1/heat", "/v1/snapshot?fields=mean")
 _TIMEOUT = 30.0
 
 
-def reader_surfaces(addresses: Sequence[Address]) -> dict[str, Ask]:
+def reader_surfaces(connect: Callable[[], SnapshotReader]) -> dict[str, Ask]:
     """Readers of this process: two that live long, one for each reading, and one that is made anew each time."""
-    seeds = [str(address) for address in addresses]
-    coherent, latest = SnapshotReader.connect(seeds), SnapshotReader.connect(seeds)
+    coherent, latest = connect(), connect()
 
     def anew() -> Said:
-        with SnapshotReader.connect(seeds) as reader:
+        with connect() as reader:
             return _of_snapshot("a new reader", reader.coherent)
 
     return {
@@ -51,7 +49,7 @@ def _of_snapshot(surface: str, read: Callable[[], Snapshot]) -> Said:
     return Said(surface, 0.0, states, judged, told([snapshot.blind, *snapshot.errors]))
 
 
-def http_surface(port: int, paths: Sequence[str] = _PATHS) -> Ask:
+def http_surface(port: int, paths: Sequence[str] = PATHS) -> Ask:
     """Resources of the service in turn."""
     turn = iter(_forever(paths))
 
@@ -121,14 +119,13 @@ def command_surface(config: Path, addresses: Sequence[Address]) -> Ask:
     return ask
 
 
-def stream_events(port: int, end: float) -> Iterator[Said]:
-    """The short document of every tick, and what is told of trouble, until ``end`` (monotonic)."""
+def stream_events(port: int, is_over: Callable[[], bool]) -> Iterator[Said]:
+    """The short document of every tick, and what is told of trouble, until it ``is_over`` or ends."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
         connection.request("GET", "/v1/stream")
         answer, kind = connection.getresponse(), ""
-        while time.monotonic() < end:
-            line = answer.readline().decode()
+        while not is_over() and (line := answer.readline().decode()):
             if line.startswith("event: "):
                 kind = line[7:].strip()
             elif line.startswith("data: ") and kind in ("tick", "trouble"):

@@ -12,12 +12,15 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader, books
+from acquisition.snapshot.balance import Account
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.books import Books
 from experiments.chaos import host_log, referee
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
+from experiments.chaos.observer import Seen
+from experiments.emulation.workload import host_number
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support.waiting import PATIENCE
@@ -91,3 +94,35 @@ def test_what_is_equal_is_found_equal_and_every_difference_is_found(played: Play
     assert referee.judge_books(LOAD, {0: more, 1: logs[1]}, read)
     other_epoch = [note._replace(epoch=note.epoch + 1) for note in logs[0]]
     assert referee.judge_books(LOAD, {0: other_epoch, 1: logs[1]}, read)
+
+
+def account(load: Load, host: int, applied: int, shed: int, lost: int) -> Account:
+    """Of a host that has made a thousand samples."""
+    return Account(
+        host=host_number(host), host_name=f"host{host}", resource_set=load.set_id, report="reported", report_age=0.0,
+        epoch=1, made=1000, before=0, applied=applied, invalid=0, lost=lost, pending=0, missing=0, unsent=0, dropped=0,
+        shed=shed, gaps=0, frames=1, lost_frames=0, refused_frames=0, duplicate_frames=0, resent_frames=0, go_backs=0,
+        sheds=False, contested=False, wall=0.0, interval=1.0, faults=(),
+    )  # fmt: skip
+
+
+def test_what_is_shed_is_what_is_lost_and_the_talkative_shed_it() -> None:
+    def judged(
+        applied: int = 400, shed: int = 600, lost: int = 600, age: float = 5.0, shedding: int = 1, other: int = 0,
+        talkative: bool = True,
+    ) -> str:  # fmt: skip
+        load = Load(hosts=4, entities=1, metrics=5, interval=1.0, seed=5, invalid=0.0, talkative=talkative)
+        notes = {host: [Note(0, 1000, 1, 1, 0.0, 0.0)] for host in range(4)}
+        accounts = [account(load, host, 1000 - other, other, other) for host in range(3)]
+        found = Books([*accounts, account(load, 3, applied, shed, lost)], {}, 0, [], {}, {})
+        seen = [Seen(0.0, 0, 0, 0, [], age, shedding)]
+        return "; ".join(referee.judge_books(load, notes, found) + referee.judge_overload(load, found, seen)[1])
+
+    assert judged() == ""
+    assert judged(lost=601).startswith("host 3: 601 samples lost, 600 shed; ")
+    assert "399 applied" in judged(applied=399)
+    assert "nothing was shed" in judged(1000, 0, 0)
+    assert "no reader was told" in judged(shedding=0)
+    assert "10.1 s old: more than 10" in judged(age=10.1)
+    assert judged(other=61) == "hosts shed 0.0610 of what they made, talkative ones 0.6000"
+    assert "host 3: 600 samples lost, 0 shed" in judged(talkative=False)

@@ -1,6 +1,17 @@
 """All kinds of faults, one file for each kind of target; a new kind is entered in ``KINDS``."""
 
-from experiments.chaos.faults import archiving, growing, links, memory, nodes, processes, trust
+from experiments.chaos.faults import (
+    archiving,
+    blindness,
+    growing,
+    links,
+    memory,
+    nodes,
+    overload,
+    processes,
+    rolling,
+    trust,
+)
 from experiments.chaos.faults.targets import Skipped
 from experiments.chaos.kinds import Kind
 
@@ -42,6 +53,18 @@ _ALL = (
     trust.revoke_user,
     trust.port_without_tls,
     trust.client_without_tls,
+    blindness.filters_killed,
+    blindness.filters_frozen,
+    blindness.probes_killed,
+    blindness.probes_frozen,
+    blindness.probes_cut,
+    blindness.probes_stopped,
+    blindness.some_probes_killed,
+    blindness.shard_frozen,
+    blindness.shard_killed,
+    overload.talkative_hosts,
+    rolling.replace_worker,
+    rolling.replace_service,
 )
 
 #: The kinds by name. Schedules follow from their order: a new one comes last, or other seeds make other schedules.

@@ -1,6 +1,6 @@
 """The product's filter on a machine that takes so many samples per second, whatever this one can do.
 
-    python -m experiments.overload.slow_filter CAPACITY CONFIG SHARDS
+    python -m experiments.chaos.slow_filter CAPACITY OPTIONS_OF_THE_FILTER
 
 One kernel waits after every batch for as long as a machine of that capacity would have worked. Everything
 else is ``shardpulse filter``; to itself and to others it looks like a worker whose core is busy.
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         slowness.work(step.x.size)
 
     kernels.REGISTRY["mean"] = dataclasses.replace(quick, update=update)
-    return command.main(["--config", argv[1], "--shards", argv[2]])
+    return command.main(argv[1:])
 
 
 if __name__ == "__main__":
