@@ -29,6 +29,7 @@ class BuildWithCommit(build_py):
         if not self.editable_mode and (found := commit.of_checkout(ROOT)):
             commit.record(Path(self.build_lib), found)
 
+
 #: In CI a warning is an error; a user's compiler, which nobody here knows, may warn, and may fail.
 STRICT = bool(os.environ.get("SHARDPULSE_STRICT_BUILD"))
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Werror"] if STRICT else []

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.errors import InternalError
+from acquisition.errors import UnavailableError
 
 _SOURCE = Path(__file__).with_name("lanes.c")
 _COMPILE_SECONDS = 60.0
@@ -160,7 +160,7 @@ def load() -> ctypes.CDLL | None:
     found, own = (c_uint32 * 4)(), [ctypes.sizeof(each) for each in (Lane, Common, NativeTurn, Done)]
     library.sizes(found)
     if list(found) != own:
-        raise InternalError(f"the structures of {_SOURCE.name} have {list(found)} bytes, those of lanes.py {own}")
+        raise UnavailableError(f"the structures of {_SOURCE.name} have {list(found)} bytes, those of lanes.py {own}")
     library.prepare()
     library.one.argtypes = [
         POINTER(Lane), POINTER(Common), c_int64, c_double, c_double, POINTER(Done), c_void_p,
