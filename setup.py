@@ -1,7 +1,7 @@
 """The extension modules; everything else is in setup.cfg.
 
-Optional: without a C compiler filter and readers compute with numpy (docs/decisions/0018, 0070), the probe in Python
-(0042).
+Optional: without a C compiler filter and readers compute with numpy (docs/decisions/0018, 0041), the probe in Python
+(0011).
 They cannot be named in pyproject.toml: setuptools (74.1 and newer) knows ``[tool.setuptools] ext-modules`` there,
 but calls it experimental, and with any such table it wants the metadata there too and refuses those of setup.cfg.
 """

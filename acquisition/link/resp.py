@@ -1,7 +1,7 @@
 """A lean connection to one shard: RESP2 through hiredis over a plain socket.
 
 redis-py costs 20 MB in every process that imports it and several times the CPU per
-command; hiredis with ``socket`` costs 1.5 MB (docs/decisions/0003). Cluster
+command; hiredis with ``socket`` costs 1.5 MB (docs/decisions/0004). Cluster
 administration, which happens rarely, uses redis-py.
 
 Errors that a shard answers come back as values (``hiredis.ReplyError``) from the

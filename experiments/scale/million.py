@@ -52,7 +52,7 @@ def one_full(extent: Extent) -> Row:
 
 def two(extent: Extent) -> Row:
     """30.3 million samples/s, 20,000 connections; two filter workers, as one would not get its share of full cores
-    (docs/decisions/0137)."""
+    (docs/decisions/0006)."""
     hosts = 200 if extent.quick else 20_000
     return _row("two million VMs", hosts, extent, _STRETCH_MS, None, filters=2, start=_IN_TURN)
 

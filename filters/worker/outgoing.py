@@ -1,7 +1,7 @@
 """What is sent to a shard without waiting for it: a worker that has much to say goes on working while a shard takes it.
 
 With 20,000 hosts a commit is of megabytes, more than a socket holds; a shard takes it when it has done what others
-asked of it before (docs/decisions/0137).
+asked of it before (docs/decisions/0006).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 _AVERAGED = 0.5
 _SPARE = 0.1  #: busy so much, a worker does not linger at all
-_RANGE = 0.05  #: busy so much more, it lingers fully: a commit costs worker and shard 0.1 ms together (0138)
+_RANGE = 0.05  #: busy so much more, it lingers fully: a commit costs worker and shard 0.1 ms together (0006)
 _LONGEST_GATHER = 0.01
 _TURNS = 8
 _GATHERED = 1 / 32  #: of what is lingered: so long after the first answer the others of its turn may come

@@ -1,7 +1,7 @@
 /* Reads many processes from /proc in one call.
 
    A tick of a probe reads three files of a hundred processes. The kernel's part of that is 15 microseconds per process;
-   in Python as much again went into taking the texts apart (docs/decisions/0042). What is read and what becomes of
+   in Python as much again went into taking the texts apart (docs/decisions/0011). What is read and what becomes of
    it is in _process_reading.h; probes.sources.process_files stays the definition, tested equal over captured,
    changed and hostile texts (tests/probes/sources/test_process_step.py).
 

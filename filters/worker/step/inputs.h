@@ -1,7 +1,7 @@
 /* One tick of the decision inputs of one frame: what filters.worker.inputs.stage computes with numpy, in one pass.
 
    The memory of a resource set's inputs begins with the section as the record has it, so that encoding it
-   is copying it (docs/decisions/0040). numpy stays the definition: the same operations on float32, tested equal
+   is copying it (docs/decisions/0018). numpy stays the definition: the same operations on float32, tested equal
    (tests/filters/worker/test_step_native.py). */
 
 /* A plan as filters.worker.inputs.plan packs it: this, then the arrays that Plan points to. */

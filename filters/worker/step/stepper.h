@@ -1,5 +1,5 @@
 /* What the step of one resource set needs from frame to frame, checked once, so that frames which simply follow each
-   other need nothing of Python between them (docs/decisions/0045).
+   other need nothing of Python between them (docs/decisions/0018).
 
    ``run_all`` (turn.h) takes frames as long as they do; for the first that does not, Python takes the state back
    (``state``), does what there is to do, and makes another Stepper. */
