@@ -52,7 +52,7 @@ _NANOSECOND = 1e-9
 
 
 class Account:
-    """Values for the status record; see docs/operations for their meaning."""
+    """Values for the status record; ``shardpulse status --json`` and ``/metrics`` show them."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -1,7 +1,7 @@
 """Files of /proc that are read again and again: descriptors stay open.
 
 Reading an open file from offset 0 costs half of opening, reading and closing it
-(docs/measured.md), and a descriptor of /proc/PID/… stays bound to that very process: once it
+(docs/decisions/0011), and a descriptor of /proc/PID/… stays bound to that very process: once it
 is gone the read fails with ESRCH, also when its pid has been given to another.
 """
 

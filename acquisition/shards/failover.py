@@ -1,7 +1,7 @@
 """Before a master that has died is started again: one of its replicas takes its place.
 
 Nothing is on disk, so a master comes back empty. Started again at its place within the cluster's node timeout it
-would be taken for the one that it was, and its replicas would copy its emptiness (tried; design, decision 4).
+would be taken for the one that it was, and its replicas would copy its emptiness (tried; docs/decisions/0131).
 """
 
 from __future__ import annotations

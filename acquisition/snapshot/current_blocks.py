@@ -2,7 +2,7 @@
 
 Most members are: their position and their record are there, sound, and of the tick that is due. Of these the blocks
 are made without looking at one after the other; of all others there is None here, and ``judgement`` says what they are.
-Both must agree: ``tests/acquisition/snapshot/test_current_blocks.py`` holds that.
+Both must agree: ``tests/acquisition/snapshot/test_unchanged.py`` holds that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``python -m experiments.long_run``: does memory stay flat, and does what has vanished disappear?
 
 The machinery is that of ``experiments.ingest``: emulated hosts through the product's writer, real shards,
-the product's filter. Added to it: hosts that vanish (``endurance.cohorts``), a real probe whose
-processes come and go with the same pids (``endurance.local_probe``), and a row of figures every few
-seconds (``endurance.series``).
+the product's filter. Added to it: hosts that vanish (``cohorts``), a real probe whose
+processes come and go with the same pids (``local_probe``), and a row of figures every few
+seconds (``series``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes from pidstat, run as a child.
 
 pidstat is told the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
-``-C`` reads every name as well (docs/measured.md). When discovery finds new ones, a second
+``-C`` reads every name as well (docs/decisions/0011). When discovery finds new ones, a second
 pidstat is started beside the first and takes over with its first tick, so that no tick is lost.
 A process is watched until /proc says that it has ended: one whose row does not come in
 time has a TIMEOUT in that tick. One whose rows stay away makes pidstat start anew, ever more rarely.

@@ -16,6 +16,8 @@ from tests.support import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+RECORDS = DOCS / "decisions"
+SUFFIXES = {".py", ".c", ".h"}
 PACKAGES = "acquisition|probes|filters|deploy|tests|experiments|docs"
 
 
@@ -93,6 +95,36 @@ def test_pages_name_only_files_that_exist(page: Path) -> None:
     """Paths in code marks; ``NAME`` in capitals stands for the reader's own."""
     for path in re.findall(rf"`((?:{PACKAGES})/[\w/.-]+)`", page.read_text()):
         assert re.search(r"[A-Z]{3}", path) or (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+SOURCES = [path for room in PACKAGES.split("|") for path in sorted((ROOT / room).rglob("*")) if path.suffix in SUFFIXES]
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module of this checkout, or occurs in the longest part of it that is one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:length])
+        for module in (path.with_suffix(".py"), path.with_suffix(".c"), path / "__init__.py"):
+            if module.exists():
+                return length == len(parts) or re.search(rf"\b{parts[length]}\b", module.read_text()) is not None
+        if path.is_dir():
+            return length == len(parts)
+    return False
+
+
+def test_sources_name_only_files_and_modules_that_exist() -> None:
+    """In code, comments and docstrings; toys of tests and names in capitals are not of this checkout."""
+    missing = []
+    for source in SOURCES:
+        text = source.read_text()
+        paths = re.findall(rf"(?<![\w/.-])((?:{PACKAGES})/[\w/.-]+\.(?:py|c|h|md))\b", text)
+        records = re.findall(r"docs/decisions/(\d{4}(?:, \d{4})*)", text)
+        names = re.findall(rf"(?<![\w/.])((?:{PACKAGES})(?:\.[a-z_]\w*)+)(?![\w(/])", text)
+        missing += [f"{source}: {path}" for path in paths if not (ROOT / path).exists()]
+        missing += [f"{source}: {n}" for n in ", ".join(records).split(", ") if n and not [*RECORDS.glob(f"{n}-*")]]
+        missing += [f"{source}: {name}" for name in names if not is_there(name)]
+    assert [found for found in missing if not re.search(r"toy_|[A-Z]{3}|__|nothing", found)] == []
 
 
 def test_every_page_is_in_the_index() -> None:

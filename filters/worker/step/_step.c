@@ -55,9 +55,9 @@ PyDoc_STRVAR(advance_doc,
 "writes how many exceptions there are and how large the section is), the section, ``ids``, ``raw`` times the values,\n"
 "planes, exceptions, and ``tail``.\n"
 "``inputs`` is None, or (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at): the\n"
-"memory of filters.worker.inputs.state.InputsState, moved in place, the plan as pack_plan packs it, seconds since the\n"
-"frame before and that a sample stands for, the steps of this tick and of the oldest that is known, how many ticks\n"
-"before it never came, whether nothing is known of those before. ``row`` is then the SETRANGE command of the row of\n"
+"memory of filters.worker.inputs.state.InputsState, moved in place, the plan as filters.worker.inputs.plan packs it,\n"
+"seconds since the frame before and that a sample stands for, the steps of this tick and of the oldest that is known,\n"
+"how many ticks before it never came, whether nothing is known of those before. ``row`` is then the SETRANGE command of the row of\n"
 "recent values: ``row_prefix``, its place behind ``rows_at``, and the row with ``capacity`` slots; else None.\n"
 "Raises ValueError; nothing is changed then.");
 
