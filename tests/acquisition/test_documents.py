@@ -16,8 +16,6 @@ from tests.support import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-RECORDS = DOCS / "decisions"
-SUFFIXES = {".py", ".c", ".h"}
 PACKAGES = "acquisition|probes|filters|deploy|tests|experiments|docs"
 
 
@@ -97,6 +95,8 @@ def test_pages_name_only_files_that_exist(page: Path) -> None:
         assert re.search(r"[A-Z]{3}", path) or (ROOT / path).exists(), f"{page.name} names {path}"
 
 
+RECORDS = DOCS / "decisions"
+SUFFIXES = {".py", ".c", ".h"}
 SOURCES = [path for room in PACKAGES.split("|") for path in sorted((ROOT / room).rglob("*")) if path.suffix in SUFFIXES]
 
 
