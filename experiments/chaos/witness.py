@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
+from experiments.chaos import surfaces
+from experiments.chaos.answers import Said, Truth, summary
 from experiments.chaos.fault_runner import Course
 from experiments.chaos.faults import KINDS
 from experiments.chaos.installation import Installation
 from experiments.chaos.options import Options
 from experiments.emulation.workload import host_name
-from experiments.harness import surfaces
-from experiments.harness.answers import Said, Truth, summary
 from experiments.testbed import Host
 
 _TURN_SECONDS = 0.2

@@ -13,11 +13,11 @@ import pytest
 from acquisition.snapshot import states
 from experiments.chaos import installation, witness
 from experiments.chaos.__main__ import main, parse
+from experiments.chaos.answers import Said, Truth, falsely_down, is_calm, summary
 from experiments.chaos.fault_runner import Course
 from experiments.chaos.kinds import Fault
 from experiments.chaos.scenarios import SCENARIOS
 from experiments.chaos.witness import Witness
-from experiments.harness.answers import Said, Truth, falsely_down, is_calm, summary
 from experiments.testbed import missing_for_shards
 from tests.support.waiting import eventually
 

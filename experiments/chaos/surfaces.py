@@ -13,8 +13,8 @@ from typing import Any
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address
 from acquisition.snapshot import Snapshot, SnapshotReader
+from experiments.chaos.answers import Said, told
 from experiments.emulation.workload import host_name
-from experiments.harness.answers import Said, told
 from experiments.processes.control import product
 
 #: Asks one surface; answers without the time.
