@@ -474,5 +474,6 @@ def test_a_full_shard_pushes_back_and_recovers(start_cluster: Callable[..., obje
     admin.call("CONFIG", "SET", "maxmemory", 128 << 20)
     turn_until(worker, applied(bench, feeder, 5))
     assert_equals_model(bench.record(feeder, 5), 5)
+    admin.close()
     worker.close()
     cluster.close()
