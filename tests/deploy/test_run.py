@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -65,8 +66,9 @@ def run(place: Path, text: str, *arguments: str, **environment: str) -> subproce
     (place / "test_it.py").write_text(text)
     path = os.pathsep.join([str(ROOT), str(ROOT / "deploy")])
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:schemathesis", *arguments, str(place)],
-        env={**os.environ, "PYTHONPATH": path, **environment}, cwd=place, capture_output=True, text=True, timeout=100,
+        [sys.executable, "-m", "pytest", "-q", "-p", "xdist", *arguments, str(place)],
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment}, cwd=place,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
 
@@ -76,6 +78,8 @@ def test_nothing_runs_beside_what_must_be_alone(tmp_path: Path) -> None:
     done = run(tmp_path, BESIDE_EACH_OTHER, "-n", "3", "--no-loadscope-reorder", "-p", "tests.support.turns")
     assert done.returncode == 0, done.stdout
     assert "68 passed" in done.stdout
+    assert re.search(r"^wall clock of the workers: side by side \d+ s \(idle.*\), few at a time \d+ s, alone \d+ s$",
+                     done.stdout, re.MULTILINE), done.stdout  # fmt: skip
 
 
 def test_three_that_wait_go_together(tmp_path: Path) -> None:

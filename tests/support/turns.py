@@ -7,6 +7,8 @@ it: two other such tests run beside it. Such tests of a file go by themselves, a
 in the middle for those that run to end.
 
 Each worker collects all tests. What this compiles is shared, and what it keeps is no garbage.
+
+The summary says how long each of the three phases took, and how long workers were idle at the end of the first.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import pytest
 
 _LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
 _ONE_PACKAGE = "tests/extending/"  #: shares one pipeline for all of its files
+_KINDS = {"alone": "alone", "few": "few at a time"}  #: phases of a run by the mark of their tests
 _FEW = 3  #: tests that mostly wait run at a time
 
 
@@ -127,6 +130,37 @@ def _lock_any(held: ExitStack, paths: Iterable[Path]) -> None:
                 held.enter_context(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
                 return
         time.sleep(0.02)
+
+
+class _Phases:
+    """Wall clock of the phases of a run: side by side, few at a time, alone."""
+
+    def __init__(self) -> None:
+        self._begin = 0.0
+        self._ends: dict[str, dict[str, float]] = {"side by side": {}, "few at a time": {}, "alone": {}}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note when a worker has ended a test."""
+        kind = next((kind for mark, kind in _KINDS.items() if mark in report.keywords), "side by side")
+        self._begin = min(self._begin or report.start, report.start)
+        self._ends[kind][getattr(report, "worker_id", "")] = report.stop
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """One line."""
+        parts, begin = [], self._begin
+        for kind, ends in self._ends.items():
+            end = max([begin, *ends.values()])
+            parts.append(f"{kind} {end - begin:.0f} s")
+            if kind == "side by side" and ends:
+                parts[-1] += f" (idle at the end: {', '.join(f'{end - each:.0f}' for each in sorted(ends.values()))} s)"
+            begin = end
+        terminalreporter.line(f"wall clock of the workers: {', '.join(parts)}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the phases where workers run."""
+    if not _is_worker(config) and config.getoption("numprocesses", None):
+        config.pluginmanager.register(_Phases())
 
 
 @contextmanager
