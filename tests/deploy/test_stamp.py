@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from tests.support import ROOT
 from tests.support.hosts import stamp
@@ -57,6 +60,26 @@ def test_mode_and_new_file_change_the_hash(tmp_path: Path) -> None:
 
 def test_outside_git_nothing_is_stale(tmp_path: Path) -> None:
     assert stamp.stale(tmp_path, tmp_path / "hosts.stamp") == ""
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "reason", "written"), [(0, "", True), (1, "", False), (0, f"{stamp.NOT_TESTED}: no root", False)]
+)
+def test_only_a_passing_run_on_hosts_writes_the_stamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exit_code: int, reason: str, written: bool
+) -> None:
+    monkeypatch.setattr(stamp, "ROOT", checkout(tmp_path))
+    monkeypatch.setattr(stamp, "STAMP", tmp_path / "hosts.stamp")
+    monkeypatch.setattr(stamp, "is_whole_run", lambda config: True)
+    said: list[str] = []
+    stats = {"passed": [SimpleNamespace()], "skipped": [SimpleNamespace(longrepr=reason)]}
+    terminal = SimpleNamespace(stats=stats, line=said.append)
+    options = {"markexpr": "hosts"}
+    stamp.pytest_terminal_summary(terminal, exit_code, SimpleNamespace(getoption=options.get))  # type: ignore[arg-type]
+    assert (tmp_path / "hosts.stamp").exists() == written
+    options["markexpr"] = ""
+    stamp.pytest_terminal_summary(terminal, 0, SimpleNamespace(getoption=options.get))  # type: ignore[arg-type]
+    assert said[-1].startswith("tests on hosts: passed" if written else "tests on hosts: they have never passed")
 
 
 def test_whole_run_has_one_scenario_on_hosts(tmp_path: Path) -> None:
