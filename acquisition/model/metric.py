@@ -8,6 +8,7 @@ metrics that one monitor module reads together.
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import NamedTuple
 
 GAUGE = "gauge"
@@ -51,6 +52,7 @@ def resource_set_id(name: str) -> int:
     return zlib.crc32(name.encode())
 
 
+@lru_cache(64)
 def schema_hash(metrics: tuple[Metric, ...]) -> int:
     """A 32-bit hash over names, units and kinds in order: two frames with the same
     hash have the same columns. Ranges and help are no part of it."""

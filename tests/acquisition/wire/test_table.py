@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +49,31 @@ tables = st.builds(
 @given(tables)
 def test_round_trip(content: Table) -> None:
     assert table.decode(table.encode(content)) == content
+
+
+def outcome(payload: bytes) -> Table | None:
+    try:
+        return table.decode(payload)
+    except FrameError:
+        return None
+
+
+def parsed_whole(payload: bytes) -> tuple[dict[str, Any], tuple[Metric, ...]]:
+    document = json.loads(payload)
+    return document, tuple(table._metric(*row) for row in document["metrics"])
+
+
+FRAGMENTS = (b',"metrics":[', b'],"entities":[', b'"metrics":[]', b"{", b"}", b"[", b"]", b'"', b",", b"\0", b"\xff")
+
+
+@given(tables, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.sampled_from(FRAGMENTS)), max_size=4))
+def test_columns_that_are_parsed_once_change_nothing(content: Table, edits: list[tuple[int, int, bytes]]) -> None:
+    payload = table.encode(content)
+    for at, length, fragment in edits:
+        payload = payload[:at] + fragment + payload[at + length :]
+    with mock.patch.object(table, "_parsed", parsed_whole):
+        expected = outcome(payload)
+    assert outcome(payload) == expected
 
 
 @given(st.binary(max_size=200))
