@@ -41,8 +41,8 @@ SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 #: Objects of Python's own allocator lie in arenas in which no overflow is seen; the quarantine would pass for growth.
 OPTIONS = {
     "PYTHONMALLOC": "malloc",
-    "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=1",
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=1:log_path={report}",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:log_path={report}",
 }
 _LEFT_OUT = (".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "*.so", "*.egg-info", "build", "fuzz-failures")
 #: Each module is the sanitized one.
@@ -60,13 +60,17 @@ def main(arguments: list[str]) -> int:
         shutil.copytree(CHECKOUT, place, ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
         flags = {"CFLAGS": SANITIZE, "LDFLAGS": SANITIZE, "SHARDPULSE_STRICT_BUILD": ""}
         _run(place, flags, "setup.py", "--quiet", "build_ext", "--inplace")
-        under = {**OPTIONS, "LD_PRELOAD": library, "PYTHONPATH": str(place)}
+        options = {key: value.format(report=f"{name}/report") for key, value in OPTIONS.items()}
+        under = {**options, "LD_PRELOAD": library, "PYTHONPATH": str(place)}
         names = [step.replace("/", ".") for step in NATIVE]
         _run(place, under, "-c", _CHECK.format(modules=", ".join(names), names=names, place=str(place)))
         workers = str(min(4, os.cpu_count() or 1))
         tested = _run(place, under, "-m", "pytest", "-n", workers, *TESTS, *arguments, check=False)
         fuzzed = _run(place, under, "-m", "experiments.fuzz", *FUZZ, check=False)
-    return 1 if tested or fuzzed else 0
+        reports = sorted(Path(name).glob("report.*"))  # pytest keeps what a test that dies has printed
+        for report in reports:
+            print(report.read_text(errors="replace"), file=sys.stderr)
+    return 1 if tested or fuzzed or reports else 0
 
 
 def _library(name: str) -> str | None:
