@@ -69,7 +69,7 @@ def _account_problems(load: Load, notes: Sequence[Note], account: Account | None
     if account.made != made or account.applied != made - shed:
         found.append(f"{made} samples were made; the books say {account.made} made, {account.applied} applied")
     if account.lost != shed:
-        found.append(f"{account.lost} samples lost, {shed} shed")
+        found.append(f"{account.lost} samples lost" + (f", {shed} shed" if load.talkative else ""))
     for name in ("before", "duplicated", "pending", "missing", "dropped"):
         if getattr(account, name):
             found.append(f"{getattr(account, name)} samples {name}")

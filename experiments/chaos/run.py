@@ -30,7 +30,7 @@ from experiments.processes.control import ChildFailed
 from experiments.testbed.cluster import wait_until
 
 _HEAL_SECONDS = 90.0
-_READY_SECONDS = 90.0
+_READY_SECONDS = 180.0
 _PROGRESS_SECONDS = 1.0
 _MOST_SKIPPED = 0.25
 _EMPTYING = ("lose_shard", "grow", "shard_killed")
