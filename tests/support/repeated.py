@@ -19,7 +19,7 @@ import pytest
 
 MOST_FLAKY = 3
 _MOST_REPEATED = 10  #: with more failures the run fails in any case, and running all of them alone takes long
-_ONCE = re.compile(r"chaos|books|lost|applied_once")  #: in the name of a test's file, or in the test
+_ONCE = re.compile(r"chaos|(?<![a-z])books|lost|applied_once")  #: in the name of a test's file, or in the test
 _CHOSEN = {
     "keyword": "", "deselect": None, "maxfail": 0, "usepdb": False, "lf": False, "failedfirst": False,
     "stepwise": False,
