@@ -32,7 +32,7 @@ class At(NamedTuple):
 
 
 def chain(at: At, commit: Any, entries: Any) -> tuple[list[Any], At] | None:
-    """As that reader decided (acquisition.snapshot.following.chain of 27 November 2026): None, and everything is read,
+    """As that reader decided (`chain` of the code before 27 November 2026): None, and everything is read,
     unless the entries lead to the newest commit."""
     if not isinstance(commit, (bytes, type(None))) or not isinstance(entries, list):
         return None
@@ -52,7 +52,7 @@ def chain(at: At, commit: Any, entries: Any) -> tuple[list[Any], At] | None:
 
 def asks_alone(lengths: list[Any]) -> bool:
     """As that reader decided whether to ask for each record under its own key
-    (acquisition.snapshot.survey_reading.SetReader)."""
+    (`SetReader` of that code)."""
     return 2 * sum(isinstance(each, (bytes, int)) and bool(each) for each in lengths) <= len(lengths)
 
 
