@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from acquisition import sd_notify
 from acquisition.sd_notify import Notifier
 from tests.support.service_manager import Manager
 
@@ -18,6 +21,22 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         for name, value in made.environment(watchdog=0.2).items():
             monkeypatch.setenv(name, value)
         yield made
+
+
+@pytest.fixture(autouse=True)
+def sockets_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A notifier keeps its socket for the life of its process; those of tests end with the test."""
+    made: list[socket.SocketType] = []
+    plain = sd_notify._socket.socket
+
+    def noted(*arguments: int) -> socket.SocketType:
+        made.append(plain(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(sd_notify, "_socket", SimpleNamespace(**{**vars(sd_notify._socket), "socket": noted}))
+    yield
+    for each in made:
+        each.close()
 
 
 def test_the_first_turn_says_that_it_is_ready_and_how_it_goes(manager: Manager) -> None:
