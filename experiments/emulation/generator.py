@@ -10,9 +10,6 @@ the counts, the writers' accounts and the times of the frames of the hosts to be
 from __future__ import annotations
 
 import math
-import os
-import socket
-import time
 from typing import Any
 
 from acquisition.link.credentials import Credentials
@@ -28,34 +25,6 @@ from experiments.emulation.pacing import ClosedLoop, Paced
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Orders, say
 from experiments.processes.profiler import profiling
-
-
-class BreakableFleet(Fleet[SampledHost]):
-    """Hosts that are ``cut`` off are not served: nothing of theirs goes out or comes in."""
-
-    cut: frozenset[int] = frozenset()
-
-    def serve(self, host: SampledHost, now: float) -> None:
-        """Serve a host that has a link."""
-        if host.index not in self.cut:
-            super().serve(host, now)
-
-    def break_links(self, count: int) -> None:
-        """The hosts numbered below ``count`` lose their connections, and cannot make others."""
-        now = time.monotonic()
-        away = [host for host in self.hosts if host.index < count]
-        for host in away:
-            descriptor = host.writer.fileno()
-            if descriptor >= 0:
-                with socket.socket(fileno=os.dup(descriptor)) as link:
-                    link.shutdown(socket.SHUT_RDWR)
-                self.serve(host, now)  # it notices, and leaves the event loop
-        self.cut = frozenset(host.index for host in away)
-
-    def heal(self) -> None:
-        """All links work again; writers find that out when they try next."""
-        self.cut = frozenset()
-        self.lag_seconds = 0.0
 
 
 def main() -> None:

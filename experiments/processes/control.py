@@ -72,10 +72,6 @@ class Child:
         except OSError as error:
             raise ChildFailed(f"the {self.name} is gone: {error}") from error
 
-    def speaks(self, seconds: float) -> bool:
-        """Whether ``receive`` has something to read, waiting for so many seconds at most."""
-        return b"\n" in self._buffer or bool(self._selector.select(seconds))
-
     def receive(self, seconds: float) -> dict[str, Any]:
         """Its next message. Raises ChildFailed when it ends, or says nothing for ``seconds``."""
         assert self._process.stdout is not None

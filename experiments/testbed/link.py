@@ -74,11 +74,6 @@ class Link:
         self._cut = False
         self._lock = threading.RLock()
 
-    @property
-    def is_cut(self) -> bool:
-        """True between ``cut`` and its healing."""
-        return self._cut
-
     def cut(self) -> Fault:
         """Nothing passes: the cable is pulled."""
         self._set_cut(True)

@@ -92,7 +92,6 @@ def test_hosts_reach_each_other_and_this_process_reaches_them(bed: Testbed, echo
 def test_nothing_passes_a_cut_link_until_it_is_healed(bed: Testbed, echo: Address) -> None:
     with connect(bed.hosts[1], echo) as connection:
         with bed.hosts[1].link.cut():
-            assert bed.hosts[1].link.is_cut
             connection.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 exchange(connection)
