@@ -44,21 +44,12 @@ def missing_for_shards() -> str:
 
 
 @functools.cache
-def has_netem() -> bool:
-    """Whether the kernel can delay and lose packets by itself (tc-netem(8))."""
-    return _accepts("netem", "delay", "1ms")
-
-
-@functools.cache
 def has_tbf() -> bool:
     """Whether the kernel can limit the rate of a link (tc-tbf(8))."""
-    return _accepts("tbf", "rate", "1mbit", "burst", "32kb", "latency", "400ms")
-
-
-def _accepts(*discipline: str) -> bool:
     try:
         trial = Namespace.create()
     except CannotCreateError:
         return False
+    discipline = ("tbf", "rate", "1mbit", "burst", "32kb", "latency", "400ms")
     with closing(trial), trial.inside():
         return succeeds("tc", "qdisc", "add", "dev", "lo", "root", *discipline)

@@ -3,13 +3,13 @@
 =========  =================================================================================
 cut        ``ip link set down``: the port loses its carrier
 rate       ``tc tbf`` at both ends (tc-tbf(8)): both directions, each at most that rate
-delay      netem at both ends where the kernel has it, else the relay (experiments.testbed.relay)
+delay      the relay (experiments.testbed.relay)
 loss       as delay
 block      the relay: TCP packets from one address to this host vanish, all others pass
 =========  =================================================================================
 
 The relay is a process between port and bridge that passes Ethernet frames on, late, or not at
-all. It stands in for netem where the kernel has none: a TCP proxy would have to sit at the address
+all. Unlike netem it needs nothing of the kernel; a TCP proxy would have to sit at the address
 that the shards announce to each other, and no proxy can lose packets.
 """
 
@@ -131,43 +131,25 @@ class Link:
         """From what the link does now to what it shall do."""
         with self._lock:
             wanted = self._conditions._replace(**changes)
-            queues, relayed = _split(wanted)
-            if queues != _split(self._conditions)[0]:
-                self._set_queues(queues)
+            if wanted.rate != self._conditions.rate:
+                self._limit(wanted.rate)
+            relayed = wanted._replace(rate=0.0)
             if relayed == Conditions():
                 self.close()
-            elif relayed != _split(self._conditions)[1]:
+            elif relayed != self._conditions._replace(rate=0.0):
                 self._relay = self._relay or RelayProcess(self._port, self._switch)
                 self._relay.become(relayed._asdict())
             self._conditions = wanted
 
-    def _set_queues(self, wanted: Conditions) -> None:
-        """Give both ends of the link the queueing disciplines that do this."""
+    def _limit(self, rate: float) -> None:
+        """Give both ends of the link the queueing discipline that does this."""
         for namespace, interface in ((self._switch, self._port), (self._host, "eth0")):
             with namespace.inside():
                 succeeds("tc", "qdisc", "delete", "dev", interface, "root")
-                parent = ["root"]
-                if wanted.rate:
-                    run("tc", "qdisc", "add", "dev", interface, *parent, "handle", "1:", *_tbf(wanted.rate))
-                    parent = ["parent", "1:1"]
-                if wanted.delay or wanted.jitter or wanted.loss:
-                    run("tc", "qdisc", "add", "dev", interface, *parent, "handle", "10:", *_netem(wanted))
-
-
-def _split(wanted: Conditions) -> tuple[Conditions, Conditions]:
-    """What the kernel does and what the relay does."""
-    if capability.has_netem():
-        return wanted._replace(blocked=()), Conditions(blocked=wanted.blocked)
-    return Conditions(rate=wanted.rate), wanted._replace(rate=0.0)
+                if rate:
+                    run("tc", "qdisc", "add", "dev", interface, "root", "handle", "1:", *_tbf(rate))
 
 
 def _tbf(rate: float) -> list[str]:
     burst = max(_SMALLEST_BURST, int(rate / 8 / 100))
     return ["tbf", "rate", f"{rate:.0f}bit", "burst", f"{burst}b", "latency", "400ms"]
-
-
-def _netem(wanted: Conditions) -> list[str]:
-    """netem draws evenly from delay +- jitter, we say delay to delay + jitter."""
-    spread = wanted.jitter / 2
-    late = ["delay", f"{(wanted.delay + spread) * 1e6:.0f}us", f"{spread * 1e6:.0f}us"]
-    return ["netem", *late, "loss", f"{wanted.loss * 100:.6f}%"]
