@@ -2,75 +2,61 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from experiments.processes.control import Child, ChildFailed, python
+from experiments.chaos.service import Service
+from experiments.processes.control import Child, ChildFailed
 from experiments.testbed import Host
 
 _READY_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
 
 
-class GeneratorProcess:
+class GeneratorProcess(Service):
     """One generator with its share of the hosts. ``ahead`` is what its machines' wall clock is wrong by;
     it stays so over kills. ``task`` as ``experiments.chaos.generator`` wants it, without ``ahead``."""
 
+    asked = True
+
     def __init__(self, number: int, host: Host, task: dict[str, Any], log: Path) -> None:
-        self.name = f"generator {number}"
-        self.host = host
+        super().__init__(f"generator {number}", host, (), log, "experiments.chaos.generator")
         self.ahead = 0.0
-        self.away = True
         self._task = task
-        self._log = log
-        self._child: Child | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start it where it left off; by a thread that lives as long as it shall. Raises ShardpulseError."""
         with self._lock:
-            with self._log.open("ab") as log, self.host.inside():
-                child = Child(self.name, python("experiments.chaos.generator"), stderr=log)
-            child.send({**self._task, "ahead": self.ahead})
-            answer = child.receive(_READY_SECONDS)
-            if "failed" in answer:
-                child.stop()
-                raise ShardpulseError(f"{self.name}: {answer['failed']}")
-            self._child, self.away = child, False
+            super().start()
+            child = self._running()
+            try:
+                child.send({**self._task, "ahead": self.ahead})
+                answer = child.receive(_READY_SECONDS)
+                if "failed" in answer:
+                    raise ShardpulseError(f"{self.name}: {answer['failed']}")
+            except ShardpulseError:
+                super().kill()
+                raise
 
     def kill(self) -> None:
         """kill -9."""
         with self._lock:
-            self.away = True
-            if self._child is not None:
-                self._signal(signal.SIGKILL)
-                self._child.stop()
-
-    def freeze(self) -> None:
-        """SIGSTOP."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """SIGCONT."""
-        self._signal(signal.SIGCONT)
+            super().kill()
 
     def step_clock(self, seconds: float) -> None:
         """Step its wall clock, now or when it starts again."""
         with self._lock:
             self.ahead += seconds
-            if not self.away and self._child is not None:
-                self._child.send({"do": "step", "seconds": seconds})
+            if not self.away:
+                self._running().send({"do": "step", "seconds": seconds})
 
     def send(self, what: str, **order: Any) -> None:
         """Give it an order that has no answer. Raises ChildFailed."""
         with self._lock:
-            if self._child is None or self.away:
-                raise ChildFailed(f"{self.name} is not running")
-            self._child.send({"do": what, **order})
+            self._running().send({"do": what, **order})
 
     def say_goodbye(self) -> None:
         """End it in order. Raises ChildFailed."""
@@ -80,10 +66,9 @@ class GeneratorProcess:
     def ask(self, what: str) -> dict[str, Any]:
         """Order ``finish``, ``report``, ``problems`` or ``goodbye`` and its answer. Raises ChildFailed."""
         with self._lock:
-            if self._child is None or self.away:
-                raise ChildFailed(f"{self.name} is not running")
-            self._child.send({"do": what})
-            return self._child.receive(_ANSWER_SECONDS)
+            child = self._running()
+            child.send({"do": what})
+            return child.receive(_ANSWER_SECONDS)
 
     def problems(self) -> list[str]:
         """What keeps frames of its hosts from going out; nothing while it is not running."""
@@ -96,17 +81,16 @@ class GeneratorProcess:
     def check(self) -> None:
         """Raises ChildFailed when it has ended although nobody killed it."""
         with self._lock:
-            if not self.away and self._child is not None:
-                self._child.check()
+            if not self.away:
+                self._running().check()
 
-    def stop(self) -> None:
-        """End it."""
+    def stop(self, patience: float = 10.0) -> bool:
+        """End it, frozen or not; answers whether it did not have to be killed."""
         with self._lock:
-            self.away = True
-            if self._child is not None:
-                self._signal(signal.SIGCONT)
-                self._child.stop()
+            self.thaw()
+            return super().stop(patience)
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._child is not None and self._child.alive:
-            os.kill(self._child.pid, number)
+    def _running(self) -> Child:
+        if self._child is None or self.away:
+            raise ChildFailed(f"{self.name} is not running")
+        return self._child

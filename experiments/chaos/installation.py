@@ -159,7 +159,7 @@ def running(options: Options, directory: Path) -> Iterator[Installation]:
         workers, spare = _workers(options, directory, bed, cluster), bed.add_host()
         services = _query_services(options, directory, spare, cluster)
         generators = _generators(options, directory, rings, bed, cluster)
-        parts: list[Service | GeneratorProcess] = [*workers, *services, *generators]
+        parts: list[Service] = [*workers, *services, *generators]
         for part in parts:
             stack.callback(part.stop)
             part.start()

@@ -25,7 +25,7 @@ class ChildFailed(ShardpulseError):
 
 class Child:
     """A child program, tied to the life of the thread that starts it; a context manager that ends it. Its stderr is
-    ours unless ``stderr`` is given."""
+    ours unless ``stderr`` is given; with ``stdout`` it sends no messages."""
 
     def __init__(
         self,
@@ -33,19 +33,20 @@ class Child:
         command: list[str],
         environment: dict[str, str] | None = None,
         stderr: IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
     ) -> None:
         self.name = name
         self._process = subprocess.Popen(
             lifeline.tied(command),
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=stdout or subprocess.PIPE,
             stderr=stderr,
             env=dict(os.environ, **(environment or {})),
         )
         self._buffer = b""
         self._selector = selectors.DefaultSelector()
-        assert self._process.stdout is not None
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        if self._process.stdout is not None:
+            self._selector.register(self._process.stdout, selectors.EVENT_READ)
 
     def __enter__(self) -> Self:
         return self
@@ -59,9 +60,9 @@ class Child:
         return self._process.pid
 
     @property
-    def alive(self) -> bool:
-        """True while it runs, or is stopped by a signal."""
-        return self._process.poll() is None
+    def code(self) -> int | None:
+        """Its exit code; None while it runs, or is stopped by a signal."""
+        return self._process.poll()
 
     def send(self, message: dict[str, Any]) -> None:
         """Tell it something. Raises ChildFailed when it is gone."""
@@ -92,7 +93,7 @@ class Child:
         if start_time(self.pid) is None:
             raise ChildFailed(f"the {self.name} ended with exit code {self._process.wait(_STOP_SECONDS)}")
 
-    def stop(self) -> int:
+    def stop(self, patience: float = _STOP_SECONDS) -> int:
         """End it: SIGTERM, then SIGKILL. Its exit code; harmless when it has ended."""
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -101,7 +102,7 @@ class Child:
                     pipe.close()
         self._process.terminate()
         try:
-            return self._process.wait(_STOP_SECONDS)
+            return self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait(_STOP_SECONDS)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 
 from acquisition.errors import ShardpulseError
-from experiments.chaos.generators import GeneratorProcess
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault
 from experiments.chaos.service import Service
@@ -57,7 +56,7 @@ def broken(fault: LinkFault) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def frozen(part: Service | GeneratorProcess | Node | Server) -> Iterator[None]:
+def frozen(part: Service | Node | Server) -> Iterator[None]:
     """SIGSTOP, and SIGCONT whatever happens."""
     part.freeze()
     try:
