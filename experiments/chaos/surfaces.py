@@ -24,19 +24,20 @@ PATHS = ("/v1/hosts?fields=state", "/v1/hot", "/v1/moves", "/v1/heat", "/v1/snap
 _TIMEOUT = 30.0
 
 
-def reader_surfaces(connect: Callable[[], SnapshotReader]) -> dict[str, Ask]:
-    """Readers of this process: two that live long, one for each reading, and one that is made anew each time."""
-    coherent, latest = connect(), connect()
+def reader_surfaces(
+    coherent: SnapshotReader, latest: SnapshotReader, connect: Callable[[], SnapshotReader]
+) -> list[Ask]:
+    """Readers of this process: two that live long, one for each reading, and one that is made for each question."""
 
-    def anew() -> Said:
+    def once() -> Said:
         with connect() as reader:
             return _of_snapshot("a new reader", reader.coherent)
 
-    return {
-        "coherent": lambda: _of_snapshot("SnapshotReader.coherent", coherent.coherent),
-        "latest": lambda: _of_snapshot("SnapshotReader.latest", latest.latest),
-        "anew": anew,
-    }
+    return [
+        lambda: _of_snapshot("SnapshotReader.coherent", coherent.coherent),
+        lambda: _of_snapshot("SnapshotReader.latest", latest.latest),
+        once,
+    ]
 
 
 def _of_snapshot(surface: str, read: Callable[[], Snapshot]) -> Said:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
+from acquisition.snapshot import SnapshotReader
 from experiments.chaos import surfaces
 from experiments.chaos.answers import Said, Truth, summary
 from experiments.chaos.fault_runner import Course
@@ -31,9 +32,10 @@ class Witness:
     def __init__(self, installation: Installation) -> None:
         self.said: list[Said] = []
         self._over = threading.Event()
+        self._readers = (installation.reader(), installation.reader())
         self._threads = [
             threading.Thread(target=self._keep_asking, args=(installation.spare, answers), daemon=True)
-            for answers in _answers(installation, self._over)
+            for answers in _answers(installation, self._readers, self._over)
         ]
 
     def __enter__(self) -> Self:
@@ -49,6 +51,8 @@ class Witness:
         self._over.set()
         for thread in self._threads:
             thread.join()
+        for reader in self._readers:
+            reader.close()
 
     def _keep_asking(self, host: Host, answers: Answers) -> None:
         with host.inside():
@@ -57,9 +61,11 @@ class Witness:
                     self.said.append(said._replace(at=time.monotonic()))
 
 
-def _answers(installation: Installation, over: threading.Event) -> Iterator[Answers]:
+def _answers(
+    installation: Installation, readers: tuple[SnapshotReader, SnapshotReader], over: threading.Event
+) -> Iterator[Answers]:
     own_figures = installation.options.own_figures
-    asks = list(surfaces.reader_surfaces(installation.reader).values())
+    asks = surfaces.reader_surfaces(*readers, installation.reader)
     paths = surfaces.PATHS if own_figures else _PATHS
     asks += [surfaces.http_surface(port, paths) for port in installation.ports]
     if own_figures:

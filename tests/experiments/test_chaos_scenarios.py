@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acquisition.snapshot import states
-from experiments.chaos import installation, witness
+from experiments.chaos import installation, schedule, witness
 from experiments.chaos.__main__ import main, parse
 from experiments.chaos.answers import Said, Truth, falsely_down, is_calm, summary
 from experiments.chaos.fault_runner import Course
@@ -25,6 +24,7 @@ LACK = missing_for_shards()
 needs_namespaces = pytest.mark.skipif(bool(LACK), reason=f"THE SCENARIOS OF CHAOS ARE NOT TESTED HERE: {LACK}")
 UNHELD = states.CAUSES[states.UNHELD]
 _PATIENCE = 90.0  #: seconds, of a busy machine
+Suffer = Callable[..., dict[str, Any]]
 ASKED = {
     "SnapshotReader.coherent", "SnapshotReader.latest", "a new reader", "stream", "/v1/hosts", "/v1/hot", "/v1/moves",
     "/v1/heat", "/v1/snapshot", "query --json", "query hot", "query moves", "top --json",
@@ -53,18 +53,28 @@ def told_by(asked: Witness) -> set[str]:
     return {said.surface for said in [*asked.said] if UNHELD in said.told or "exit code 69" in said.told}
 
 
-def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "experiments.chaos", "--seed", "6", "--json", "--keep", str(tmp_path / "logs")]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+@pytest.fixture
+def suffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Suffer:
+    """A run of a scenario with less of everything, and with these faults alone."""
+
+    def run(name: str, hosts: int, faults: list[Fault], **changes: Any) -> dict[str, Any]:
+        scenario = SCENARIOS[name]
+        monkeypatch.setitem(SCENARIOS, name, scenario._replace(options={**scenario.options, **changes}))
+        monkeypatch.setattr(schedule, "make", lambda *_: faults)
+        command = ["--scenario", name, "--hosts", str(hosts), "--generators", "2", "--seconds", "1"]
+        main([*command, "--json", "--keep", str(tmp_path / "logs")])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return run
 
 
 @needs_namespaces
 @pytest.mark.few
-def test_parts_that_are_replaced_all_the_time_lose_nothing(tmp_path: Path) -> None:
-    found = run(tmp_path, "--scenario", "rolling", "--hosts", "6", "--seconds", "8")
+def test_parts_that_are_replaced_all_the_time_lose_nothing(suffer: Suffer) -> None:
+    parts = ("worker", "service")
+    faults = [Fault(0.5 * number, f"replace_{parts[number % 2]}", 0, 0.0, number // 2 % 2) for number in range(4)]
+    found = suffer("rolling", 6, faults, workers=2, services=1)
     assert found["failures"] == []
     assert set(found["faults"]) == {"replace_worker", "replace_service"}
     assert all(row["made"] for row in found["faults"].values())
@@ -75,9 +85,9 @@ def test_parts_that_are_replaced_all_the_time_lose_nothing(tmp_path: Path) -> No
 
 @needs_namespaces
 @pytest.mark.few
-def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(tmp_path: Path) -> None:
+def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(suffer: Suffer) -> None:
     """On a busy machine others shed as well, and values are older than the verdict allows: that is left to the run."""
-    found = run(tmp_path, "--scenario", "overload", "--hosts", "20", "--seconds", "25")
+    found = suffer("overload", 20, [Fault(0.0, "talkative_hosts", 0, 0.0)])
     overload, balance = found["overload"], found["balance"]
     assert overload["samples_shed"] == balance["samples_lost"] > 0
     assert balance["samples_pending"] == 0
