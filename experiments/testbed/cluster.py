@@ -79,22 +79,11 @@ class ReplicatedCluster:
         owners = self._newest_view().owners
         return [node for node in self.nodes if node.node_id in owners]
 
-    def replicas(self) -> list[Node]:
-        """The other nodes, dead ones included. Raises ShardError when no node answers."""
-        owners = self._newest_view().owners
-        return [node for node in self.nodes if node.node_id not in owners]
-
     def replicas_of(self, master: Node) -> list[Node]:
         """The living replicas of a master, by what each of them says itself; those that do not answer by what
         the newest view says. Raises ShardError when no node answers."""
         names = self._newest_view().replicas_of(master.node_id)
         return [node for node in self.nodes if node.alive and self._follows(node, master, node.node_id in names)]
-
-    def owner(self, slot_key: str) -> Node:
-        """The node that owns a key's slot, asked anew. Raises ShardError, TemporaryError."""
-        with closing(self.connect()) as cluster:
-            address = cluster.owner(slot_key)
-        return next(node for node in self.nodes if node.address == address)
 
     def kill(self, node: Node) -> None:
         """kill -9."""

@@ -16,15 +16,13 @@ import contextlib
 import itertools
 import os
 import socket
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from acquisition import lifeline
 from acquisition.errors import CannotCreateError
 from experiments.testbed.capability import missing
-from experiments.testbed.commands import path_of, run, succeeds
+from experiments.testbed.commands import run, succeeds
 from experiments.testbed.link import Link
 from experiments.testbed.namespace import Namespace
 
@@ -42,7 +40,6 @@ class Host:
         self.address = address
         self.namespace = namespace
         self.link = link
-        self._children: list[subprocess.Popen[Any]] = []
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
@@ -50,24 +47,8 @@ class Host:
         with self.namespace.inside():
             yield
 
-    def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Start a process on this host (``options`` of subprocess.Popen). It dies with the calling thread
-        and is ended with the testbed. Raises OSError when the program cannot be found."""
-        program = path_of(command[0])
-        if program is None:
-            raise FileNotFoundError(f"{command[0]}: no such program")
-        with self.inside():
-            child = subprocess.Popen(lifeline.tied([os.path.abspath(program), *command[1:]]), **options)
-        self._children.append(child)
-        return child
-
     def close(self) -> None:
-        """End its processes and its namespace; calling it again is harmless."""
-        for child in self._children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-        self._children.clear()
+        """End its relay and its namespace; calling it again is harmless."""
         self.link.close()
         self.namespace.close()
 
@@ -138,7 +119,7 @@ class Testbed:
             host.link.heal()
 
     def close(self) -> None:
-        """End the processes on the hosts and remove the hosts; calling it again is harmless."""
+        """Remove the hosts; calling it again is harmless."""
         for host in self.hosts:
             host.close()
         succeeds("ip", "link", "delete", self._uplink)
