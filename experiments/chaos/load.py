@@ -12,7 +12,7 @@ as who they were.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from acquisition.model.identity import entity_id, identity
 from acquisition.model.metric import Metric, ResourceSet, resource_set_id, schema_hash
 from acquisition.wire.table import Entity, Table
+from experiments.emulation.host_figures import figures_at
 from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_name, resource_set
 from probes.metrics import HOST
@@ -31,7 +32,6 @@ _SOURCE = "emulated"
 _HEADER_ROOM = 128
 TALKATIVE_TIMES = 10  #: a talkative host can make so many frames in each interval
 _TALKATIVE_EVERY = 4
-_MEMORY = float(64 << 30)
 
 
 class Row(NamedTuple):
@@ -123,13 +123,8 @@ class _OwnFigures(Strip):
 
     def __init__(self, workload: Workload) -> None:
         super().__init__(workload)
-        busy = 0.2 + 0.1 * (np.arange(len(self.values)) % 97) / 97
-        known: dict[str, Any] = {
-            "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
-            "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy),
-        }  # fmt: skip
-        for column, metric in enumerate(HOST.metrics):
-            self.values[:, column] = known.get(metric.name, busy)
+        for column, figures in enumerate(figures_at(0.2 + 0.1 * (np.arange(len(self.values)) % 97) / 97)):
+            self.values[:, column] = figures
         self._value_bytes = self.values.tobytes()
 
 
