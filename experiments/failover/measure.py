@@ -64,7 +64,7 @@ def measure(shards: ReplicatedCluster, directory: Path, workload: Workload, numb
 
     Raises ShardpulseError when it does not recover within half a minute.
     """
-    with Pipeline(shards, directory, workload) as pipeline:
+    with SnapshotReader(shards.connect(timeout=1.0)) as reader, Pipeline(shards, directory, workload) as pipeline:
         pipeline.start_filter()
         load = pipeline.start_load()
         master = shards.masters()[number % len(shards.masters())]
@@ -76,7 +76,7 @@ def measure(shards: ReplicatedCluster, directory: Path, workload: Workload, numb
         shards.kill(master)
         killed, wall = time.monotonic(), time.time()
         goals = [window.last + 1 for window in windows]
-        watches = [Watch(lambda: _promoted(replica)), Watch(_readable(shards, {host.number for host in hosts}, wall))]
+        watches = [Watch(lambda: _promoted(replica)), Watch(_readable(reader, {host.number for host in hosts}, wall))]
         accepted: list[float] = []
         try:
             for done in (any, all):
@@ -108,9 +108,8 @@ def _promoted(replica: Node) -> set[str]:
     return {"promoted"} if replica.view().myself.owns_slots else set()
 
 
-def _readable(shards: ReplicatedCluster, hosts: set[int], since: float) -> Callable[[], set[str]]:
+def _readable(reader: SnapshotReader, hosts: set[int], since: float) -> Callable[[], set[str]]:
     """The hosts of which a scheduler can read a value that was sampled after ``since``."""
-    reader = SnapshotReader(shards.connect(timeout=1.0))
 
     def look() -> set[str]:
         blocks = reader.latest().blocks

@@ -143,11 +143,7 @@ def _call(node: Node, *command: str) -> Any:
 
 
 def _spent(before: usage.Usage, after: usage.Usage) -> dict[str, float]:
-    """CPU seconds by role, of the rest of the machine, and of its hypervisor."""
-    ours = {role: after.cpu[role] - before.cpu[role] for role in after.cpu}
-    rest = max(0.0, after.busy - before.busy - sum(ours.values()))
-    found = ours | {"others": rest, "stolen": after.stolen - before.stolen}
-    return {role: round(seconds, 2) for role, seconds in found.items()}
+    return {role: round(seconds, 2) for role, seconds in usage.spent(before, after).items()}
 
 
 def hang_up(node: Node) -> None:

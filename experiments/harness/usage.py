@@ -42,13 +42,18 @@ def read(roles: Roles) -> Usage:
     return Usage(time.monotonic(), cpu, *_machine_seconds())
 
 
-def cores(before: Usage, after: Usage) -> dict[str, float]:
-    """Cores that each role used on average between two readings; ``others`` is what the rest of the machine
+def spent(before: Usage, after: Usage) -> dict[str, float]:
+    """CPU seconds of each role between two readings; ``others`` is what the rest of the machine
     used (this program, other people's), ``stolen`` what the hypervisor gave away."""
+    ours = {role: after.cpu[role] - before.cpu[role] for role in after.cpu}
+    others = after.busy - before.busy - sum(ours.values())
+    return ours | {"others": max(0.0, others), "stolen": after.stolen - before.stolen}
+
+
+def cores(before: Usage, after: Usage) -> dict[str, float]:
+    """Cores that each role used on average between two readings: ``spent`` per second."""
     seconds = after.at - before.at
-    ours = {role: (after.cpu[role] - before.cpu[role]) / seconds for role in after.cpu}
-    others = (after.busy - before.busy) / seconds - sum(ours.values())
-    return ours | {"others": max(0.0, others), "stolen": (after.stolen - before.stolen) / seconds}
+    return {role: used / seconds for role, used in spent(before, after).items()}
 
 
 def _machine_seconds() -> tuple[float, float]:

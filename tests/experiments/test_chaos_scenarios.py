@@ -87,7 +87,7 @@ def test_parts_that_are_replaced_all_the_time_lose_nothing(suffer: Suffer) -> No
 @pytest.mark.few
 def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(suffer: Suffer) -> None:
     """On a busy machine others shed as well, and values are older than the verdict allows: that is left to the run."""
-    found = suffer("overload", 20, [Fault(0.0, "talkative_hosts", 0, 0.0)])
+    found = suffer("overload", 20, [Fault(0.0, "talkative_hosts", 0, 12.0)])
     overload, balance = found["overload"], found["balance"]
     assert overload["samples_shed"] == balance["samples_lost"] > 0
     assert balance["samples_pending"] == 0
