@@ -50,7 +50,7 @@ def test_it_is_explained_and_can_be_chosen(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.skipif(bool(LACK), reason=f"THE TOY FAULT IS NOT MADE HERE: {LACK}")
 def test_it_is_made_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--hosts", "4", "--workers", "1", "--generators", "1", "--seconds", "12", "--seed", "3"]
+    options = ["--hosts", "4", "--workers", "1", "--generators", "1", "--seconds", "6", "--seed", "8"]
     options += ["--archivers", "0"]
     assert main([*options, "--only", "flush_scripts", "--json"]) == 0, capsys.readouterr()
     found = json.loads(capsys.readouterr().out)
