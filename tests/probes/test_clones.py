@@ -15,11 +15,12 @@ from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
 from acquisition.status import health
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, smoothed
 from acquisition.wire.position import CONTESTED, Position
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support import ROOT
+from tests.support.applied import position_of
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
@@ -35,9 +36,7 @@ class Site:
         self.tag = self.layout.tag_of(self.host)
 
     def position(self) -> Position | None:
-        key = keys.applied(self.tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(self.host, SET))
-        return None if data is None else position.decode(data)
+        return position_of(self.cluster, self.host, SET)
 
     def codes(self) -> set[int]:
         """Of the newest samples, but for those that have a code of their own."""

@@ -19,12 +19,13 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
-from acquisition.wire import frame, keys, position
+from acquisition.wire import frame, keys
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from tests.support import ROOT
+from tests.support.applied import position_of
 from tests.support.waiting import eventually
 
 INTERVAL = 0.1
@@ -86,8 +87,7 @@ class Scene:
         eventually(done, meanwhile=lambda: self._worker.turn(0.02), says=lambda: f"waited in vain: {self.position()}")
 
     def position(self) -> Position | None:
-        data = self._cluster.call(keys.applied(self.tag), "HGET", keys.applied(self.tag), keys.member(NUMBER, SET))
-        return None if data is None else position.decode(data)
+        return position_of(self._cluster, NUMBER, SET)
 
     def applied(self) -> int:
         found = self.position()

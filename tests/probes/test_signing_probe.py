@@ -16,9 +16,10 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.signing import files
-from acquisition.wire import keys, position, signature
+from acquisition.wire import keys, signature
 from acquisition.wire.position import Position
 from tests.support import ROOT
+from tests.support.applied import position_of
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
@@ -46,8 +47,7 @@ def test_a_probe_takes_another_key_on_sighup_and_nothing_is_lost(
     config, tag = configured(tmp_path, shards, masters, key), read_layout(cluster).tag_of(host_id(NAME))
 
     def applied() -> Position | None:
-        data = cluster.call(keys.applied(tag), "HGET", keys.applied(tag), keys.member(host_id(NAME), SET))
-        return None if data is None else position.decode(data)
+        return position_of(cluster, host_id(NAME), SET)
 
     def newest() -> list[bytes]:
         found = cluster.call(keys.raw(tag), "XREVRANGE", keys.raw(tag), "+", "-", "COUNT", 1)

@@ -26,6 +26,7 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from experiments.harness.scalar_model import Observation, State, run
+from tests.support.applied import position_of
 
 METRICS = (Metric("cpu_ratio", "ratio", GAUGE, 0.0, 1.0, "load"), Metric("memory_bytes", "bytes", GAUGE, 0.0, 1e15, ""))
 SET = resource_set_id("host")
@@ -121,10 +122,8 @@ class Load:
             assert abs(found - wanted) <= 1e-5 * abs(wanted) + 1e-6, (block.host_id, name, found, wanted)
 
     def position(self, host: int) -> Position | None:
-        key = keys.applied(self.layout.tag_of(host))
         with suppress(ShardpulseError):
-            data = self.cluster.call(key, "HGET", key, keys.member(host, SET))
-            return None if data is None else position.decode(data)
+            return position_of(self.cluster, host, SET)
         return None
 
     def _is_applied(self, host: int) -> bool:

@@ -7,10 +7,11 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, smoothed
 from acquisition.wire.smoothed import SmoothedRecord
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
+from tests.support.applied import sequence_of
 from tests.support.feeder import Feeder
 
 ROWS, COLUMNS, TAU = 4, 3, 5.0
@@ -40,9 +41,7 @@ def feed(feeder: Feeder, first: int, last: int) -> list[bytes]:
 
 def applied_sequence(cluster: Cluster, feeder: Feeder) -> int:
     """The newest applied frame, 0 when there is none."""
-    key = keys.applied(feeder.tag)
-    data = cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
-    return 0 if data is None else position.decode(data).sequence
+    return sequence_of(cluster, feeder.host, feeder.resource_set)
 
 
 def record(cluster: Cluster, feeder: Feeder, tick: int) -> SmoothedRecord:

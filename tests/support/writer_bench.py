@@ -16,7 +16,7 @@ from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Account
-from acquisition.wire import keys, position
+from acquisition.wire import keys
 from acquisition.wire.frame import Samples
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
@@ -25,6 +25,7 @@ from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support.applied import position_of
 from tests.support.processes import slept
 from tests.support.waiting import PATIENCE, eventually
 
@@ -58,13 +59,7 @@ class Pipeline:
         self.tag = self.layout.tag_of(host)
         self.outbox = outbox if outbox is not None else Outbox(None)
         self.writer = Writer(
-            host,
-            "alpha",
-            seeds,
-            credentials,
-            self.outbox,
-            position_interval=position_interval,
-            timeout=timeout,
+            host, "alpha", seeds, credentials, self.outbox, position_interval=position_interval, timeout=timeout
         )
         self.worker: Worker | None = None
         self.said: list[str] = []
@@ -137,9 +132,7 @@ class Pipeline:
         )
 
     def position(self, resource_set: int = SET) -> Position | None:
-        key = keys.applied(self.tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(self.host, resource_set))
-        return None if data is None else position.decode(data)
+        return position_of(self.cluster, self.host, resource_set)
 
     def is_applied(self, resource_set: int = SET) -> bool:
         """Whether the filter has applied the newest frame that was offered."""

@@ -16,9 +16,10 @@ from acquisition.link.resp import Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards import grants, join
-from acquisition.wire import keys, position
+from acquisition.wire import keys
 from experiments.processes import access
 from experiments.processes.access import MASTER_KEY
+from tests.support.applied import sequence_of
 from tests.support.beyond import beyond
 from tests.support.forbidden import refused
 from tests.support.processes import started
@@ -40,11 +41,9 @@ def host_on(cluster: Cluster, secured: Secured) -> tuple[str, str]:
 
 def applied(cluster: Cluster, name: str, tag: str) -> int:
     """The newest frame of a host that its filter has applied."""
-    try:
-        data = cluster.call(keys.applied(tag), "HGET", keys.applied(tag), keys.member(host_id(name), _SET))
-    except ShardpulseError:  # its shard is away
-        return 0
-    return 0 if data is None else position.decode(data).sequence
+    with contextlib.suppress(ShardpulseError):  # its shard is away
+        return sequence_of(cluster, host_id(name), _SET)
+    return 0
 
 
 def follows(secured: Secured) -> bool:

@@ -17,7 +17,7 @@ from acquisition.wire.readers import Reader
 from filters.worker.assembly import lone_worker
 from filters.worker.kept import Kept, Trim
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, feed
 from tests.support.waiting import eventually
@@ -85,10 +85,6 @@ def claim(cluster: Cluster, feeder: Feeder, cursor: bytes, seconds: float) -> No
 
 def length(cluster: Cluster, feeder: Feeder) -> int:
     return int(cluster.call(keys.raw(feeder.tag), "XLEN", keys.raw(feeder.tag)))
-
-
-def turn_until(worker: Worker, done: Callable[[], bool]) -> None:
-    eventually(done, meanwhile=lambda: worker.turn(0.05))
 
 
 def test_the_filter_keeps_what_a_living_reader_wants_and_nothing_for_an_expired_one(cluster: Cluster) -> None:

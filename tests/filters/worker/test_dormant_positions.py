@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.wire import keys, position
+from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE, Position
 from filters.worker.assembly import lone_worker
 from filters.worker.dormant_positions import DormantPositions
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
 from filters.worker.worker import Worker
+from tests.support.applied import position_of, turn_until
 from tests.support.feeder import Feeder
-from tests.support.waiting import eventually
 
 OTHER = 7 + keys.DEFAULT_PARTITIONS  # a host of the same partition
 
@@ -39,21 +39,18 @@ class Bench:
         self.worker = self.start()
 
     def position(self, feeder: Feeder) -> Position | None:
-        key = keys.applied(feeder.tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
-        return None if data is None else position.decode(data)
+        return position_of(self.cluster, feeder.host, feeder.resource_set)
 
     def feed(self, feeder: Feeder, count: int) -> None:
         for _ in range(count):
             tick = feeder.sequence + 1
             feeder.push(feeder.make(np.ones((2, 2)), float(tick)))
 
-    def until(self, done: Callable[[], bool]) -> None:
-        eventually(done, meanwhile=lambda: self.worker.turn(0.02))
-
     def apply(self, feeder: Feeder, count: int) -> Position:
         self.feed(feeder, count)
-        self.until(lambda: (found := self.position(feeder)) is not None and found.sequence == feeder.sequence)
+        turn_until(
+            self.worker, lambda: (found := self.position(feeder)) is not None and found.sequence == feeder.sequence
+        )
         found = self.position(feeder)
         assert found is not None
         return found
@@ -63,7 +60,7 @@ class Bench:
             self.feed(self.other, 1)
             return self.position(feeder) is None
 
-        self.until(gone)
+        turn_until(self.worker, gone)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot.workers import read_workers
 from acquisition.status.finding import of_filter
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
 from tests.support.processes import catches, started
+from tests.support.series import applied_sequence
 from tests.support.waiting import PATIENCE, eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -46,14 +46,7 @@ def start(cluster: Cluster) -> Iterator[Start]:
 
 def applied(cluster: Cluster, feeder: Feeder, sequence: int) -> None:
     """Wait until the filter has applied a frame."""
-    key = keys.applied(feeder.tag)
-    deadline = time.monotonic() + 60.0
-    while time.monotonic() < deadline:
-        data = cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set))
-        if data is not None and position.decode(data).sequence >= sequence:
-            return
-        time.sleep(0.02)
-    pytest.fail(f"frame {sequence} was not applied in time")
+    eventually(lambda: applied_sequence(cluster, feeder) >= sequence)
 
 
 def feed(feeder: Feeder, first: int, last: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.metric import GAUGE, Metric
 from acquisition.trouble_log import TroubleLog
-from acquisition.wire import commit, keys, position, rejected, table
+from acquisition.wire import commit, keys, position, table
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.runtime.background_jobs import BackgroundJobs
@@ -21,6 +21,7 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.partition import Accepted, Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother
+from tests.support.applied import rejected_of
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 from tests.support.waiting import PATIENCE, eventually
@@ -40,12 +41,7 @@ class Bench:
         self.guard = Guard(cluster, layout, self.worker, self.jobs, TroubleLog(self.said.append), every=0.05)
 
     def until(self, done: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        eventually(
-            done,
-            seconds,
-            meanwhile=self.turn,
-            says=lambda: self.said,
-        )
+        eventually(done, seconds, meanwhile=self.turn, says=lambda: self.said)
 
     def turn(self) -> None:
         self.worker.turn(min(0.05, self.leases.turn()))
@@ -155,6 +151,7 @@ TABLE = table.encode(
         (b'"0000000000000005"', b'"20000000000000000"'),
         (b'"guest"', b'"\\ud800"'),
         (b"0.0,1.0", b"0.0,NaN"),
+        (TABLE, b"{not json"),
     ],
 )
 def test_a_table_that_nobody_can_represent_is_put_aside(bench: Bench, sound: bytes, foreign: bytes) -> None:
@@ -164,9 +161,8 @@ def test_a_table_that_nobody_can_represent_is_put_aside(bench: Bench, sound: byt
     feed(other, 1, 3)
     bench.until(bench.applied((other, 3)))
     assert_equals_model(bench.cluster, other, 3)
-    aside = keys.rejected(stranger.tag)
-    ((_, fields),) = bench.cluster.call(aside, "XRANGE", aside, "-", "+")
-    assert rejected.decode(fields).entry == entry
+    (found,) = rejected_of(bench.cluster, stranger.tag)
+    assert (found.entry, found.reason) == (entry, "payload")
     assert any(entry.decode() in text for text in bench.said)
 
 
@@ -257,9 +253,8 @@ def test_a_frame_that_nobody_can_smooth_is_put_aside_alone(bench: Bench, monkeyp
     bench.until(bench.applied((victim, 6), *((other, 6) for other in others)))
     for other in others:
         assert_equals_model(bench.cluster, other, 6)
-    aside = keys.rejected(victim.tag)
-    ((_, fields),) = bench.cluster.call(aside, "XRANGE", aside, "-", "+")
-    assert rejected.decode(fields)[:2] == (poison, "internal")
+    (found,) = rejected_of(bench.cluster, victim.tag)
+    assert found[:2] == (poison, "internal")
     assert any(poison.decode() in text and "ZeroDivisionError" in text for text in bench.said)
 
 

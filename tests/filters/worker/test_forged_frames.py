@@ -3,42 +3,37 @@ hosts sign, and taken for that host's where they do not."""
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import Connection
-from acquisition.shards import grants
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books
 from acquisition.status import health
-from acquisition.wire import commit, frame, keys, rejected, signature
+from acquisition.wire import commit, frame, keys, signature
 from acquisition.wire.position import CONTESTED
 from acquisition.wire.rejected import Rejected
 from acquisition.wire.signature import Verifier
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
-from tests.support.granted import granted, user
-from tests.support.writer_bench import HOST, SET, Pipeline
+from tests.support.applied import events_of, rejected_of
+from tests.support.granted import granted
+from tests.support.intruder import Intruded
+from tests.support.writer_bench import HOST, SET
 
 MASTER, BEFORE, STRANGE = bytes(range(32)), bytes(range(32, 64)), bytes(range(64, 96))
 SIGNED, UNSIGNED = True, False
 
 
-class Bench(Pipeline):
-    """A probe and a filter, each as its user, and somebody who has the password of a probe, on a host of the same
-    partition, with a key of its own."""
+class Bench(Intruded):
+    """The intruder is on a host of the same partition, with a key of its own."""
 
     def __init__(self, shards: Shards, cluster: Cluster) -> None:
-        super().__init__(cluster, shards.addresses, credentials=user(grants.PROBE))
-        self.own = Cluster(shards.addresses, user(grants.FILTER))
-        self.raw = keys.raw(self.tag)
+        super().__init__(shards, cluster)
         self.neighbour = HOST + self.layout.partitions
 
     def verify(self, verifier: Verifier | None) -> None:
@@ -52,31 +47,15 @@ class Bench(Pipeline):
     def sign(self, master: bytes, host: int = HOST) -> None:
         self.writer.sign_with(signature.signer(signature.host_key(master, host)))
 
-    def close(self) -> None:
-        super().close()
-        self.own.close()
-
-    def forge(self, *fields: bytes) -> bytes:
-        with contextlib.closing(Connection(self.cluster.owner(self.raw), user(grants.PROBE))) as connection:
-            entry: bytes = connection.call("XADD", self.raw, "*", *fields)
-            return entry
-
-    def applies(self, count: int = 3) -> None:
-        last = self.offer(count)
-        self.turn_until(lambda: (found := self.position()) is not None and found.sequence == last)
+    def push(self, *fields: bytes) -> bytes:
+        return self.forge("XADD", self.raw, "*", *fields)
 
     def refusals(self) -> list[Rejected]:
-        key = keys.rejected(self.tag)
-        return [rejected.decode(fields) for _, fields in self.cluster.call(key, "XRANGE", key, "-", "+")]
+        return rejected_of(self.cluster, self.tag)
 
     def refuses(self, count: int) -> list[Rejected]:
         self.turn_until(lambda: len(self.refusals()) >= count)
         return self.refusals()
-
-    def events(self) -> list[happenings.Entry]:
-        key = keys.events(self.tag)
-        found = [happenings.decode(*entry) for entry in self.cluster.call(key, "XRANGE", key, "-", "+")]
-        return [one for one in found if one is not None]
 
     def raw_entries(self) -> list[list[bytes]]:
         return [fields for _, fields in self.cluster.call(self.raw, "XRANGE", self.raw, "-", "+")]
@@ -111,9 +90,9 @@ def test_a_forged_frame_is_refused_named_and_told_and_the_books_balance(bench: B
     assert before is not None
     forged, whose = following(bench), signature.host_key(MASTER, bench.neighbour)
     entries = [
-        bench.forge(b"f", forged),
-        bench.forge(b"f", forged, b"s", signature.sign(whose, forged)),  # all that it can sign with
-        bench.forge(b"f", forged, b"s", bytes(20)),
+        bench.push(b"f", forged),
+        bench.push(b"f", forged, b"s", signature.sign(whose, forged)),  # all that it can sign with
+        bench.push(b"f", forged, b"s", bytes(20)),
     ]
     found = bench.refuses(3)
     assert [one.entry for one in found] == entries
@@ -121,8 +100,8 @@ def test_a_forged_frame_is_refused_named_and_told_and_the_books_balance(bench: B
     assert found[0].message == f"a frame that names host {HOST:016x} is not signed"
     assert found[1].message == f"the signature of a frame that names host {HOST:016x} is wrong"
     assert any("signature: a frame that names host" in text for text in bench.said)
-    (event,) = bench.events()  # one for all of them
-    assert (event.kind, event.host, event.details["entry"]) == ("signature", HOST, entries[0].decode())
+    (event,) = events_of(bench.cluster, [bench.tag], "signature")  # one for all of them
+    assert (event.host, event.details["entry"]) == (HOST, entries[0].decode())
     assert bench.position() == before
     bench.applies()
     account = bench.assert_everything_applied_once()
@@ -138,7 +117,7 @@ def test_without_signatures_it_is_taken_for_the_hosts(bench: Bench) -> None:
     bench.applies()
     before = bench.position()
     assert before is not None
-    bench.forge(b"f", following(bench))
+    bench.push(b"f", following(bench))
     bench.turn_until(lambda: bench.position() != before)
     assert not bench.refusals()
 
@@ -151,7 +130,7 @@ def test_a_frame_that_was_signed_once_is_not_applied_twice(bench: Bench) -> None
     before = bench.position()
     assert before is not None
     for fields in seen:  # who could read the stream
-        bench.forge(*fields)
+        bench.push(*fields)
     bench.turn_until(lambda: (found := bench.position()) is not None and found.duplicates >= len(seen))
     after = bench.position()
     assert after is not None
@@ -199,7 +178,7 @@ def test_masters_are_exchanged_while_samples_flow(bench: Bench) -> None:
     account = bench.assert_everything_applied_once()
     assert (account.lost, account.gaps) == (0, 0)
     forged = following(bench)
-    bench.forge(b"f", forged, b"s", signature.sign(signature.host_key(BEFORE, HOST), forged))
+    bench.push(b"f", forged, b"s", signature.sign(signature.host_key(BEFORE, HOST), forged))
     (found,) = bench.refuses(1)
     assert "another master" in found.message
 
@@ -210,7 +189,7 @@ def test_signatures_come_before_they_are_required(bench: Bench) -> None:
     bench.sign(MASTER)
     bench.applies()
     forged = following(bench)
-    bench.forge(b"f", forged, b"s", bytes(20))
+    bench.push(b"f", forged, b"s", bytes(20))
     assert [one.reason for one in bench.refuses(1)] == ["signature"]
     bench.verify(Verifier([MASTER]))
     bench.applies()
@@ -231,9 +210,9 @@ def test_many_names_are_told_within_bounds(bench: Bench) -> None:
     bench.applies()
     for number in range(60):
         other = frame.decode(following(bench))._replace(host=HOST + number * bench.layout.partitions)
-        bench.forge(b"f", frame.encode(other))
+        bench.push(b"f", frame.encode(other))
     bench.refuses(60)
-    told = [event for event in bench.events() if event.kind == "signature"]
+    told = events_of(bench.cluster, [bench.tag], "signature")
     assert len(told) == len({event.host for event in told}) == 20
     bench.applies()
     assert not [row for row in books.read_books(bench.cluster, bench.layout) if row.host != HOST]
@@ -250,7 +229,7 @@ def test_what_begins_an_epoch_that_was_left_long_ago_does_not_last(bench: Bench)
         bench.outbox.forget(window)
         window.restart(window.epoch + 1)
         bench.applies(3)
-    bench.forge(*first)
+    bench.push(*first)
     bench.turn_until(lambda: (found := bench.position()) is not None and found.epoch != window.epoch)
 
     def is_well() -> bool:

@@ -18,18 +18,9 @@ from filters.worker.leases.leases import new_holder
 from filters.worker.partition import Partition
 from filters.worker.restore import restore
 from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed, frame
-from tests.support.waiting import eventually
-
-
-def turn_until(worker: Worker, done: Callable[[], bool], between: Callable[[], float] = lambda: 0.05) -> None:
-    eventually(
-        done,
-        meanwhile=lambda: worker.turn(min(0.05, between())),
-        says=lambda: "the worker did not get there in time",
-    )
 
 
 def fill(cluster: Cluster, room: int) -> Feeder:

@@ -20,22 +20,21 @@ from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.assembly import lone_worker
 from filters.worker.guard import Guard
 from filters.worker.settings import FilterSettings
+from tests.support.applied import events_of
 from tests.support.granted import granted, user
-from tests.support.writer_bench import Pipeline
+from tests.support.intruder import Intruded
 
 GREATEST = "18446744073709551615-18446744073709551615"
 
 
-class Bench(Pipeline):
-    """A probe and a filter, each as its user, and somebody who has the password of a probe."""
+class Bench(Intruded):
+    """The filter has a guard, and all partitions."""
 
     def __init__(self, shards: Shards, cluster: Cluster) -> None:
-        super().__init__(cluster, shards.addresses, credentials=user(grants.PROBE))
-        self.own = Cluster(shards.addresses, user(grants.FILTER))
+        super().__init__(shards, cluster)
         self.worker = lone_worker(self.own, self.layout, FilterSettings(), report=self.said.append)
         self.jobs = BackgroundJobs()
         self.guard = Guard(self.own, self.layout, self.worker, self.jobs, TroubleLog(self.said.append), every=0.05)
-        self.raw = keys.raw(self.tag)
 
     def turn(self) -> None:
         super().turn()
@@ -45,22 +44,9 @@ class Bench(Pipeline):
     def close(self) -> None:
         super().close()
         self.jobs.close()
-        self.own.close()
-
-    def forge(self, *command: object) -> object:
-        with contextlib.closing(Connection(self.cluster.owner(self.raw), user(grants.PROBE))) as connection:
-            return connection.call(*command)
-
-    def applies(self, count: int) -> None:
-        last = self.offer(count)
-        self.turn_until(lambda: (found := self.position()) is not None and found.sequence == last, 40)
 
     def events(self, kind: str) -> list[happenings.Entry]:
-        found = []
-        for tag in self.layout.tags:
-            entries = self.cluster.call(keys.events(tag), "XRANGE", keys.events(tag), "-", "+")
-            found += [happenings.decode(entry, fields) for entry, fields in entries]
-        return [one for one in found if one is not None and one.kind == kind]
+        return events_of(self.cluster, self.layout.tags, kind)
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from acquisition.shards.launch import Shards
 from filters.worker.assembly import leasing_worker
 from filters.worker.leases.leases import new_holder
 from filters.worker.settings import FilterSettings
+from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE
 
 
 @pytest.mark.few
@@ -28,7 +29,7 @@ def test_the_other_shards_go_on_while_one_hangs(start_cluster: Callable[..., Sha
     worker, leases, *_ = leasing_worker(cluster, layout, FilterSettings(), new_holder(1.0), lambda _: None)
 
     def until(done: Callable[[], bool], seconds: float) -> None:
-        eventually(done, seconds, meanwhile=lambda: worker.turn(min(0.05, leases.turn())))
+        turn_until(worker, done, seconds, leases.turn)
 
     feed(frozen, 1, 3)
     feed(living, 1, 3)

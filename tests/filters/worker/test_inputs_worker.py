@@ -15,13 +15,14 @@ from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import inputs as wire
-from acquisition.wire import keys, position, recent, smoothed
+from acquisition.wire import keys, recent, smoothed
 from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
+from tests.support.series import applied_sequence
 from tests.support.waiting import eventually
 
 WINDOW, COUNTED = 6, 3
@@ -75,9 +76,7 @@ class Plant:
         eventually(done, meanwhile=lambda: self.worker.turn(0.05), says=lambda: self.said)
 
     def applied(self) -> int:
-        key = keys.applied(self.feeder.tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(self.feeder.host, VMS))
-        return 0 if data is None else position.decode(data).sequence
+        return applied_sequence(self.cluster, self.feeder)
 
     def key(self, tick: int) -> str:
         return keys.smoothed(self.feeder.tag, self.feeder.host, VMS, (1_000_000 + tick) % keys.DEFAULT_KEEP_TICKS)

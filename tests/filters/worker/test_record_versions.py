@@ -27,6 +27,7 @@ from filters.worker.settings import FilterSettings
 from tests.support import ROOT, layouts
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, names
+from tests.support.series import applied_sequence
 from tests.support.waiting import eventually
 
 OLD, NEW = "acquisition", "tests.support.next_version"
@@ -111,9 +112,7 @@ class Site:
         )
 
     def applied(self, host: int) -> int:
-        key = keys.applied(self.feeders[host].tag)
-        data = self.cluster.call(key, "HGET", key, keys.member(host, VMS))
-        return 0 if data is None else position.decode(data).sequence
+        return applied_sequence(self.cluster, self.feeders[host])
 
     def records(self, host: int, tick: int) -> tuple[bytes, bytes]:
         """What lies in the shards of one tick: the smoothed record, and the ring of recent values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ from acquisition.wire.table import Entity, Table
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.holding import hold_partitions
-from tests.support.waiting import eventually
 
 START = 1_000_000
 METRICS = (Metric("cpu_ratio", "cores", "counter", 0, 9, ""), Metric("memory", "bytes", "gauge", 0, 9, ""))
@@ -56,10 +56,6 @@ def worker(cluster: Cluster) -> Iterator[Worker]:
     worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0))
     yield worker
     worker.close()
-
-
-def turn_until(worker: Worker, done: Callable[[], bool]) -> None:
-    eventually(done, meanwhile=lambda: worker.turn(0.05))
 
 
 def samples(tick: int) -> np.ndarray:

@@ -21,10 +21,11 @@ from acquisition.shards import join
 from acquisition.shards import process as shard_process
 from acquisition.shards.launch import Shards
 from acquisition.shards.machine import free_ports, port_is_free
-from acquisition.wire import keys, position
+from acquisition.wire import keys
 from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
+from tests.support.applied import position_of
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 from tests.support.waiting import PATIENCE, eventually
@@ -43,11 +44,11 @@ class Pair:
 
     def until(self, feeder: Feeder, sequence: int, *workers: Worker, seconds: float = PATIENCE) -> None:
         """Turn these workers in turn until a frame is applied; the others sleep."""
-        deadline = time.monotonic() + seconds
-        while applied_sequence(self.cluster, feeder) < sequence:
-            assert time.monotonic() < deadline, applied_sequence(self.cluster, feeder)
-            for worker in workers:
-                worker.turn(0.02)
+        eventually(
+            lambda: applied_sequence(self.cluster, feeder) >= sequence,
+            seconds,
+            meanwhile=lambda: [worker.turn(0.02) for worker in workers],
+        )
 
     def settle(self, turns: int = 20) -> None:
         """Let both do what they have in mind."""
@@ -69,8 +70,8 @@ def pair(cluster: Cluster) -> Iterator[Pair]:
 
 def books(cluster: Cluster, feeder: Feeder) -> tuple[int, int]:
     """Frames applied, and samples lost."""
-    key = keys.applied(feeder.tag)
-    found = position.decode(cluster.call(key, "HGET", key, keys.member(feeder.host, feeder.resource_set)))
+    found = position_of(cluster, feeder.host, feeder.resource_set)
+    assert found is not None
     return found.frames, found.lost
 
 
