@@ -2,8 +2,8 @@
 
 Rows: ``pipeline`` (three bare hosts to a verified pipeline, a second run, a dry one: seconds by play and role, remote
 calls of each host), ``probe`` (memory and CPU of the probe's unit over TLS, beside 100 processes, on a host that shares
-no page of a file with others), ``changes`` (samples lost over rotate, a reboot, grow, drain, replace and upgrade, while
-50,500 a second flow). What a row is to reach is in docs/benchmarks.md; a row that does not makes the program fail.
+no page of a file with others). What a row is to reach is in docs/benchmarks.md; a row that does not makes the program
+fail. That no sample is lost while machines come and go is tested (tests/deploy/test_machines_come_and_go.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from acquisition.errors import UsageError
-from experiments.deployment import changes, pipeline, probe, scene
+from experiments.deployment import pipeline, probe, scene
 from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.program import program
@@ -33,7 +33,6 @@ class Row(NamedTuple):
 ROWS = {
     "pipeline": Row(pipeline.measure, pipeline.missed, pipeline.text),
     "probe": Row(probe.measure, probe.missed, probe.text),
-    "changes": Row(changes.measure, changes.missed, changes.text),
 }
 _EXAMPLES = """examples:
   python -m experiments.deployment --rows pipeline,probe

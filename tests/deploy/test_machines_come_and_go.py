@@ -15,11 +15,10 @@ import pytest
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Connection, parse_address
 from acquisition.shards import grants
-from experiments.deployment.changes import SPARE, inventory, sending
 from experiments.processes.control import Child
 from tests.support import newer_redis
 from tests.support.built import built, commit_of_the_checkout
-from tests.support.deployed_site import NAMES, Site, changed, said, three_hosts
+from tests.support.deployed_site import NAMES, SPARE, Site, changed, inventory, said, sending, three_hosts
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
