@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 from experiments.archive_live.backlog import backlog
-from experiments.archive_live.kills import kills
 from experiments.archive_live.live import live
 from experiments.harness import outcome
 from experiments.processes import needs, postgresql
@@ -26,8 +25,6 @@ it, in turn.
 `backlog`: frames of --ticks seconds lie in the streams, as after so long without a database, and an
 archiver in this process takes them as fast as it can; invalid are as many. What it costs a sample is what
 it costs live. With --in-minutes a minute of frames after the other lies there, which takes less memory.
-`kills`: such a backlog, and archivers that are killed with -9 at random moments, --kills times; then every
-figure of every minute must be that of each frame once.
 
 Live speed is 50,500 samples/s for 100 hosts of 101 entities with 5 metrics."""
 _EXAMPLES = """
@@ -35,9 +32,8 @@ python -m experiments.archive_live --row live postgresql        a PostgreSQL of 
 python -m experiments.archive_live --row live postgresql://postgres@/empty      a database that may be filled
 python -m experiments.archive_live --row live                                   SQLite in a temporary directory
 python -m experiments.archive_live --row backlog --ticks 600 postgresql         ten minutes without a database
-python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 180 --in-minutes postgresql
-python -m experiments.archive_live --row kills --hosts 40 --entities 11 --kills 100 postgresql"""
-_ROWS = {"live": live, "backlog": backlog, "kills": kills}
+python -m experiments.archive_live --row backlog --hosts 10000 --metrics 4 --ticks 180 --in-minutes postgresql"""
+_ROWS = {"live": live, "backlog": backlog}
 
 
 @program("archive_live")
@@ -50,7 +46,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--turns", type=int, default=2, help="of freshness without the archiver and with it")
     parser.add_argument("--ticks", type=int, default=600, help="seconds of frames of a backlog")
     parser.add_argument("--in-minutes", action="store_true", help="feed a backlog a minute after the other")
-    parser.add_argument("--kills", type=int, default=100, help="of archivers")
     options = parser.parse_args(argv)
     needs.require(postgresql.installed(options.url))
     with (

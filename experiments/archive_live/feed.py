@@ -6,7 +6,6 @@ import argparse
 import time
 
 import numpy as np
-import numpy.typing as npt
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.codes import RANGE
@@ -32,8 +31,6 @@ class Feed:
         self._values = self._random.random((64, *self._shape), dtype=np.float32)
         self._left = np.zeros((options.hosts, *self._shape), np.int16)  #: seconds that each stays invalid
         self._epoch = time.time_ns()
-        #: (host, minute) -> how many, and the sum, of the valid samples of each entity and metric
-        self.sums: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
         hosts = _alike(options.hosts, keys.tags(keys.DEFAULT_PARTITIONS))
         self._hosts = [(place, *host) for place, host in enumerate(hosts)]
         self._ids = [
@@ -54,10 +51,6 @@ class Feed:
                 1.0, self._epoch, tick + 1, 1, tick * cells, moment, float(moment), float(moment), self._ids[place],
                 self._values[(place + tick) % 64].tobytes(), codes[place].tobytes() if codes[place].any() else b"",
             ))  # fmt: skip
-            if self._options.row == "kills":
-                values = np.where(codes[place] == 0, self._values[(place + tick) % 64].astype(np.float64), 0.0)
-                held = self.sums.setdefault((host, moment // MINUTE * MINUTE), np.zeros((2, *self._shape)))
-                held += [codes[place] == 0, values]
             commands.append((keys.raw(tag), ("XADD", keys.raw(tag), f"{moment * 1000 + 500}-{place}", "f", data)))
         for reply in self._cluster.gather(commands):
             if isinstance(reply, Exception):
