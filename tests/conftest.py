@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards, start_shards
-from acquisition.wire.keys import DEFAULT_PARTITIONS, began, tags
+from tests.support.emptied import emptied
 from tests.support.fixture_types import StartCluster
 
 pytest_plugins = [
@@ -68,16 +68,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
 @pytest.fixture
 def cluster(shards: Shards) -> Iterator[Cluster]:
     """The session's cluster without any data but its layout."""
-    connected = shards.connect()
-    for address in shards.addresses:
-        connection = connected.connect(address)
-        connection.call("FLUSHALL")
-        connection.close()
-    # a filter of the test before may be loading in a thread still, and note that it finds nothing here
-    connected.gather([(began(tag), ("SET", began(tag), "0")) for tag in tags(DEFAULT_PARTITIONS)])
-    write_layout(connected, DEFAULT_PARTITIONS)
-    yield connected
-    connected.close()
+    with emptied(shards) as connected:
+        yield connected
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -35,15 +36,22 @@ class Parts(NamedTuple):
         eventually(done, _PATIENCE, says=self.said)
 
 
+def answers(url: str) -> bool:
+    """Whether a service has something to say there."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=20) as response:
+        return bool(response.status == 200 and response.read())
+    return False
+
+
 @contextlib.contextmanager
 def running(commands: Iterable[tuple[Sequence[str], Path]], directory: Path) -> Iterator[Parts]:
     """Start parts: the words of each command and its configuration; their files lie in ``directory``."""
-    log, answers = directory / "said", directory / "url"
+    log, urls = directory / "said", directory / "url"
     with contextlib.ExitStack() as stack:
-        said, url = stack.enter_context(log.open("wb")), stack.enter_context(answers.open("wb"))
+        said, url = stack.enter_context(log.open("wb")), stack.enter_context(urls.open("wb"))
         children = []
         for words, config in commands:
             command = [sys.executable, "-m", "acquisition", *words, "--config", str(config)]
             out = url if words[0] == "serve" else said
             children.append(stack.enter_context(started(command, stdout=out, stderr=said)))
-        yield Parts(children, log, answers)
+        yield Parts(children, log, urls)

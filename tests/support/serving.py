@@ -42,8 +42,11 @@ class Feeding:
         self.scene = Scene(cluster)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.scene.host(SILENT, [int(time.time()) - 30])
+        self.begin()
         self.feed()
+
+    def begin(self) -> None:
+        self.scene.host(SILENT, [int(time.time()) - 30])
 
     def feed(self) -> None:
         now = int(time.time())
@@ -61,6 +64,9 @@ class Feeding:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         self._stop.set()
         self._thread.join(5)
 

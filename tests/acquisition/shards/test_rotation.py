@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ def test_running_parts_take_another_password_and_lose_nothing(
         assert rotate(secured, capsys, "finish", *ROTATED)["sessions"] >= len(PARTS)
         count = applied()
         running.until(lambda: applied() > count + 4)
-        running.until(lambda: is_answered(f"{place}/v1/snapshot"))
+        running.until(lambda: parts.answers(f"{place}/v1/snapshot"))
         assert [child.poll() for child in running.children] == [None] * len(PARTS), running.said()
         eventually(lambda: books.read(reader, layout).balanced, says=lambda: books.read(reader, layout).faults)
         assert books.totals(books.read(reader, layout).accounts).lost == 0
@@ -124,12 +123,6 @@ def test_running_parts_take_another_password_and_lose_nothing(
         now = as_now(secured, user).password
         assert (password != now, len(now)) == (True, 64)
         assert logs_in(secured, user, password) == [False] * 4
-
-
-def is_answered(url: str) -> bool:
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=20) as response:
-        return bool(response.status == 200)
-    return False
 
 
 def test_a_shard_with_other_users_is_named_and_a_replica_takes_over_with_the_same(

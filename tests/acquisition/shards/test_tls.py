@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -137,20 +136,12 @@ def test_the_pipeline_works_over_tls_and_is_refused_nothing(
         assert "127.0.0.1" not in shown  # all are known by the name in their certificates
         place = running.place()
         for path in _SERVED:
-            running.until(lambda path=path: answers(place + path))  # type: ignore[misc]
+            running.until(lambda path=path: parts.answers(place + path))  # type: ignore[misc]
         with contextlib.closing(Cluster(secured.addresses, secured.credentials(grants.READER))) as cluster:
             names = [keys.readers(tag) for tag in keys.tags(keys.DEFAULT_PARTITIONS)]
             asked = [(name, ("HGETALL", name)) for name in names]
             running.until(lambda: all(cluster.gather(asked)))
     assert denied(secured) == [], running.said()
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=20) as response:
-            return bool(response.status == 200 and response.read())
-    except OSError:
-        return False
 
 
 def test_shards_of_others_are_shown_and_balanced_by_their_addresses(

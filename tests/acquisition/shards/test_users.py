@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from acquisition.outbox.sender import Sender
 from acquisition.shards import bus, local_growth, redis_binary, users
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
+from tests.support import parts
 from tests.support.fixture_types import StartCluster
 from tests.support.forbidden import FORBIDDEN, refused
 from tests.support.processes import started
@@ -108,14 +108,6 @@ SERVED = [
 ]  # fmt: skip
 
 
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=20) as response:
-            return bool(response.status == 200 and response.read())
-    except OSError:
-        return False
-
-
 def test_the_real_parts_can_do_all_that_they_do(
     secured: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,27 +118,19 @@ def test_the_real_parts_can_do_all_that_they_do(
         f'[shards]\ndirectory = "{secured.directory}"\n[probe]\ninterval_seconds = 0.2\nring_path = "{ring}"\n'
         "position_interval_seconds = 0.2\n[filter]\nretention_seconds = 0.0\n[serve]\nbind = '127.0.0.1:0'\n"
     )
-    command = [sys.executable, "-m", "acquisition"]
-    said = tmp_path / "said"
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(said.open("wb"))
-        url = stack.enter_context((tmp_path / "url").open("wb"))
-        for name in ("filter", "probe", "serve"):
-            arguments = [*command, name, "--config", str(config)]
-            stack.enter_context(started(arguments, stdout=url if name == "serve" else subprocess.DEVNULL, stderr=log))
+    with parts.running([([name], config) for name in ("filter", "probe", "serve")], tmp_path) as running_parts:
 
         def shows(*arguments: str) -> bool:
             capsys.readouterr()
             return shardpulse([*arguments, "--config", str(config)]) == 0
 
-        eventually(lambda: shows("query", "--latest"), 60, says=said.read_text)
-        eventually(lambda: shows("query"), 60, says=said.read_text)
-        for arguments in (["metrics"], ["top", "--json"], ["query", "hot"], ["shards", "status"], ["status"]):
-            eventually(lambda arguments=arguments: shows(*arguments), 60, says=said.read_text)  # type: ignore[misc]
-        place = eventually((tmp_path / "url").read_text).split()[-1]
+        shown = ["query --latest", "query", "metrics", "top --json", "query hot", "shards status", "status"]
+        for words in shown:
+            running_parts.until(lambda words=words: shows(*words.split()))  # type: ignore[misc]
+        place = running_parts.place()
         for resource in SERVED:
-            eventually(lambda path=place + resource: answers(path), 60, says=said.read_text)  # type: ignore[misc]
-    assert rejections(secured) == before, said.read_text()
+            running_parts.until(lambda path=place + resource: parts.answers(path))  # type: ignore[misc]
+    assert rejections(secured) == before, running_parts.said()
 
 
 def test_named_addresses_of_local_shards_are_asked_with_their_passwords(

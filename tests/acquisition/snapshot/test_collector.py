@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from acquisition.errors import ShardError
 from acquisition.snapshot import collector
 
 
@@ -60,3 +61,16 @@ def test_a_block_that_began_while_another_one_ended_leaves_them_on(monkeypatch: 
         pass
     monkeypatch.undo()
     assert gc.isenabled()
+
+
+def test_collections_go_on_after_a_reading_that_failed() -> None:
+    assert gc.isenabled()
+    with pytest.raises(ShardError):
+        _fail()
+    assert gc.isenabled()
+
+
+@collector.paused()
+def _fail() -> None:
+    assert not gc.isenabled()
+    raise ShardError("no")

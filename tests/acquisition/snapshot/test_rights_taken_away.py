@@ -3,7 +3,6 @@ what was refused is told with shard, command, key and what to do, and with the r
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +10,11 @@ import pytest
 from acquisition.errors import PermissionRefused
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from tests.support.limited_user import PASSWORD, USER, limited, rule, rules
 from tests.support.scene import Scene
 
 NOW = 1_000_000.75
@@ -23,7 +22,6 @@ TICK = 999_999
 DOWN_AFTER = 10.0
 SILENT = "silent"
 HOSTS = [f"host{number}" for number in range(6)]
-USER, PASSWORD = "old-reader", "a password"
 SET = "host"
 #: All that is read of a partition, and of the cluster.
 KINDS = (
@@ -36,32 +34,18 @@ _DISPENSABLE = {"recent"}
 
 def allowed(without: str = "") -> list[str]:
     """The rules of the reader's user, but for one command, or one kind of key."""
-    kinds = [f"~{kind}:*" for kind in KINDS if kind != without]
-    commands = [f"+{command}" for command in (*COMMANDS, "cluster|nodes", "ping", "set", "asking", "scan", "pttl")]
-    refused = [f"-{without}"] if without in COMMANDS else []
-    return ["on", f">{PASSWORD}", "resetkeys", "-@all", *kinds, *commands, *refused]
-
-
-def rule(address: Address, *rules: str) -> None:
-    with contextlib.closing(Connection(address)) as connection:
-        connection.call("ACL", "SETUSER", USER, *rules)
+    return rules(KINDS, COMMANDS, ("cluster|nodes", "ping", "set", "asking", "scan", "pttl"), without)
 
 
 @pytest.fixture
 def scene(shards: Shards, cluster: Cluster) -> Iterator[Scene]:
     """All hosts but one have sent the tick that is due; that one was silent for a minute."""
-    if shards.redis.release < (7, 0):
-        pytest.skip("rights of subcommands take Redis 7")
     scene = Scene(cluster)
     for host in HOSTS:
         scene.host(host, [TICK], resource_set=SET)
     scene.host(SILENT, [TICK - 60], resource_set=SET)
-    for address in shards.addresses:
-        rule(address, *allowed())
-    yield scene
-    for address in shards.addresses:
-        with contextlib.closing(Connection(address)) as connection:
-            connection.call("ACL", "DELUSER", USER)
+    with limited(shards, allowed()):
+        yield scene
 
 
 def reader(shards: Shards) -> SnapshotReader:

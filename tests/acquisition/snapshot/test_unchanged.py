@@ -34,11 +34,12 @@ SET = resource_set_id("processes")
 
 
 class Counted(Cluster):
-    """A cluster that counts the commands that it asks."""
+    """A cluster that counts the commands that it asks, and the rounds of questions."""
 
-    commands = 0
+    commands = rounds = 0
 
     def ask(self, batch: Batch) -> list[Any]:
+        self.rounds += 1
         self.commands += len(batch.commands)
         return super().ask(batch)
 
@@ -102,6 +103,23 @@ def test_an_unchanged_reading_asks_for_commit_ids_alone(world: World, reading: s
     assert [block.age_seconds for block in again.blocks] == [block.age_seconds + 0.125 for block in first.blocks]
     assert states(again) == dict.fromkeys(HOSTS, CURRENT)
     assert [row.entity for row in again.rows()] == [row.entity for row in first.rows()]
+
+
+def test_the_second_reading_asks_once(world: World) -> None:
+    def rounds() -> int:
+        """How often it asks for one whole reading, in which every host must be current."""
+        assert isinstance(world.reader.cluster, Counted)
+        before = world.reader.cluster.rounds
+        assert set(states(world.read()[0]).values()) == {CURRENT}
+        return world.reader.cluster.rounds - before
+
+    assert rounds() > 1
+    assert rounds() == 1
+    world.clock.now += 1.0  # another tick, another slot
+    assert rounds() == 1
+    world.fill(["d"], [TICK, TICK + 1])  # who is new is asked for
+    assert rounds() > 1
+    assert rounds() == 1
 
 
 def test_a_commit_is_seen_at_once_and_only_its_partition_is_read_again(world: World) -> None:

@@ -15,7 +15,6 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_PERMISSION, EXIT_UNAVAILABLE, PermissionRefused
 from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
-from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.window import SendWindow
@@ -26,12 +25,13 @@ from acquisition.status.finding import STALE, Finding
 from acquisition.status.health import Health
 from acquisition.wire import keys, status
 from acquisition.wire.position import Position
+from tests.support.limited_user import PASSWORD, USER, limited, rule, rules
 from tests.support.scene import Scene
 
 TICK = 999_999
 NOW = TICK + 1.75
 HOSTS = [f"host{number}" for number in range(8)]  #: on both shards
-USER, PASSWORD, OTHER = "old-observer", "a password", "another password"
+OTHER = "another password"
 SET = "host"
 KINDS = (
     "layout",
@@ -57,22 +57,12 @@ _UNASKED = {"dormant", "hget"}  #: no set was forgotten
 
 def allowed(without: str = "", password: str = PASSWORD) -> list[str]:
     """The rules of the user, but for one command, or one kind of key."""
-    kinds = [f"~{kind}:*" for kind in KINDS if kind != without]
-    commands = [f"+{command}" for command in (*COMMANDS, "ping", "asking")]
-    refused = [f"-{without}"] if without in COMMANDS else []
-    return ["on", "resetpass", f">{password}", "resetkeys", "-@all", *kinds, *commands, *refused]
-
-
-def rule(address: Address, *rules: str) -> None:
-    with contextlib.closing(Connection(address)) as connection:
-        connection.call("ACL", "SETUSER", USER, *rules)
+    return rules(KINDS, COMMANDS, ("ping", "asking"), without, password)
 
 
 @pytest.fixture
 def scene(shards: Shards, cluster: Cluster) -> Iterator[Scene]:
     """All hosts have an applied position, and their probes' accounts of it."""
-    if shards.redis.release < (7, 0):
-        pytest.skip("rights of subcommands take Redis 7")
     scene = Scene(cluster)
     for host in HOSTS:
         position = Position(5, 1, TICK, TICK + 0.5, 1.0, applied=4, frames=1, made=4)
@@ -86,12 +76,8 @@ def scene(shards: Shards, cluster: Cluster) -> Iterator[Scene]:
         key = keys.status(scene.tag(number), number)
         told = status.encode(host, TICK + 0.5, {resource_set_id(SET): window.status()}, {})
         cluster.call(key, "SET", key, told, "EX", status.EXPIRE_SECONDS)
-    for address in shards.addresses:
-        rule(address, *allowed())
-    yield scene
-    for address in shards.addresses:
-        with contextlib.closing(Connection(address)) as connection:
-            connection.call("ACL", "DELUSER", USER)
+    with limited(shards, allowed()):
+        yield scene
 
 
 def look(shards: Shards) -> Health:

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from acquisition.link.cluster import write_layout
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
-from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.emptied import emptied
 from tests.support.serving import HOSTS, SILENT, Events, Feeding, Serving
 from tests.support.waiting import eventually
 
@@ -22,17 +21,14 @@ PROBLEM = "application/problem+json"
 
 @pytest.fixture(scope="module")
 def service(shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    cluster = shards.connect()
-    for address in shards.addresses:
-        connection = cluster.connect(address)
-        connection.call("FLUSHALL")
-        connection.close()
-    write_layout(cluster, DEFAULT_PARTITIONS)
-    with Feeding(cluster), Serving(tmp_path_factory.mktemp("serve"), shards.addresses) as serving:
+    with (
+        emptied(shards) as cluster,
+        Feeding(cluster),
+        Serving(tmp_path_factory.mktemp("serve"), shards.addresses) as serving,
+    ):
         serving.until("/v1/hosts?state=current", lambda reply: reply.status == 200 and len(reply.json["hosts"]) == 2)
         yield serving
         assert "Traceback" not in serving.log.read_text()
-    cluster.close()
 
 
 def test_hosts_with_their_own_figures_ages_and_reasons(service: Serving) -> None:

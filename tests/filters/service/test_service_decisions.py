@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,50 +12,13 @@ import numpy as np
 import pytest
 
 from acquisition.config.inputs import Inputs
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
-from filters.worker.assembly import lone_worker
-from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
 from tests.support.data_center import Guest, Machine
-from tests.support.holding import hold_partitions
+from tests.support.page_scene import Data
 from tests.support.serving import Events, Reply, Serving
-
-TICKS = 45
-
-
-class Running:
-    """Machines that send every second, and a filter worker that smooths it, in a thread of their own."""
-
-    def __init__(self, cluster: Cluster, machines: list[Machine]) -> None:
-        settings = FilterSettings(linger_seconds=0.0, retention_seconds=300.0, inputs=InputsSettings())
-        hold_partitions(cluster)
-        self._worker = lone_worker(cluster, read_layout(cluster), settings)
-        self._machines = machines
-        self._stop = threading.Event()
-        self._next = int(time.time()) - TICKS
-        for machine in machines:
-            machine.send_tables(self._next + 0.5)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            while self._next + 0.5 <= time.time():
-                for machine in self._machines:
-                    machine.send(self._next + 0.5)
-                self._next += 1
-            self._worker.turn(0.05)
-        self._worker.close()
-
-    def __enter__(self) -> Running:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(5)
 
 
 @pytest.fixture
@@ -67,7 +28,7 @@ def service(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Servin
         Machine(cluster, "calm", [Guest("mail", 0.2, 2)]),
         Machine(cluster, "third", [Guest("twin", 0.2, 2), Guest("twin", 0.1, 2, stable="uuid-other-twin")]),
     ]
-    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
+    with Data(cluster, machines), Serving(tmp_path, shards.addresses) as serving:
         yield serving
 
 
@@ -105,7 +66,7 @@ def test_a_verdict_does_not_wait_for_the_tick(cluster: Cluster, shards: Shards, 
     """Of each tick there is one event, and another one where a verdict changes before the next."""
     rising = Machine(cluster, "rising", [Guest("database", 5.5, 8)])
     rising.busy = 0.5
-    with Running(cluster, [rising, Machine(cluster, "calm")]), Serving(tmp_path, shards.addresses) as serving:
+    with Data(cluster, [rising, Machine(cluster, "calm")]), Serving(tmp_path, shards.addresses) as serving:
         serving.until("/v1/hot?outcome=not_hot", lambda reply: reply.status == 200 and len(reply.json["not_hot"]) == 2)
         ticks: dict[str, list[Any]] = {}
         with closing(Events(serving, "/v1/stream?topic=hot")) as stream:
@@ -178,7 +139,7 @@ def test_inputs_places_and_recent_values(service: Serving) -> None:
 
 def test_a_metric_that_went_missing_has_no_old_average(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
     machines = [Machine(cluster, name, [Guest(name, 4.0, 4)]) for name in ("whole", "torn")]
-    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as service:
+    with Data(cluster, machines), Serving(tmp_path, shards.addresses) as service:
         load = "/v1/hosts?fields=mean,validity,stale_seconds&metric=cpu_busy_ratio,cpu_idle_ratio"
 
         def readings(reply: Reply) -> dict[str, Any]:
@@ -217,7 +178,7 @@ def test_copies_of_a_migrating_vm_are_marked(cluster: Cluster, shards: Shards, t
         Machine(cluster, "from", [Guest("a", 2.0, 4), Guest("b", 1.0, 1)]),
         Machine(cluster, "to", [incoming, Guest("c", 1.0, 1)]),
     ]
-    with Running(cluster, machines), Serving(tmp_path, shards.addresses) as service:
+    with Data(cluster, machines), Serving(tmp_path, shards.addresses) as service:
         path = "/v1/snapshot?set=vms&metric=cpu_ratio&fields=mean&state=current"
         blocks = service.until(path, lambda reply: len(reply.json.get("blocks", ())) == 2).json["blocks"]
         rows = [

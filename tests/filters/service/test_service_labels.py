@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.config.loader import load
-from acquisition.link.cluster import Cluster, write_layout
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
-from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.judging.labels import LabelSelection
@@ -27,8 +24,9 @@ from filters.service.latest import LatestReading
 from filters.service.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.problem import Problem
 from filters.service.tick_cache import NewestCache, TickCache
+from tests.support.emptied import emptied
 from tests.support.scene import METRICS, Scene, record
-from tests.support.serving import Serving
+from tests.support.serving import Feeding, Serving
 
 PROBLEM = "application/problem+json"
 DECISIONS = """
@@ -61,41 +59,23 @@ def put(scene: Scene, host: str, resource_set: str, rows: list[Entity], ticks: l
     scene.names(host, resource_set, rows)
 
 
-class Feeding:
-    """Every host's own figures and two VMs on each, tick after tick until it is paused."""
+class Labelled(Feeding):
+    """Every host's own figures and two VMs on each, tick after tick until it is ended."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._scene = Scene(cluster)
-        self.stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+    def begin(self) -> None:
+        """No host has been silent."""
 
-    def _run(self) -> None:
-        while True:
-            now = int(time.time())
-            for host in HOSTS:
-                put(self._scene, host, "host", [host_row(host)], [now - 2, now - 1, now])
-                put(self._scene, host, "vms", guests(host), [now - 2, now - 1, now])
-            if self.stop.wait(0.2):
-                return
-
-    def end(self) -> None:
-        self.stop.set()
-        self._thread.join(5)
+    def feed(self) -> None:
+        now = int(time.time())
+        for host in HOSTS:
+            put(self.scene, host, "host", [host_row(host)], [now - 2, now - 1, now])
+            put(self.scene, host, "vms", guests(host), [now - 2, now - 1, now])
 
 
 @pytest.fixture(scope="module")
 def feeding(shards: Shards) -> Iterator[Feeding]:
-    cluster = shards.connect()
-    for address in shards.addresses:
-        connection = cluster.connect(address)
-        connection.call("FLUSHALL")
-        connection.close()
-    write_layout(cluster, DEFAULT_PARTITIONS)
-    running = Feeding(cluster)
-    yield running
-    running.end()
-    cluster.close()
+    with emptied(shards) as cluster, Labelled(cluster) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

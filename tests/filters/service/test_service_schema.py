@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
-from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.emptied import emptied
 from tests.support.serving import Feeding, Serving
 
 #: More was run by hand: 30 examples, and the phase "stateful".
@@ -26,12 +25,13 @@ PHASES = os.environ.get("SHARDPULSE_SCHEMA_PHASES", "coverage,fuzzing")
 
 @pytest.fixture(scope="module")
 def service(shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    cluster = shards.connect()
-    write_layout(cluster, DEFAULT_PARTITIONS)
-    with Feeding(cluster), Serving(tmp_path_factory.mktemp("schema"), shards.addresses) as serving:
+    with (
+        emptied(shards) as cluster,
+        Feeding(cluster),
+        Serving(tmp_path_factory.mktemp("schema"), shards.addresses) as serving,
+    ):
         yield serving.ready()
         assert "Traceback" not in serving.log.read_text()
-    cluster.close()
 
 
 def test_schemathesis_finds_nothing(service: Serving, tmp_path: Path) -> None:
