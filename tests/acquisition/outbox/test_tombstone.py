@@ -21,6 +21,7 @@ from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Samples
 from acquisition.wire.rejected import Rejected
+from tests.support.emptied import flush
 from tests.support.fixture_types import MakePipeline
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import METRICS, SET, Pipeline
@@ -85,10 +86,7 @@ def test_shard_that_comes_back_empty_gets_what_is_before_and_behind_it(
     poison(pipeline)
     pipeline.offer(5)
     assert_only_it_is_lost(pipeline, "shape")
-    for address in shards.addresses:
-        connection = pipeline.cluster.connect(address)
-        connection.call("FLUSHALL")
-        connection.close()
+    flush(pipeline.cluster, shards.addresses)
     write_layout(pipeline.cluster, keys.DEFAULT_PARTITIONS)
     pipeline.offer(5)
     assert_only_it_is_lost(pipeline, "shape")

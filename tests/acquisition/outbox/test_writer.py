@@ -25,6 +25,7 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
 from tests.support import slow_loading
+from tests.support.emptied import flush
 from tests.support.fixture_types import MakePipeline
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import HOST, METRICS, OTHER_SET, SET, Pipeline
@@ -189,10 +190,7 @@ def test_emptied_shards_get_everything_that_is_held(
     pipeline.offer(20)
     pipeline.turn_until(pipeline.is_applied if filter_runs else lambda: raw_length(pipeline) == 21)
     pipeline.turn_for(0.3)
-    for address in shards.addresses:
-        connection = cluster.connect(address)
-        connection.call("FLUSHALL")
-        connection.close()
+    flush(cluster, shards.addresses)
     write_layout(cluster, keys.DEFAULT_PARTITIONS)
     pipeline.offer(5)
     pipeline.turn_for(0.3)

@@ -15,6 +15,7 @@ import pytest
 from acquisition.link.cluster import write_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.emptied import flush
 from tests.support.processes import resident
 from tests.support.scene import Scene
 from tests.support.serving import HOSTS, PATIENCE, Events, Feeding, Serving
@@ -212,9 +213,6 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(alone: Shards, servic
         for plug in plugs:
             plug.close()
     finally:
-        for address in alone.addresses:
-            connection = cluster.connect(address)
-            connection.call("FLUSHALL")
-            connection.close()
+        flush(cluster, alone.addresses)
         write_layout(cluster, DEFAULT_PARTITIONS)
         cluster.close()

@@ -21,6 +21,7 @@ from acquisition.link.cluster import write_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
+from tests.support.emptied import flush
 from tests.support.fleet import FleetHost
 from tests.support.terminal import ROOT, Terminal
 from tests.support.waiting import eventually
@@ -43,10 +44,7 @@ class Plant:
         self.late = threading.Event()
         self._end = threading.Event()
         self._cluster = shards.connect(30.0)
-        for address in shards.addresses:
-            connection = self._cluster.connect(address)
-            connection.call("FLUSHALL")
-            connection.close()
+        flush(self._cluster, shards.addresses)
         write_layout(self._cluster, DEFAULT_PARTITIONS)
         self._machines = {name: FleetHost(self._cluster, name, vms, programs) for name, vms, programs, _ in HOSTS}
         self._machines["gone"].push(time.time() - 60, 0.3)

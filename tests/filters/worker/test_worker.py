@@ -17,6 +17,7 @@ from filters.worker.assembly import lone_worker
 from filters.worker.settings import FilterSettings
 from filters.worker.worker import Worker
 from tests.support.applied import position_of, rejected_of, turn_until
+from tests.support.emptied import flush
 from tests.support.feeder import Feeder
 from tests.support.series import assert_equals_model, feed, marks, record, values
 
@@ -269,9 +270,7 @@ def test_a_shard_that_came_back_empty_makes_the_worker_load_again(bench: Bench) 
     worker = bench.worker()
     feed(feeder, 1, 4)
     turn_until(worker, lambda: bench.reached(feeder, 4))
-    connection = bench.cluster.connect(bench.cluster.owner(keys.raw(feeder.tag)))
-    connection.call("FLUSHALL")
-    connection.close()
+    flush(bench.cluster, [bench.cluster.owner(keys.raw(feeder.tag))])
     data = feeder.make(values(feeder.host, 5), 5.0, floor=5)
     feeder.push(data)
     turn_until(worker, lambda: bench.reached(feeder, 5))
