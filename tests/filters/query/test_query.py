@@ -204,15 +204,6 @@ def test_wrong_usage(arguments: str, capsys: Capture) -> None:
     assert "usage: shardpulse query" in capsys.readouterr().err
 
 
-def test_help_teaches(capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as end:
-        shardpulse(["query", "--help"])
-    assert end.value.code == 0
-    out = capsys.readouterr().out
-    for word in ("--latest", "coherent", "examples:", "exit codes:", "no host, resource set, entity or metric matches"):
-        assert word in out
-
-
 def test_damaged_records_are_counted(scene: Scene, addresses: str, capsys: Capture) -> None:
     for tick in range(3):
         key = scene.record_key("web1", "host", tick)

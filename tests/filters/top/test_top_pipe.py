@@ -188,12 +188,3 @@ def test_wrong_usage(arguments: str, capsys: Capture) -> None:
         shardpulse(["top", *arguments.split()])
     assert error.value.code == 2
     assert "usage: shardpulse top" in capsys.readouterr().err
-
-
-def test_help_teaches(capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as end:
-        shardpulse(["top", "--help"])
-    assert end.value.code == 0
-    out = capsys.readouterr().out
-    for word in ("--once", "--lines", "--json", "examples:", "exit codes:", "NO_COLOR", "late"):
-        assert word in out
