@@ -5,6 +5,7 @@ All of it is one pipeline, every ``interval`` seconds, together with frames.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,7 @@ class Positions:
     """``due`` is when to ask next; while ``synchronizing``, nobody knows where to go on; ``unreadable``
     counts records that are none."""
 
-    def __init__(self, host: int, host_name: str, outbox: Outbox, interval: float, wall: Callable[[], float]) -> None:
+    def __init__(self, host: int, host_name: str, outbox: Outbox, interval: float) -> None:
         self.interval = interval
         self.due = self._status_due = 0.0
         self.synchronizing = True
@@ -42,7 +43,6 @@ class Positions:
         self._host = host
         self._host_name = host_name
         self._outbox = outbox
-        self._wall = wall
         self._tag = ""
         self._status_key = ""
         self._asked: list[SendWindow] = []
@@ -102,7 +102,7 @@ class Positions:
             self._status_due = now + _STATUS_SHARE * self.interval
             rows = {window.resource_set: window.status() for window in self._asked}
             said = {**rest(), "position_interval": self.interval}
-            record = status.encode(self._host_name, self._wall(), rows, said, written)
+            record = status.encode(self._host_name, time.time(), rows, said, written)
             commands += pack(("SET", self._status_key, record, "EX", str(status.EXPIRE_SECONDS)))
             expected.append(_STATUS)
         return commands, expected

@@ -86,7 +86,7 @@ class Outbox:
         """Say whose frames these are; a ring of another host is emptied."""
         if isinstance(self._ring, FileRing) and host != self._host:
             if self._host:
-                self._set_aside("host")
+                self._set_aside()
                 self.count("ring_host")
             try:
                 self._ring.create(host)
@@ -214,8 +214,8 @@ class Outbox:
         self._ring, self.found, self.denied = MemoryRing(), "memory", str(error)
         self.count("ring_denied")
 
-    def _set_aside(self, reason: str) -> None:
-        self.found = reason
+    def _set_aside(self) -> None:
+        self.found = "host"
         self._index.clear()
         self.windows.clear()
         self.bytes = self._head = 0

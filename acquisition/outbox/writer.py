@@ -54,7 +54,6 @@ class Writer:
         timeout: float = 1.0,
         shed_after: float = SHED_AFTER,
         old: float = OLD,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         if not seeds:
             raise ValueError("a writer needs the address of at least one shard")
@@ -65,7 +64,7 @@ class Writer:
         self._sender = Sender(host, seeds, credentials, timeout)
         self._overload = Overload(outbox, shed_after)
         self._in_flight = InFlight(outbox, self._overload, old)
-        self._positions = Positions(host, host_name, outbox, position_interval, wall)
+        self._positions = Positions(host, host_name, outbox, position_interval)
         self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading

@@ -7,8 +7,8 @@
         inputs = reader.inputs(snapshot)
         for block in snapshot.blocks:
             table = inputs.get((block.host_id, block.set_id))  # None: nothing configured, or no values
-            if table is not None and (row := table.row_of(entity_id)) is not None:
-                print(table.inputs(row, "cpu_ratio"))
+            if table is not None:
+                print([table.inputs(row, "cpu_ratio") for row in range(table.rows)])
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class InputsTable:
     decoded when more than single rows of it are looked at.
     """
 
-    __slots__ = ("_at", "_data", "_ids", "_record", "_section", "_whole", "columns", "head", "metrics", "rows")
+    __slots__ = ("_at", "_data", "_record", "_section", "_whole", "columns", "head", "metrics", "rows")
 
     def __init__(self, head: wire.Head, whole: smoothed.Head, record: bytes) -> None:
         self.head = head
@@ -64,7 +64,6 @@ class InputsTable:
         self._data = smoothed.section(record, whole)
         self._at = head.places(whole.entities)
         self._section: wire.Section | None = None
-        self._ids: dict[int, int] | None = None
         self.rows = whole.entities
         #: The metrics that have decision inputs; the last ones may be derived.
         self.metrics: tuple[str, ...] = wire.names_of(head, whole.entities, self._data)
@@ -86,12 +85,6 @@ class InputsTable:
     def is_derived(self, metric: str) -> bool:
         """Whether no frame carries the metric."""
         return self.columns.get(metric, -1) >= self.head.columns - self.head.derived
-
-    def row_of(self, entity: int) -> int | None:
-        """The row of an entity by its id."""
-        if self._ids is None:
-            self._ids = {known: row for row, known in enumerate(self.ids.tolist())}
-        return self._ids.get(entity)
 
     def plane(self, name: str, metric: str) -> Figures:
         """One of the figures (float32) or counts (uint8) of ``acquisition.wire.inputs`` of a metric, (E,). Raises

@@ -42,7 +42,6 @@ COUNTS = ("valid", "counted", "above")
 KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
 DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
-MOST_COLUMNS = 255
 MOST_TICKS = 255  #: of a window: counts are single bytes
 
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (

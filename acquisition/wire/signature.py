@@ -27,7 +27,6 @@ from acquisition.wire.rejected import SIGNATURE
 NUMBER_SIZE = 4
 SECRET_SIZE = 32
 _TAG_SIZE = 16
-SIZE = NUMBER_SIZE + _TAG_SIZE
 _HASH = "sha256"
 _MASTER, _HOST = b"shardpulse master", b"shardpulse frame"  #: what is derived is for one purpose each
 _HOST_ID = struct.Struct("<Q")
@@ -64,7 +63,7 @@ def host_key(master: bytes, host: int) -> HostKey:
 
 
 def sign(key: HostKey, data: bytes) -> bytes:
-    """The signature of an encoded frame, SIZE bytes."""
+    """The signature of an encoded frame: the number of the master, and the tag."""
     return key.number + hmac.digest(key.secret, data, _HASH)[:_TAG_SIZE]
 
 

@@ -34,10 +34,10 @@ _LEAVING = 0.5
 _MOVING = ("MOVED", "ASK", "TRYAGAIN")
 
 
-def new_holder(lease_seconds: float, name: str = "", step: str = "", figures: str = "") -> Holder:
+def new_holder(lease_seconds: float, step: str = "", figures: str = "") -> Holder:
     """An identity that no other worker has; ``step`` is how it computes, ``figures`` a checksum of what."""
-    called = name or f"{socket.gethostname()}:{os.getpid()}"
-    return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), "".join(called.split())[:200] or "-", step, figures)
+    called = "".join(f"{socket.gethostname()}:{os.getpid()}".split())[:200]
+    return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), called, step, figures)
 
 
 #: Makes the connection to a shard; the two functions are Link's ``answered`` and ``failed``.
