@@ -4,12 +4,15 @@
 
     LOOKING_UP (a name, in a thread) ──▶ CONNECTING ──▶ SECURING (with TLS) ──▶ OPEN
 
-Any error is a ConnectionFailed and ends it.
+Any error is a ConnectionFailed and ends it. ``_socket`` is the C module behind ``socket``, whose enums and selectors
+would cost every probe 0.2 MB.
 """
 
 from __future__ import annotations
 
 import _socket
+import _thread
+import errno
 import select
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,11 +22,79 @@ from acquisition.errors import AdmissionError, ShardError, ShardpulseError
 from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
-from acquisition.outbox.lookup import Lookup, Target, numeric
-from acquisition.outbox.nonblocking_connect import begin_connect, is_connected
 
 if TYPE_CHECKING:
     from acquisition.link.tls import Secured
+
+
+#: Family and socket address, as ``_socket.socket`` and ``connect`` want them.
+Target = tuple[int, Any]
+
+
+def begin_connect(target: Target) -> _socket.socket:
+    """A socket on its way to ``target``. Raises OSError when that fails at once."""
+    made = _socket.socket(target[0], _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
+    try:
+        made.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        status = made.connect_ex(target[1])
+        if status not in (0, errno.EINPROGRESS):
+            raise OSError(status, errno.errorcode.get(status, "error"))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def is_connected(made: _socket.socket) -> bool:
+    """Whether a socket of ``begin_connect`` is connected by now. Raises OSError when it never will be."""
+    status = made.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
+    if status:
+        raise ConnectionRefusedError(status, errno.errorcode.get(status, "error"))
+    try:
+        peer = made.getpeername()
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            return False
+        raise
+    if peer == made.getsockname():
+        # loopback: the kernel gave us the very port that we want to reach
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+    return True
+
+
+def numeric(address: Address) -> Target | None:
+    """The target of an address in figures, None when it is a name."""
+    try:
+        return _first(address, _socket.AI_NUMERICHOST)
+    except _socket.gaierror:
+        return None
+
+
+class Lookup:
+    """One lookup under way. ``found`` is None until there is a target, or an error.
+
+    ``getaddrinfo`` may take as long as it likes, and a probe's ticks do not wait; so a name is looked up in a thread of
+    its own. Addresses in figures need none."""
+
+    def __init__(self, address: Address) -> None:
+        self.found: Target | OSError | None = None
+        self._address = address
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self) -> None:
+        try:
+            self.found = _first(self._address, 0)
+        except (OSError, UnicodeError) as error:
+            # without its traceback: that leads back to here, and a probe collects no cycles
+            self.found = error.with_traceback(None) if isinstance(error, OSError) else OSError(str(error))
+
+
+def _first(address: Address, flags: int) -> Target:
+    # a str would load the idna codec: half a megabyte in every probe
+    host = address.host.encode("ascii") if address.host.isascii() else address.host
+    found = _socket.getaddrinfo(host, address.port, type=_socket.SOCK_STREAM, flags=flags)
+    return found[0][0], found[0][4]
+
 
 LOOKING_UP, CONNECTING, SECURING, OPEN, CLOSED = range(5)
 NOT_ADMITTED = "admission"  #: the kind of error that no repetition mends: AdmissionError says which they are

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from struct import Struct
+from typing import NamedTuple
 
-from acquisition.outbox.entry import Entry
 from acquisition.outbox.window import SendWindow
+
+IN_MEMORY = -1  #: the offset of a frame that a full tmpfs refused
+
+
+class Entry(NamedTuple):
+    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when
+    it is forgotten: its numbers count for nobody any more."""
+
+    window: SendWindow | None
+    sequence: int
+    made: int
+    samples: int
+    offset: int
+    size: int
+    at: float
+    serial: int
+    shed: bool = False  #: it will not be sent
+
 
 #: offset, serial, at, sequence, made, samples, size, resource set, forgotten, shed; the set of a forgotten one is 0
 _RECORD = Struct("<qQdQQIII??2x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acquisition.outbox import shedding
-from acquisition.outbox.entry import Entry
+from acquisition.outbox.index import Entry
 from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Congestion, is_kept
 from acquisition.outbox.store import Outbox
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.outbox.entry import Entry
+from acquisition.outbox.index import Entry
 from acquisition.outbox.ring import FileRing, Record, Recovery, space
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame

@@ -12,12 +12,39 @@ import time
 from collections.abc import Callable
 
 from acquisition.errors import CannotCreateError
-from acquisition.outbox.entry import IN_MEMORY
-from acquisition.outbox.index import Index
-from acquisition.outbox.recent_frames import RecentFrames
+from acquisition.outbox.index import IN_MEMORY, Index
 from acquisition.outbox.recovery import open_ring
 from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, RingDenied, space
 from acquisition.outbox.window import SendWindow
+
+_MOST_BYTES = 1 << 17
+
+
+class RecentFrames:
+    """Frames by index, as many of the newest as are within a bound, one at least. They are kept in the process until
+    they were sent once: then nobody needs to read the ring."""
+
+    __slots__ = ("_bytes", "_frames")
+
+    def __init__(self) -> None:
+        self._frames: dict[int, bytes] = {}
+        self._bytes = 0
+
+    def add(self, index: int, data: bytes) -> None:
+        """Keep a frame that is newer than all others."""
+        frames = self._frames
+        frames[index] = data
+        self._bytes += len(data)
+        while self._bytes > _MOST_BYTES and len(frames) > 1:
+            self.take(next(iter(frames)))
+
+    def take(self, index: int) -> bytes | None:
+        """The frame, which is not kept any longer; None when it was not."""
+        data = self._frames.pop(index, None)
+        if data is not None:
+            self._bytes -= len(data)
+        return data
+
 
 _MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
 _SLACK = 1 << 16

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.outbox.entry import Entry
+from acquisition.outbox.index import Entry
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, rejected

@@ -15,11 +15,74 @@ A filter that has read past a frame without applying it stalls the window (``acq
 
 from __future__ import annotations
 
-from acquisition.outbox.counts import Counts
+from collections import deque
+
 from acquisition.outbox.stall import Stall
-from acquisition.outbox.unsettled import Unsettled
 from acquisition.wire.position import CONTESTED, WANT_TABLE, Position
 from acquisition.wire.status import SetStatus
+
+
+class Counts:
+    """Frames and samples of one send window; they go on when its numbers start anew."""
+
+    __slots__ = ("dropped_frames", "dropped_samples", "go_backs", "resent", "shed_frames", "shed_samples")
+
+    def __init__(self) -> None:
+        self.resent = self.go_backs = 0
+        self.dropped_frames = self.dropped_samples = 0
+        self.shed_frames = self.shed_samples = 0
+
+    def drop(self, samples: int) -> None:
+        """A frame was given up before it was known to be applied."""
+        self.dropped_frames += 1
+        self.dropped_samples += samples
+
+    def shed(self, samples: int) -> None:
+        """A frame was given up before it was sent: more is made than the pipeline takes."""
+        self.shed_frames += 1
+        self.shed_samples += samples
+
+    def resend(self) -> None:
+        """A frame was sent once more."""
+        self.resent += 1
+
+    def go_back(self) -> None:
+        """The window went back to frames that it had sent."""
+        self.go_backs += 1
+
+
+_MOST = 1024  #: frames; more of them without a reading that settles anything, and the oldest count as dropped
+
+
+class Unsettled:
+    """Frames that the ring gave up after the shard had stored them, in the order of their numbers: whether they were
+    applied the next reading tells. Those that were lost are counted in ``counts``.
+
+    A ring that holds ten seconds of frames, of a probe that reads the positions every ten seconds, gives up frames that
+    the filter applied long ago. They are no loss, and are not counted as one."""
+
+    __slots__ = ("_counts", "_frames")
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._frames: deque[tuple[int, int]] = deque()
+
+    def add(self, sequence: int, samples: int) -> None:
+        """The ring holds frame ``sequence`` no longer; the shard has stored it since the window went back last."""
+        if len(self._frames) == _MOST:
+            self._counts.drop(self._frames.popleft()[1])
+        self._frames.append((sequence, samples))
+
+    def settle(self, applied: int) -> None:
+        """Everything up to ``applied`` was applied; the rest may still be."""
+        frames = self._frames
+        while frames and frames[0][0] <= applied:
+            frames.popleft()
+
+    def give_up(self) -> None:
+        """Nothing in the stream counts any more: what was not applied until now is lost."""
+        while self._frames:
+            self._counts.drop(self._frames.popleft()[1])
 
 
 class SendWindow:
@@ -92,7 +155,7 @@ class SendWindow:
 
     def give_up(self, sequence: int, samples: int) -> None:
         """A frame that is held no longer was not known to be applied. Of one that the shard has stored, the next
-        reading tells (``acquisition.outbox.unsettled``); every other one is counted as dropped."""
+        reading tells (``Unsettled``); every other one is counted as dropped."""
         if self.acked_id and sequence <= self.acked:
             self._unsettled.add(sequence, samples)
         else:

@@ -17,7 +17,6 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError
 from acquisition.model.metric import resource_set_id
-from acquisition.outbox import account
 from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.numbering import append_ends, append_table
@@ -234,8 +233,21 @@ class Writer:
         return False
 
     def account(self) -> dict[str, Any]:
-        """What was made, sent, confirmed, dropped; the same figures as in the status record."""
-        return account.account(self._outbox, self._sender, self._positions.unreadable)
+        """The sums over all windows, each window's row, and the condition; the same figures as in the status record."""
+        windows = self._outbox.windows.values()
+        return {
+            "sets": {window.resource_set: window.status()._asdict() for window in windows},
+            "frames": sum(window.last for window in windows),
+            "made": sum(window.made for window in windows),
+            "resent_frames": sum(window.counts.resent for window in windows),
+            "dropped_frames": sum(window.counts.dropped_frames for window in windows),
+            "dropped_samples": sum(window.counts.dropped_samples for window in windows),
+            "shed_frames": sum(window.counts.shed_frames for window in windows),
+            "shed_samples": sum(window.counts.shed_samples for window in windows),
+            "unsent_frames": sum(window.last + 1 - window.next for window in windows),
+            "problem": self._sender.problem,
+            **self._condition(),
+        }
 
     def close(self) -> None:
         """Close connection and outbox; calling it again is harmless. Unsent frames stay in a ring file."""
@@ -304,7 +316,21 @@ class Writer:
 
     def _rest(self) -> dict[str, Any]:
         refused = {"refused": self.refused} if self.refused else {}
-        return {**refused, **account.condition(self._outbox, self._sender, self._positions.unreadable)}
+        return {**refused, **self._condition()}
+
+    def _condition(self) -> dict[str, Any]:
+        """Ring, connections and errors by kind."""
+        outbox, sender, unreadable = self._outbox, self._sender, self._positions.unreadable
+        return {
+            "ring": {
+                "found": outbox.found,
+                "bytes": outbox.bytes,
+                "capacity_bytes": outbox.capacity,
+                "frames": outbox.end - outbox.first,
+            },
+            "connections": sender.generation,
+            "errors": {**sender.errors, **outbox.faults, **({"position": unreadable} if unreadable else {})},
+        }
 
     def _receive(self, now: float) -> None:
         sender = self._sender

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.outbox.entry import IN_MEMORY, Entry
-from acquisition.outbox.index import Index
+from acquisition.outbox.index import IN_MEMORY, Entry, Index
 from acquisition.outbox.window import SendWindow
 
 SETS = (1, 7, 0xFFFFFFFF)

@@ -18,7 +18,7 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, pack
-from acquisition.outbox.lookup import Lookup
+from acquisition.outbox.connection import Lookup
 from acquisition.outbox.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
