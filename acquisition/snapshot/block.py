@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes, ticks
 from acquisition.model.metric import Metric
-from acquisition.snapshot import quality
 from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
-from acquisition.snapshot.quality import Quality
 from acquisition.snapshot.shard_reading import Member
 from acquisition.snapshot.states import CAUSES, CURRENT, LATE, UNKNOWN
 from acquisition.wire import position as position_format
 from acquisition.wire import smoothed
 from acquisition.wire.planes import Plane
-from acquisition.wire.position import Position
+from acquisition.wire.position import SHEDS, Position
 from acquisition.wire.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
 
 _INFINITY = float("inf")
+
+
+class Quality(NamedTuple):
+    """How complete a resource set of a host is, by its applied position.
+
+    ``coverage`` is the part of the samples that reached the filter, of those of this epoch whose fate is
+    known: None before there are any. ``lost_seconds`` is how long before the newest tick the newest loss
+    was, None when nothing was lost. A probe that ``sheds`` leaves out ticks, because more is made
+    than the pipeline takes; averages over time stay right, counts of events do not.
+    ``gaps`` counts gaps of unknown size (power cuts of the host), those of earlier epochs included.
+    """
+
+    coverage: float | None
+    lost: int
+    lost_seconds: float | None
+    sheds: bool
+    gaps: int
+
+    @classmethod
+    def of(cls, position: Position | None) -> Quality:
+        """The quality that a position tells of."""
+        if position is None:
+            return Quality(None, 0, None, False, 0)
+        decided = position.applied + position.lost
+        lost_seconds = max(0.0, (position.tick - position.lost_tick) * position.interval) if position.lost else None
+        return Quality(
+            position.applied / decided if decided else None,
+            position.lost,
+            lost_seconds,
+            bool(position.flags & SHEDS),
+            position.gaps,
+        )
 
 
 class Block:
@@ -161,7 +191,7 @@ class Block:
     @property
     def quality(self) -> Quality:
         """What was lost or is being shed of this resource set."""
-        return quality.of(self.position)
+        return Quality.of(self.position)
 
     @property
     def ids(self) -> npt.NDArray[np.uint64]:

@@ -15,10 +15,9 @@ from acquisition.snapshot import judgement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.partition_reading import Slotted
 from acquisition.snapshot.positions import PositionTable
-from acquisition.snapshot.shard_reading import Member, Place, read_heads, read_records
+from acquisition.snapshot.shard_reading import Member, Owner, Place, read_heads, read_records
 from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.sight_reading import Begun, SightReader
 from acquisition.wire.layout import Layout

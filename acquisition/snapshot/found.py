@@ -14,8 +14,8 @@ from acquisition.snapshot import sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.current_blocks import Judged
 from acquisition.snapshot.names import Names
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import placements_of
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.snapshot import Contents, Snapshot
 

@@ -9,8 +9,7 @@ from acquisition.errors import DataError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import SOON, Names, NamesCache
-from acquisition.snapshot.owner import Owner
-from acquisition.snapshot.shard_reading import Member, read_names
+from acquisition.snapshot.shard_reading import Member, Owner, read_names
 from acquisition.snapshot.sight_reading import Begun
 
 _LOOKED_EVERY = 1.0  #: seconds

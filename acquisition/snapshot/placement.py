@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, EvidenceIndex, VmEvidence, all_evidence_of, evidence_of
 from acquisition.wire.table import Entity

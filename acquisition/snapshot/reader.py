@@ -33,10 +33,10 @@ from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.positions import PositionReader
 from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.refills import RefillReader
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.whole_reading import Shared, WholeReader
 from acquisition.wire.layout import Layout

@@ -15,6 +15,10 @@ from acquisition.link.resp import ReplyError, error_for
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import Position
 
+#: Key of a resource set: (host id, resource set id).
+Owner = tuple[int, int]
+
+
 #: A key of a partition, and a command for it.
 Command = tuple[str, tuple[str, ...]]
 #: Record, absence, or why neither is known.

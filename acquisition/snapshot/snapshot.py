@@ -9,10 +9,10 @@ from typing import NamedTuple, Self
 
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.matrix import Matrix, matrix_of
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Patterns, Selection
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT
 from acquisition.wire.position import SHEDS
 
@@ -28,7 +28,7 @@ class Totals(NamedTuple):
     lost_frames: int = 0
     duplicates: int = 0
     refused: int = 0
-    gaps: int = 0  #: of unknown size (acquisition.snapshot.quality)
+    gaps: int = 0  #: of unknown size (``Quality``)
     shedding: int = 0  #: resource sets whose probe sheds frames now
     lossy: int = 0  #: resource sets of which something was lost in this epoch
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from acquisition.model import codes
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
-from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT, DOWN
 from acquisition.wire.smoothed import SmoothedRecord
 from acquisition.wire.table import Entity

@@ -14,8 +14,8 @@ from acquisition.model import ticks
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.rows import finite
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire.planes import MEAN
 from filters.decisions import ratios

@@ -13,7 +13,7 @@ from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import STATES
 from filters.decisions import picture
 from filters.decisions.picture import Host

@@ -10,7 +10,7 @@ from itertools import chain
 from acquisition import __version__
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.owner import Owner
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT, LATE, STATES
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax

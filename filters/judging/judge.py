@@ -11,8 +11,8 @@ from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader, collector
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
+from acquisition.snapshot.shard_reading import Owner
 from filters.decisions import sightings
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.heat import Heat

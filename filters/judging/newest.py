@@ -15,8 +15,8 @@ from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT, LATE
 from filters.decisions.heat import Heat, judge_all
 from filters.decisions.method import Method

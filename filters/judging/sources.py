@@ -11,9 +11,9 @@ from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import DerivedReading, InputsTable
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
 from acquisition.snapshot.rows import finite
+from acquisition.snapshot.shard_reading import Owner
 from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import Reading
 

@@ -9,8 +9,8 @@ from acquisition.model.metric import HOST_SET
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
+from acquisition.snapshot.shard_reading import Owner
 from acquisition.status.health import Health
 from filters.text.quantities import printable
 from filters.top import entities, history

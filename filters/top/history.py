@@ -13,8 +13,8 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.owner import Owner
 from acquisition.snapshot.recent import RecentTable
+from acquisition.snapshot.shard_reading import Owner
 from filters.top.entities import CPU
 from filters.top.listing import METRICS, STATE_CURRENT, Listing
 

@@ -10,28 +10,62 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.link import happenings
 from acquisition.link.resp import front, pack, word
 from acquisition.wire import commit, keys, readers, rejected
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
 from acquisition.wire.readers import Cut
-from acquisition.wire.rejected import Rejected
+from acquisition.wire.rejected import SIGNATURE, Rejected
 from acquisition.wire.signature import SignatureError
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions
-from filters.worker.forged import Forged
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
 from filters.worker.state import State
 from filters.worker.step.native import Step
-from filters.worker.unforeseen import unforeseen
+
+
+def unforeseen(error: Exception) -> FrameError:
+    """An error of reason ``internal`` that names what was raised, and where."""
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" in {each.name} ({each.filename.rpartition('/')[2]}:{each.lineno})" for each in where)
+    return FrameError("internal", f"{type(error).__name__}: {error!s:.200}{place}; please report it")
+
+
+_MINUTE = 60.0
+#: Hosts of a partition that are reported within a minute: who forges may name any, and events of others are kept too.
+_MOST_HOSTS = 20
+
+
+class Forged:
+    """Reports frames that their hosts have not signed: one event per host and minute, however many there are."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._until = 0.0
+        self._told: set[int] = set()
+
+    def commands(self, host: int, entry: bytes, reason: str, now: float) -> list[bytes]:
+        """The packed commands that tell of an entry which was refused, where it is the first that names ``host`` in
+        this minute; ``now`` is monotonic."""
+        if now >= self._until:
+            self._until = now + _MINUTE
+            self._told.clear()
+        if host in self._told or len(self._told) >= _MOST_HOSTS:
+            return []
+        self._told.add(host)
+        details = {"reason": reason, "entry": entry.decode(errors="replace")}
+        return [pack(command) for _, command in happenings.appended(self._tag, SIGNATURE, details, f"{host:016x}")]
+
 
 START = b"0-0"
 _XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")

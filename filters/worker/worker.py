@@ -22,12 +22,11 @@ from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.fair_share import FairShare
 from filters.worker.loader import Loader
 from filters.worker.pace import Pace
-from filters.worker.partition import Accepted, Partition
+from filters.worker.partition import Accepted, Partition, unforeseen
 from filters.worker.poller import Poller
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
 from filters.worker.smoothing import Smoother
-from filters.worker.unforeseen import unforeseen
 
 _RETRY = 0.2
 _SLOW_RETRY = 2.0

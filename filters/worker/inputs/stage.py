@@ -16,12 +16,84 @@ from acquisition.wire import recent
 from acquisition.wire.inputs import Floats
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.batching import Item, join_codes
-from filters.worker.inputs.counting import Counted, Tick, count
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import Plan
-from filters.worker.inputs.plateau import extremes, push
 from filters.worker.inputs.state import CUSUM, MEAN, TIME_ABOVE, Arrays, Begun, InputsState
+
+
+def push(lately: Floats, x: Floats, usable: npt.NDArray[np.bool_]) -> Floats:
+    """The last valid samples after ``x`` (C, R), which counts where ``usable`` (C, R); ``lately`` (m, C, R), the newest
+    first, NaN where there were fewer."""
+    after = np.empty_like(lately)
+    after[0] = x
+    after[1:] = lately[:-1]
+    if not usable.all():
+        np.copyto(after, lately, where=~usable)
+    return after
+
+
+def extremes(lately: Floats, valid: npt.NDArray[np.int16]) -> tuple[Floats, Floats]:
+    """Lowest and highest (C, R) of ``lately``; NaN where a window of ``valid`` (C, R) samples has not so many.
+
+    They are near to each other while a load stays where it is. A spike of a second or three begins and ends within
+    samples, so that its first and last one show only a part of it; four samples in a row that are high and alike are
+    none (docs/decisions/0027)."""
+    lowest, highest = lately.min(axis=0), lately.max(axis=0)
+    few = valid < len(lately)
+    if few.any():  # what lies before the window is not known to a worker that takes over
+        lowest[few] = highest[few] = np.nan
+    return lowest, highest
+
+
+Counts = npt.NDArray[np.int16]
+
+
+class Tick(NamedTuple):
+    """New samples of R rows in C columns, float32.
+
+    ``x`` (C, R), NaN where not ``usable`` (bool); ``leaving`` (C, R), those that the windows lose for them, and
+    ``uncounted`` (C, R), those that k of n loses, ABSENT where not valid; ``baseline`` (C, R), the moving average
+    before ``x``, NaN where there was none; ``seconds`` (R,) that each sample stands for; ``thresholds`` and ``slacks``
+    (C, 1).
+    """
+
+    x: Floats
+    usable: npt.NDArray[np.bool_]
+    leaving: Floats
+    uncounted: Floats
+    baseline: Floats
+    seconds: Floats
+    thresholds: Floats
+    slacks: Floats
+
+
+class Counted(NamedTuple):
+    """(C, R): CUSUM statistic and seconds above the threshold, float32; valid samples in the window, valid samples in
+    the last ticks that are counted, and those of them that are above, integers."""
+
+    cusum: Floats
+    time_above: Floats
+    valid: Counts
+    counted: Counts
+    above: Counts
+
+
+def count(old: Counted, tick: Tick) -> Counted:
+    """The counts after a tick. A sample that is not valid leaves CUSUM and time above as they were: it is no
+    evidence for either side."""
+    x, usable = tick.x, tick.usable
+    exceeds = x > tick.thresholds
+    dropped = tick.uncounted < ABSENT
+    with np.errstate(invalid="ignore"):
+        moved = np.fmax(old.cusum + (x - tick.baseline) - tick.slacks, np.float32(0.0))  # 0 without a baseline
+    return Counted(
+        np.where(usable, moved, old.cusum),
+        (old.time_above + tick.seconds * exceeds) * (exceeds | ~usable),
+        old.valid + usable - (tick.leaving < ABSENT),
+        old.counted + usable - dropped,
+        old.above + exceeds - (dropped & (tick.uncounted > tick.thresholds)),
+    )
 
 
 class Member(NamedTuple):

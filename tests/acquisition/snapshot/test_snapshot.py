@@ -17,9 +17,8 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import coherent_tick
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import Snapshot, SnapshotReader, quality
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.quality import Quality
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.block import Block, Quality
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import SHEDS, Position
@@ -454,8 +453,8 @@ def test_losses_and_shedding_reach_the_reader_with_the_position(scene: Scene, re
         ("web1", 7.0, True),
         ("web2", None, False),
     }
-    assert quality.of(None) == quality.UNKNOWN
-    assert quality.of(Position(1, 0, 0, 0.0, 1.0)).coverage is None
+    assert Quality.of(None) == Quality(None, 0, None, False, 0)
+    assert Quality.of(Position(1, 0, 0, 0.0, 1.0)).coverage is None
 
 
 def test_without_layout_and_without_data(shards: Shards, cluster: Cluster) -> None:
