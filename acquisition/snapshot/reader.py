@@ -29,7 +29,6 @@ from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
 from acquisition.snapshot.finishing import COHERENT, LATEST, NEWEST, Finisher
-from acquisition.snapshot.found import Takes
 from acquisition.snapshot.inputs import InputsTable, tables_of
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
@@ -38,7 +37,7 @@ from acquisition.snapshot.recent import RecentTable, read_recent
 from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.snapshot import Snapshot
-from acquisition.snapshot.whole_reading import Shared, WholeReader
+from acquisition.snapshot.whole_reading import Shared, Takes, WholeReader
 from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:

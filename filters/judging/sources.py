@@ -23,7 +23,7 @@ _RATIO = "ratio"
 
 
 class TickInputs:
-    """Completes readings (filters.judging.block_readings.Inputs) from tables of the snapshot's own ticks."""
+    """Completes readings (filters.judging.observe.Inputs) from tables of the snapshot's own ticks."""
 
     def __init__(self, tables: Tables, recent: Mapping[Owner, RecentTable] | None = None) -> None:
         self._tables = tables

@@ -18,7 +18,7 @@ from acquisition.errors import AdmissionError, ShardpulseError
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.found import Takes
+from acquisition.snapshot.whole_reading import Takes
 from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.teller import Teller

@@ -1,8 +1,12 @@
 """A polled source in a child process, for a library that blocks: its calls may hang, the probe's tick goes on.
 
-The child samples by a schedule of its own and writes a line per tick (``probes.sources.child_protocol``), so to the
+The child (``main``) samples by a schedule of its own, at absolute deadlines, and writes a line per tick, so to the
 probe it is a free-running tool like vmstat: a tick without a line becomes TIMEOUT, and after PATIENCE of them in a
 row the child is killed and started again. It is a whole Python with the installed packages, unlike the probe.
+
+A line is ``{"wall", "monotonic", "dt", "cores", "memory_bytes", "values", "codes"}``, with ``entities`` (rows of
+``acquisition.wire.table.Entity``) whenever they have changed, or ``{"problem": TEXT}`` for a tick without a
+reading. ``values`` are float64 and ``codes`` bytes, both in base64: JSON's own numbers take nine times as long.
 """
 
 from __future__ import annotations
@@ -10,20 +14,126 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from array import array
+from binascii import a2b_base64, b2a_base64
+from importlib import import_module
 from signal import SIGKILL
+from typing import Any
 
 import acquisition
 import probes
+from acquisition.model.identity import host_id
+from acquisition.model.metric import ResourceSet
+from acquisition.stderr import speaker
+from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
+from probes.discovery import Discovery, Selection
+from probes.host_facts import HostFacts
+from probes.metrics import RESOURCE_SETS
 from probes.reading import Reading
-from probes.sources import Request
-from probes.sources.child_protocol import decode
+from probes.schedule import Schedule, phase_of
+from probes.sources import Request, Source
 from probes.sources.one_child import OneChild
 from probes.sources.tool_child import ToolChild
 
+
+def main(text: str) -> None:
+    """Run until the probe is gone; ``text`` is the task as JSON (``command_of``)."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is not for the probe
+    task = json.loads(text)
+    facts = HostFacts(task["host"])
+    discovery = Discovery(facts, Selection.of(task["selection"]), task["discovery_interval"])
+    resource_set = RESOURCE_SETS[task["resource_set"]].select(tuple(task["metrics"]))
+    interval = task["interval"]
+    try:
+        source = import_module(task["module"]).create(
+            Request(resource_set, interval, facts, discovery, speaker("probe"))
+        )
+    except ImportError as error:
+        sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")
+    if source is None:
+        sys.exit(f"shardpulse probe: {task['module']} cannot work here")
+    try:
+        _run(source, Schedule(interval, phase_of(host_id(facts.name), interval), time.time(), time.monotonic()), out)
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.exit(0)
+
+
+def _run(source: Source, schedule: Schedule, out: int) -> None:
+    sent: list[Entity] | None = None
+    while True:
+        time.sleep(max(0.0, schedule.deadline - time.monotonic()))
+        schedule.begin(time.time(), time.monotonic())
+        try:
+            reading = source.sample(time.time(), time.monotonic())
+        except Exception as error:  # of a library, which may fail in any way
+            _write(out, encode_problem(f"{type(error).__name__}: {error}"))
+            continue
+        if reading is not None:
+            _write(out, encode(reading, reading.entities is not sent))
+            sent = reading.entities
+
+
+def _write(out: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(out, data) :]
+
+
+_BYTES = 8  #: of a value
+
+
+def encode(reading: Reading, with_entities: bool) -> bytes:
+    """The line of a reading."""
+    document: dict[str, Any] = {
+        "wall": reading.wall,
+        "monotonic": reading.monotonic,
+        "dt": reading.dt,
+        "cores": reading.cores,
+        "memory_bytes": reading.memory_bytes,
+        "values": b2a_base64(array("d", reading.values).tobytes(), newline=False).decode(),
+        "codes": b2a_base64(reading.codes, newline=False).decode(),
+    }
+    if with_entities:
+        document["entities"] = reading.entities
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_problem(problem: str) -> bytes:
+    """The line of a tick without a reading."""
+    return json.dumps({"problem": problem}).encode() + b"\n"
+
+
+def decode(line: bytes, resource_set: ResourceSet, entities: list[Entity]) -> Reading | str:
+    """The reading in a line, or the problem that it tells; ``entities`` are those of the line before. Raises
+    ValueError for a line that no child of this version writes."""
+    try:
+        document = json.loads(line)
+        if "problem" in document:
+            return str(document["problem"])
+        if "entities" in document:
+            entities = [_entity(*row) for row in document["entities"]]
+        values = array("d", a2b_base64(document["values"]))
+        codes = bytearray(a2b_base64(document["codes"]))
+        if not len(values) == len(codes) == len(entities) * len(resource_set.metrics):
+            raise ValueError(f"{len(values)} values of {len(entities)} entities")
+        wall, monotonic, dt = (float(document[name]) for name in ("wall", "monotonic", "dt"))
+        cores, memory_bytes = int(document["cores"]), float(document["memory_bytes"])
+    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"no reading: {error!r}") from error
+    return Reading(resource_set, entities, values.tolist(), codes, wall, monotonic, dt, cores, memory_bytes)
+
+
+def _entity(number: int, kind: str, stable: str, epoch: str, name: str, labels: dict[str, str]) -> Entity:
+    if not 0 <= number < 1 << (8 * _BYTES):
+        raise ValueError(f"{number} is no entity id")
+    return Entity(number, str(kind), str(stable), str(epoch), str(name), {str(k): str(v) for k, v in labels.items()})
+
+
 #: -I keeps the environment of who started the probe out; -X no_debug_ranges saves memory.
 _FLAGS = ("-I", "-X", "no_debug_ranges")
-_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.sources.child_main import main;main(sys.argv[1])"
+_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.sources.in_child import main;main(sys.argv[1])"
 
 
 def command_of(module: str, request: Request) -> list[str]:

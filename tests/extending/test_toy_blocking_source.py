@@ -124,7 +124,7 @@ def test_a_library_that_is_not_installed_says_so() -> None:
         "host": "h", "discovery_interval": 5.0,
         "selection": {"every": True, "commands": [], "uids": [], "cgroups": [], "pids": [], "limit": 10},
     }  # fmt: skip
-    code = f"from probes.sources.child_main import main; main({json.dumps(json.dumps(task))})"
+    code = f"from probes.sources.in_child import main; main({json.dumps(json.dumps(task))})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "probes.sources.of_nothing cannot be imported" in done.stderr

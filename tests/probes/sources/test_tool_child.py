@@ -21,7 +21,7 @@ from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import HOST, PROCESSES
 from probes.reading import Reading
-from probes.sources import Request, Source, create, pidstat_run
+from probes.sources import Request, Source, create, pidstat_child
 from probes.sources.pidstat_child import PidstatSource
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_processes import ProcessSource
@@ -379,7 +379,7 @@ for line in child.stdout:
 @pytest.mark.few
 @needs_tools
 def test_a_hiccup_in_the_middle_of_a_tick_loses_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pidstat_run, "_PART", 0.5)  # what is waited for rows: a busy machine makes pauses longer
+    monkeypatch.setattr(pidstat_child, "_PART", 0.5)  # what is waited for rows: a busy machine makes pauses longer
     path = os.environ["PATH"]
     sources: dict[float, tuple[Source, list[str]]] = {}
     for seconds in (0.15, 0.8, 0):
