@@ -79,9 +79,7 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
 def judge_newest(block: Block, value: Value, tick: int, due: Due) -> None:
     """The same, but a host whose clock is ahead is late: the number of its tick says nothing."""
     judge_latest(block, value, tick, due)
-    if block.state != CURRENT and block.has_values:
-        explain_delay(block)
-    elif block.state == CURRENT and block.filtered < (block.tick - 1) * block.interval:
+    if block.state == CURRENT and block.filtered < (block.tick - 1) * block.interval:
         block.state, block.delay = LATE, f"the host's clock is {block.wall - block.filtered:.1f} s ahead"
 
 
