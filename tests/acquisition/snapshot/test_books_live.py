@@ -18,8 +18,8 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.outbox.store import Outbox
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import books
-from acquisition.snapshot.balance import ABSENT, REPORTED, Account
-from acquisition.wire import keys, position
+from acquisition.snapshot.balance import REPORTED, Account
+from acquisition.wire import keys
 from acquisition.wire.status import SetStatus
 from tests.support.fixture_types import MakePipeline, StartCluster
 from tests.support.waiting import eventually
@@ -243,38 +243,6 @@ def _master_of(cluster: Cluster, address: Any) -> int:
     role = connection.call("ROLE")
     connection.close()
     return int(role[2]) if role[0] == b"slave" else 0
-
-
-@pytest.mark.parametrize("field", ["applied", "lost", "before", "made"])
-def test_a_cooked_position_is_found(make_pipeline: MakePipeline, field: str) -> None:
-    pipeline = make_pipeline(position_interval=0.1)
-    pipeline.start_filter()
-    pipeline.offer(5)
-    pipeline.turn_until(pipeline.is_applied)
-    pipeline.turn_for(0.3)
-    found = pipeline.position()
-    assert found is not None
-    key, member = keys.applied(pipeline.tag), keys.member(HOST, SET)
-    cooked = found._replace(**{field: getattr(found, field) + 2})
-    pipeline.cluster.call(key, "HSET", key, member, position.encode(cooked))
-    read = books.read(pipeline.cluster, pipeline.layout)
-    assert not read.balanced
-    assert read.faults[0].startswith("host alpha set ")
-
-
-def test_a_probe_that_is_not_heard_of_any_more_is_unknown_and_not_balanced_silently(
-    make_pipeline: MakePipeline,
-) -> None:
-    pipeline = make_pipeline(position_interval=0.1)
-    pipeline.start_filter()
-    pipeline.offer(5)
-    pipeline.turn_until(pipeline.is_applied)
-    key = keys.status(pipeline.tag, HOST)
-    pipeline.cluster.call(key, "DEL", key)
-    read = books.read(pipeline.cluster, pipeline.layout)
-    (row,) = read.accounts
-    assert (row.report, row.known, row.made) == (ABSENT, False, 10)
-    assert books.totals(read.accounts).unreported == 1
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
