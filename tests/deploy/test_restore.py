@@ -16,7 +16,6 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Connection
-from acquisition.model.identity import host_id
 from acquisition.shards import grants
 from acquisition.snapshot import books
 from acquisition.wire import keys, readers
@@ -29,7 +28,7 @@ from tests.support.archive_rows import rows
 from tests.support.archive_scene import Streams, archiver, turn_until
 from tests.support.postgresql import PostgreSQL
 from tests.support.processes import started
-from tests.support.tls_cluster import Secured, command_in, tls_cluster
+from tests.support.tls_cluster import Secured, command_in, host_on, tls_cluster
 from tests.support.waiting import PATIENCE, eventually
 
 PER_SECOND = 12  #: samples of all hosts of Streams
@@ -141,14 +140,8 @@ class Scene:
 
     def flow(self, number: int) -> None:
         """Start a filter and the probe of a host that this shard holds."""
-        tags = keys.tags(keys.DEFAULT_PARTITIONS)
-        held = (
-            name
-            for name in (f"host-{number}" for number in range(1000))
-            if self.cluster.owner(keys.raw(tags[keys.partition_of(host_id(name), len(tags))]))
-            == self.secured.addresses[number]
-        )
-        more = f'[host]\nname = "{next(held)}"\n[probe]\ninterval_seconds = 0.25\nring_path = "{self.place}/ring"\n'
+        name = host_on(self.cluster, self.secured.addresses[number])
+        more = f'[host]\nname = "{name}"\n[probe]\ninterval_seconds = 0.25\nring_path = "{self.place}/ring"\n'
         for user in (grants.FILTER, grants.PROBE):
             config = self.place / f"{user}.toml"
             config.write_text(self.secured.configure(user, more))

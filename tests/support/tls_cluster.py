@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardError
+from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
+from acquisition.model.identity import host_id
 from acquisition.shards import grants, growth, join, machine, redis_binary, rendering
+from acquisition.wire import keys
 from experiments.processes import access
 from experiments.processes.access import MASTER_KEY, Access
 from tests.support.processes import started
@@ -93,6 +96,15 @@ def denied(secured: Secured) -> list[str]:
                 if told[b"reason"] != b"auth":
                     found.append(f"{told[b'username']!r} {told[b'reason']!r} {told[b'object']!r}")
     return found
+
+
+def host_on(cluster: Cluster, address: Address) -> str:
+    """The name of a host whose partition this master owns."""
+    tags = keys.tags(keys.DEFAULT_PARTITIONS)
+    names = (f"host-{number}" for number in range(1000))
+    return next(
+        name for name in names if cluster.owner(keys.raw(tags[keys.partition_of(host_id(name), len(tags))])) == address
+    )
 
 
 def answers(address: Address, credentials: Credentials) -> bool:
