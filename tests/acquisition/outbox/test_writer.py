@@ -346,31 +346,6 @@ def test_slot_moved_to_another_shard_under_way(own_cluster: OwnCluster) -> None:
     target.close()
 
 
-def test_full_shard_pushes_back_until_there_is_room(own_cluster: OwnCluster) -> None:
-    pipeline = own_cluster()
-    pipeline.offer(5)
-    assert pipeline.writer.drain(PATIENCE)
-    call(pipeline, "CONFIG", "SET", "maxmemory", "1mb")  # less than it uses
-    for _ in range(20):
-        pipeline.offer()
-        pipeline.turn()
-    pipeline.turn_until(lambda: pipeline.writer.account()["errors"].get("oom", 0) >= 1)
-    told = set()
-
-    def is_refused_again() -> bool:
-        told.add(pipeline.writer.problem)
-        return bool(pipeline.writer.account()["errors"]["oom"] >= 4)
-
-    pipeline.turn_until(is_refused_again)
-    assert all("is full" in problem for problem in told)  # also while it is connected: that is no success
-    assert raw_length(pipeline) == 6
-    call(pipeline, "CONFIG", "SET", "maxmemory", "100mb")
-    pipeline.start_filter()
-    pipeline.turn_until(pipeline.is_applied)
-    pipeline.turn_until(lambda: not pipeline.writer.problem)  # it has heard that its frames were taken
-    pipeline.assert_everything_applied_once()
-
-
 def test_credentials_that_are_refused_are_told_and_retried_slowly(own_cluster: OwnCluster) -> None:
     pipeline = own_cluster()
     pipeline.offer(3)
@@ -525,20 +500,3 @@ def test_deleted_ring_file_is_written_again(make_pipeline: MakePipeline, tmp_pat
     assert again.windows[SET].last == 11
     assert pipeline.writer.account()["errors"] == {"ring_deleted": 1}
     again.close()
-
-
-def test_two_probes_with_one_name_are_visible_and_do_not_flood(make_pipeline: MakePipeline) -> None:
-    one, two = make_pipeline(), make_pipeline()
-    one.start_filter()
-    began = time.monotonic()
-    for _ in range(20):
-        one.offer()
-        two.offer()
-        one.turn()
-        two.turn()
-    for _ in range(300):
-        one.turn()
-        two.turn()
-    readings = (time.monotonic() - began) / 0.1
-    sent = one.writer.account()["resent_frames"] + two.writer.account()["resent_frames"]
-    assert sent < 42 * max(20.0, 0.8 * readings)  # they do not go back, 21 frames each, at every reading
