@@ -52,21 +52,15 @@ def _raw_position(data: bytes) -> Change:
     return change
 
 
+#: Of each kind one or two: what decoders refuse is held by tests/acquisition/wire.
 HOSTILE: dict[str, Change] = {
     "an interval of 401 digits": _table(b'"interval":1.0', b'"interval":' + b"9" * 401),
-    "an interval that is infinite": _table(b'"interval":1.0', b'"interval":1e999'),
-    "an id below 0": _table(b'es":[["', b'es":[["-0000000000000001","process","","","",{}],["'),
     "an id of 65 bits": _table(b'es":[["', b'es":[["20000000000000000","process","","","",{}],["'),
     "a name that is no text": _table(b'"init"', b'"\\ud800"'),
-    "a label that is no text": _table(b"{}", b'{"\\udfff":""}'),
     "a label that is a number": _table(b"{}", b'{"a":1e400}'),
     "a range that is no number": _table(b"0.0", b"NaN"),
     "counts of 2^64-1": _position(applied=2**64 - 1, lost=2**64 - 1, made=2**64 - 1),
-    "a number of 2^64-1": _position(sequence=2**64 - 1),
     "a time that is none": _position(wall=float("nan")),
-    "a time that never comes": _position(wall=float("inf")),
-    "an interval that never ends": _position(interval=float("inf")),
-    "an interval that goes back": _position(interval=-1.0),
     "a position of other bytes": _raw_position(b"\xff" * 120),
     "no position": _raw_position(b""),
     "a position with ends of everything": _raw_position(

@@ -173,15 +173,6 @@ def test_no_samples_yet(cluster: Cluster, addresses: str, capsys: Capture) -> No
     assert json.loads(capsys.readouterr().out)["rows"] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["--shards", "127.0.0.1:1"], 69), (["--shards", "nonsense"], 2), (["--config", "/nonexistent.toml"], 66)],
-)
-def test_shards_that_are_not_there(arguments: list[str], code: int, capsys: Capture) -> None:
-    assert shardpulse(["top", *arguments]) == code
-    assert capsys.readouterr().err.startswith("shardpulse: error: ")
-
-
 @pytest.mark.parametrize("arguments", ["--interval 0", "--top -1", "--sort x", "--once --json", "--oops"])
 def test_wrong_usage(arguments: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as error:

@@ -146,9 +146,6 @@ TABLE = table.encode(
     ("sound", "foreign"),
     [
         (b'"interval":1.0', b'"interval":' + b"9" * 401),
-        (b'"interval":1.0', b'"interval":1e999'),
-        (b'"0000000000000005"', b'"-000000000000001"'),
-        (b'"0000000000000005"', b'"20000000000000000"'),
         (b'"guest"', b'"\\ud800"'),
         (b"0.0,1.0", b"0.0,NaN"),
         (TABLE, b"{not json"),
@@ -170,10 +167,7 @@ def test_a_table_that_nobody_can_represent_is_put_aside(bench: Bench, sound: byt
     "foreign",
     [
         Position(11, 3, 3, 3.0, 1.0, applied=2**64 - 1, frames=3),
-        Position(11, 2**64 - 1, 3, 3.0, 1.0, made=2**64 - 1),
         Position(11, 3, 3, float("nan"), 1.0),
-        Position(11, 3, 3, 3.0, float("inf")),
-        Position(11, 3, 3, 3.0, 1.0, duplicates=2**64 - 1),
     ],
 )
 def test_a_position_that_cannot_go_on_counting_is_damaged(bench: Bench, foreign: Position) -> None:
