@@ -7,7 +7,6 @@ from experiments.figures.kinds import MORE, Bare, Figure, Inside, Row
 _STORED = Bare("bare XADD of the same frames through one shard", "xadd", "samples_per_second")
 _SHARD = Bare("CPU of a shard for bare XADD of the same frames", "xadd", "cpu_seconds_per_million")
 _PASS = Bare("one numpy pass over the same samples", "numpy", "samples_per_second")
-_MILLION = Bare("one numpy pass over a million samples", "numpy", "milliseconds_per_million")
 _GET = Inside("a pipelined GET of the same records", "median.reference_milliseconds.p50")
 _PAPER = _SHARD._replace(entities=101, metrics=5)
 _SHIPPED = _SHARD._replace(entities=101, metrics=20)  # of the product's table of VMs

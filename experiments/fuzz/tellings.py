@@ -29,7 +29,6 @@ _LAYOUT = Layout()
 _NOW = 1_700_000_000.0
 _END = b"\0"  #: between name and state, and between the fields of an entry
 _HOT_HOST = 10
-_NAME_OF_HOT = b"hot:%016x" % _HOT_HOST
 _BYTES = (
     b"", b"\xff", b"\xed\xa0\x80", b"\xc2\xb2", b"9" * 5000, b"-1", b"hot:", b"hot:no", b"hot:" + b"f" * 17, b"hot:-1",
     b"hot:\xc2\xb2", b"move:", b"move:\xff", b"blind", b"over:hot:", b"1e999", b"nan", b"[]", b"{", b"[" * 5000,
