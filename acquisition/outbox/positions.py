@@ -154,7 +154,7 @@ class Positions:
         if reason in HOPELESS and give_up(self._outbox, window, stall.suspect, reason):
             window.send_tombstone()
         else:
-            stall.refused = reason
+            stall.learn(reason)
             window.resend(stall.suspect)
         return [window]
 

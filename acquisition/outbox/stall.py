@@ -32,7 +32,7 @@ class Stall:
     def __init__(self) -> None:
         self.suspect = 0
         self.suspect_id = b""
-        self.refused = ""  # why the filter put the suspect aside, if that may pass; "": it has not
+        self.refused = ""  # why the filter put it aside, if that may pass
         self.in_doubt = False  # it will never be applied, perhaps: nothing is sent again before that is known
         self._resent = self._patience = self._check = 0
         self._check_id = b""
@@ -47,6 +47,14 @@ class Stall:
         self._resent = self._patience = 0
         self.refused = ""
         self.in_doubt = False
+
+    def learn(self, reason: str) -> None:
+        """The filter has put the suspect aside for a ``reason`` that may pass; "": it has not."""
+        self.refused = reason
+
+    def acknowledge(self, entry_id: bytes) -> None:
+        """The shard has stored the suspect as ``entry_id``."""
+        self.suspect_id = entry_id
 
     def observe(self, applied: int, acked: int, acked_id: bytes, cursor: bytes, sequence: int) -> bool:
         """Take a reading of the filter: True when the window has to go back to ``sequence``, the first number

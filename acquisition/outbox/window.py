@@ -42,6 +42,14 @@ class Counts:
         self.shed_frames += 1
         self.shed_samples += samples
 
+    def resend(self) -> None:
+        """A frame was sent once more."""
+        self.resent += 1
+
+    def go_back(self) -> None:
+        """The window went back to frames that it had sent."""
+        self.go_backs += 1
+
 
 _MOST = 1024  #: frames; more of them without a reading that settles anything, and the oldest count as dropped
 
@@ -168,7 +176,7 @@ class SendWindow:
         elif sequence <= self._restamp:
             floor = self.floor
         if sequence <= self.highest:
-            self.counts.resent += 1
+            self.counts.resend()
         else:
             self.highest = sequence
         self.next = sequence + 1
@@ -180,14 +188,14 @@ class SendWindow:
         self.acked_made = made
         self.acked_id = entry_id
         if sequence == self.stall.suspect:
-            self.stall.suspect_id = entry_id
+            self.stall.acknowledge(entry_id)
 
     def go_back(self, sequence: int) -> None:
         """Send again from ``sequence`` on, or from the floor when that is no longer held."""
         self._unsettled.give_up()
         target = max(self.floor, sequence)
         if target < self.next:
-            self.counts.go_backs += 1
+            self.counts.go_back()
         self.next = target
         self._restamp = self.last  # what was encoded until now carries an old floor
         self.acked_id = b""

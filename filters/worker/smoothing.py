@@ -137,9 +137,11 @@ class Smoother:
                 self._keep_ring(item, inputs)
             lives_until = ring.lives_until
         if frame.samples:
-            state.stepper = native.make_stepper(  # as long as frames simply follow each other it goes on by itself
-                state.planes, self._numbers, exceptions, tau, head, frame.ids, raw, state.prefixes, tail,
-                state.track, frame.monotonic, given, SEED_EVERY, SEEDS, lives_until,
+            state.hand_over(
+                native.make_stepper(
+                    state.planes, self._numbers, exceptions, tau, head, frame.ids, raw, state.prefixes, tail,
+                    state.track, frame.monotonic, given, SEED_EVERY, SEEDS, lives_until,
+                )
             )  # fmt: skip
         return True
 
@@ -207,7 +209,7 @@ def _distribute(items: list[Item], starts: Positions, result: Smoothed) -> None:
     exceptions = exceptions_of(result, starts)
     edges = starts.tolist()
     for i, item in enumerate(items):
-        item.state.planes = np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]])
+        item.state.take(np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]]))
         item.state.end(item.frame, exceptions[i], unused[i])
 
 

@@ -23,7 +23,7 @@ _MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the ne
 
 
 class State:
-    """``planes`` float32 (P, n * m), C-contiguous, one row per computed kernel; ``exceptions`` those of the newest
+    """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
     ``prefixes`` are those of the SET commands of the kept slots (filters.worker.record.set_prefix). Between frames that
@@ -86,10 +86,14 @@ class State:
             self._align(frame.ids, frame.schema, frame.metrics, kernels)
         dt = frame.monotonic - self.monotonic
         if not dt >= SHORTEST:
-            self.exceptions = _unknown(self.planes.shape[1])  # the probe's clock went back: no elapsed time is known
+            self._start_anew()
             dt = 1.0
         self.monotonic = frame.monotonic
         return dt
+
+    def take(self, planes: Floats) -> None:
+        """Go on with planes that were computed elsewhere, float32 (P, n * m), C-contiguous."""
+        self.planes = planes
 
     def end(self, frame: Frame, exceptions: bytes, unused: int) -> None:
         """Take what became of the samples of a frame whose planes have moved; ``unused`` of them were not valid."""
@@ -112,8 +116,7 @@ class State:
             before = self.planes.reshape(depth, old_rows, metrics)
             for here, there in who_stayed(ids, self.ids).runs:
                 planes[:, here], age[here] = before[:, there], known[there]
-            index = np.flatnonzero(age)
-            self.exceptions = _exceptions(index, age.ravel()[index])
+            self._except(np.flatnonzero(age), age.ravel())
         else:
             self.exceptions = _unknown(rows * metrics)
         self.ids, self.schema, self.metrics = ids, schema, metrics
@@ -124,6 +127,10 @@ class State:
         self.ids, self.schema, self.metrics, self.exceptions = b"", 0, -1, b""
         self.planes = np.empty((0, 0), np.float32)
         self.inputs, self.inputs_names, self.stepper = None, None, None
+
+    def hand_over(self, stepper: Stepper) -> None:
+        """Let the native step go on by itself, as long as frames simply follow each other."""
+        self.stepper = stepper
 
     def settle(self) -> None:
         """Go on from where the native step stands, if it has gone on by itself."""
@@ -152,6 +159,13 @@ class State:
     def ask_for_table(self) -> None:
         """Have the probe send its names again."""
         self.track.want_table(True)
+
+    def _start_anew(self) -> None:
+        """Forget all values: the probe's monotonic clock went back, so no elapsed time is known."""
+        self.exceptions = _unknown(self.planes.shape[1])
+
+    def _except(self, index: npt.NDArray[np.intp], age: Floats) -> None:
+        self.exceptions = _exceptions(index, age[index])
 
 
 def _exceptions(index: npt.NDArray[np.intp], age: Floats) -> bytes:
