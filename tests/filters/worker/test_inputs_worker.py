@@ -163,8 +163,7 @@ def test_readers_get_the_figures_and_the_recent_values_of_a_tick(plant: Plant) -
     owner = (plant.feeder.host, VMS)
     found = reader.inputs(snapshot)[owner]
     assert found.metrics == ("cpu_ratio", "cpu_other_ratio")
-    row = found.row_of(4)
-    assert row is not None
+    row = found.ids.tolist().index(4)
     got, expected = found.inputs(row, "cpu_ratio"), plant.bench.expected(plant.feeder.host, 4, 1)
     assert got is not None
     assert (got.window, got.counted, got.threshold) == (WINDOW, COUNTED, 0.5)
