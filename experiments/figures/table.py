@@ -74,7 +74,7 @@ ROWS: tuple[Row, ...] = (
         "the probe of one of them: the host and 100 VMs each second, checks and sending over TLS included",
         "probe_cost",
         "--source procfs --tls --processes 1 --vms 100 --warm-up 10",
-        "--seconds 15 --repeats 3",
+        "--seconds 15 --repeats 1",
         "--seconds 30 --repeats 5",
         (
             Figure("medians.procfs_tls.cpu_percent", "**{:.2f}% of a core**"),
