@@ -20,7 +20,7 @@ from tests.support.deployed_site import NAMES, Site, changed, expired_pair, said
 from tests.support.hosts import Host
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.hosts, pytest.mark.alone, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
+pytestmark = [pytest.mark.hosts, pytest.mark.needs("debootstrap", "ssh", "redis-server")]
 
 MOST_CALLS = 20  #: to a host in a second run
 #: A call is what ssh is asked to run: Ansible says so with -vvv, with pipelining once for each module.

@@ -3,8 +3,8 @@
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is
 marked ``alone`` measures time: nothing else runs beside it. One marked ``few`` does so as well, but waits for most of
-it: two other such tests run beside it. Such tests of a file go by themselves, after all others, so that nobody waits
-in the middle for those that run to end.
+it: four other such tests run beside it. Such tests of a file go by themselves, after all others, so that nobody waits
+in the middle for those that run to end. Tests on hosts with systemd take longest and begin first.
 
 Each worker collects all tests. What this compiles is shared, and what it keeps is no garbage.
 
@@ -30,7 +30,7 @@ import pytest
 _LONG = {"experiments", "deploy"}  #: rooms whose tests take longest: they start first
 _ONE_PACKAGE = "tests/extending/"  #: shares one pipeline for all of its files
 _KINDS = {"alone": "alone", "few": "few at a time"}  #: phases of a run by the mark of their tests
-_FEW = 3  #: tests that mostly wait run at a time
+_FEW = 5  #: tests that mostly wait run at a time
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -87,7 +87,7 @@ def _parts_of_files(nodeids: Iterable[str]) -> dict[str, str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests of a run with several workers; without them they stay as they were collected."""
     if _is_worker(config):
-        items.sort(key=lambda item: (_is_alone(item), _is_few(item), not _LONG & set(item.path.parts)))
+        items.sort(key=_turn)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -120,6 +120,12 @@ def _is_alone(item: pytest.Item) -> bool:
 
 def _is_few(item: pytest.Item) -> bool:
     return item.get_closest_marker("few") is not None
+
+
+def _turn(item: pytest.Item) -> tuple[bool, bool, bool, bool]:
+    """What sorts the tests of a run: those that run beside others first, and of these the longest."""
+    has_hosts = item.get_closest_marker("hosts") is not None
+    return _is_alone(item), _is_few(item), not has_hosts, not _LONG & set(item.path.parts)
 
 
 def _lock_any(held: ExitStack, paths: Iterable[Path]) -> None:
