@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,7 +91,12 @@ class Monitor:
     def end(self) -> None:
         """Quit, without waiting for an answer."""
         self._file.write('{"execute": "quit"}\n')
-        self._file.flush()
+        self.close()
+
+    def close(self) -> None:
+        """Of a process that may have ended."""
+        with suppress(OSError):
+            self._file.close()
         self._socket.close()
 
 
@@ -142,7 +147,9 @@ class Stage:
         )
         with self._pipe(name).open("w") as pipe:
             pipe.write(command + "\n")
-        return Monitor(monitor)
+        made = Monitor(monitor)
+        self._stack.callback(made.close)
+        return made
 
     def look(self) -> Placement | None:
         """Where a reader that has never read before sees the guest."""

@@ -79,7 +79,8 @@ def test_what_a_command_makes_is_sealed_however_it_ends(vault: Vault) -> None:
     process = vault.begin("sh", "-c", 'echo term > "$SHARDPULSE_SECRETS/term"; sleep 60')
     eventually(lambda: list(vault.memory.glob("*/term")), 30)
     os.killpg(process.pid, signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
     assert list(vault.memory.iterdir()) == []
     assert vault.shell("cat token term") == (0, "more\nterm\n")
 
@@ -89,7 +90,7 @@ def test_what_a_killed_run_left_is_sealed_by_the_next(vault: Vault) -> None:
     eventually(lambda: list(vault.memory.glob("*/new")), 30)
     assert vault.run("true") == (75, f"deploy/sealed: {vault.file} is open in another run\n")
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
+    process.communicate(timeout=60)
     code, said = vault.shell("cat new passwords/probe")
     assert (code, said.splitlines()[:2]) == (0, ["new", "hush"])
     assert "what it left is sealed first" in said

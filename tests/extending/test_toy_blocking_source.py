@@ -75,6 +75,8 @@ class DryRun:
         self.process.kill()
         self.process.wait()
         self._thread.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 @pytest.fixture

@@ -69,6 +69,7 @@ class Host:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        self.stop()
         with self.errors.open("ab") as errors:
             self.process = subprocess.Popen(
                 [*COMMAND, "--config", str(self.config), *arguments], cwd=ROOT, stderr=errors, stdout=subprocess.PIPE
@@ -79,6 +80,7 @@ class Host:
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
+            self.process = None
 
     def said(self) -> str:
         return self.errors.read_text()

@@ -266,6 +266,8 @@ def test_taskstats_agrees_with_proc(sleeper: subprocess.Popen[bytes]) -> None:
 
 def test_without_taskstats_the_same_figures_come_from_status() -> None:
     with_it, without = source_of(Selection(pids=(os.getpid(),))), source_of(Selection(pids=(os.getpid(),)))
+    if without._watched._units.task_stats is not None:
+        without._watched._units.task_stats.close()
     without._watched._units.task_stats = None
     for source in (with_it, without):
         sampled(source)
