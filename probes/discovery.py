@@ -188,7 +188,7 @@ class Discovery:
         base = f"{self._facts.proc}/{pid}"
         try:
             text = read_once(f"{base}/stat")
-            uid = os.stat(base).st_uid
+            uid = self._facts.owner(base)
             command, fields = parse_stat(text)
             start, kernel_thread = int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD)
         except (OSError, ValueError, IndexError):

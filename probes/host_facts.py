@@ -42,6 +42,10 @@ class HostFacts:
         self.memory_bytes = 1024.0 * (number_after(_read(f"{self.proc}/meminfo"), b"MemTotal:") or 0)
         self.delay_accounting = _first_line(f"{self.proc}/sys/kernel/task_delayacct") != "0"
 
+    def owner(self, base: str) -> int:
+        """The user id of the process at ``base`` (/proc/PID). Raises OSError when it is gone."""
+        return os.stat(base).st_uid
+
 
 def _read(path: str) -> bytes:
     try:

@@ -1,4 +1,4 @@
-"""``shardpulse replay``: captured vmstat or pidstat output through parser and checks."""
+"""``shardpulse replay``: captured output of vmstat or pidstat, or files of /proc, through parser and checks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from typing import Any, BinaryIO
 from acquisition import errors, help_text
 from acquisition.config import loader as config
 from acquisition.config.endpoints import credentials, seeds, with_addresses
-from acquisition.errors import NoInputError
+from acquisition.errors import NoInputError, UsageError
 from acquisition.model.identity import host_id
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.stderr import say
+from probes import replay_proc
 from probes.checks import build_pipeline
+from probes.discovery import Selection
 from probes.metrics import RESOURCE_SETS
+from probes.probe_command import modules, selection
 from probes.replay import (
     PIDSTAT_SET,
     VMSTAT_SET,
@@ -38,8 +41,8 @@ from probes.sources.pidstat import PidstatParser
 from probes.sources.vmstat import UNITS, VmstatParser
 
 _DESCRIPTION = """\
-Send captured output of vmstat or pidstat through the same parser and the same checks as live
-samples, and print a JSON object per entity and tick:
+Send captured output of vmstat or pidstat, or captured files of /proc, through the same parser and
+the same checks as live samples. Of vmstat and pidstat print a JSON object per entity and tick:
 
   {"line": 4, "time": "2026-11-21T13:00:01", "entity": "host",
    "metrics": {"cpu_user_ratio": 0.02, ...}, "invalid": {"cpu_guest_ratio": {"value": null, "code": "MISSING"}}}
@@ -49,12 +52,18 @@ entity is the host, or pid/command; value of an invalid sample is its raw value 
 "Infinity"). A summary with the line number and reason of every rejected row goes to stderr.
 
 Limits of the machine that was sampled (CPU within its cores, memory within its memory) come
-from the banner of pidstat or from --cores and --memory, never from this machine."""
+from the banner of pidstat or from --cores and --memory, never from this machine.
+
+replay proc DIR reads a directory: DIR/t0/proc,
+DIR/t0/sys, DIR/t1/... hold files of /proc and /sys, a second apart. It prints what shardpulse
+probe --dry-run prints: an object per tick and resource set; --config selects processes, metrics
+and checks as for the probe."""
 
 _EXAMPLES = """\
 vmstat -n -w -t 1 60 > v.txt; shardpulse replay vmstat v.txt
 pidstat -h -u -r -d -w 1 60 | shardpulse replay pidstat -
 shardpulse replay vmstat --unit M --memory 64G --strict v.txt    captured with -S M
+shardpulse replay proc mine                                       files of /proc in mine/t0, mine/t1 ...
 shardpulse replay pidstat --push p.txt                           into the shards instead"""
 
 _CPUS = help_text.whole(1, 65536, " CPUs")
@@ -70,12 +79,25 @@ def main(argv: list[str]) -> int:
         {name: [m.name for m in found.metrics] for name, found in RESOURCE_SETS.items()},
         options.config or "configuration",
     )
+    if options.tool == "proc":
+        return _replay_proc(options, settings)
     with _opened(options.file) as file:
         parser, readings = _replay(options, file, asdict(settings.checks))
         readings = _not_empty(readings, parser, options.file)
         invalid = _push(options, settings, parser, readings) if options.push else _print(readings)
     say(summary(options.tool, parser, invalid))
     return errors.EXIT_DATA if options.strict and parser.rejected.count else errors.EXIT_OK
+
+
+def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
+    """Print what the sources make of a captured /proc; the exit code."""
+    if options.push:
+        raise UsageError("a capture of /proc can only be printed: leave out --push")
+    watched = Selection.of(selection(settings.probe.processes, options.config or "configuration"))
+    known = Machine(options.host, options.cores, options.memory)
+    outcome = replay_proc.replay(options.file, known, modules(settings), watched, asdict(settings.checks))
+    say(outcome.summary)
+    return errors.EXIT_OK if outcome.complete or not options.strict else errors.EXIT_DATA
 
 
 def _print(readings: Iterator[Replayed]) -> Counter[int]:
@@ -148,13 +170,13 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("tool", choices=("vmstat", "pidstat"), help="what printed the capture")
-    parser.add_argument("file", metavar="FILE", help="the capture, - for standard input")
-    parser.add_argument("--strict", action="store_true", help="exit with 65 when a row was rejected")
-    parser.add_argument("--host", default="", help="name of the host that was sampled (default: the banner's)")
-    parser.add_argument("--cores", type=_CPUS, default=0, help="its CPUs (default: the banner's, else no limit)")
+    parser.add_argument("tool", choices=("vmstat", "pidstat", "proc"), help="what was captured")
+    parser.add_argument("file", metavar="FILE", help="the capture, - for standard input; of proc a directory")
+    parser.add_argument("--strict", action="store_true", help="exit with 65 when a row or a file could not be used")
+    parser.add_argument("--host", default="", help="name of the host that was sampled (default: the capture's)")
+    parser.add_argument("--cores", type=_CPUS, default=0, help="its CPUs (default: the capture's, else no limit)")
     parser.add_argument(
-        "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, as 16G (default: no limit)"
+        "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, as 16G (default: as of --cores)"
     )
     parser.add_argument(
         "--interval",
