@@ -59,6 +59,7 @@ _DECIDING = {
 #: Command -> the codes with which it may end beside 0, 2 and 70, each with what else it means there, if anything.
 COMMANDS: dict[str, dict[int, str]] = {
     "archive": dict.fromkeys((65, 66, 69, 73, 75, 76, 77, 78), ""),
+    "capture": dict.fromkeys((73, 130), ""),
     "certificates": dict.fromkeys((1, 65, 66, 69, 73), ""),
     "config": dict.fromkeys((66, 78), ""),
     "demo": dict.fromkeys((1, 69, 73, 75), ""),

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 #: Commands that are named otherwise than their extra.
-_OTHERS = {"replay": "probe", "config": "probe", "keys": "probe", "status": "query", "top": "query", "metrics": "query"}
+_OTHERS = {
+    "replay": "probe", "capture": "probe", "config": "probe", "keys": "probe",
+    "status": "query", "top": "query", "metrics": "query",
+}  # fmt: skip
 _OURS = ("acquisition", "probes", "filters")
 
 

@@ -54,7 +54,7 @@ entity is the host, or pid/command; value of an invalid sample is its raw value 
 Limits of the machine that was sampled (CPU within its cores, memory within its memory) come
 from the banner of pidstat or from --cores and --memory, never from this machine.
 
-replay proc DIR reads a directory: DIR/t0/proc,
+replay proc DIR reads a directory of shardpulse capture, or one made by hand: DIR/t0/proc,
 DIR/t0/sys, DIR/t1/... hold files of /proc and /sys, a second apart. It prints what shardpulse
 probe --dry-run prints: an object per tick and resource set; --config selects processes, metrics
 and checks as for the probe."""
@@ -63,7 +63,7 @@ _EXAMPLES = """\
 vmstat -n -w -t 1 60 > v.txt; shardpulse replay vmstat v.txt
 pidstat -h -u -r -d -w 1 60 | shardpulse replay pidstat -
 shardpulse replay vmstat --unit M --memory 64G --strict v.txt    captured with -S M
-shardpulse replay proc mine                                       files of /proc in mine/t0, mine/t1 ...
+shardpulse capture --seconds 5 mine; shardpulse replay proc mine
 shardpulse replay pidstat --push p.txt                           into the shards instead"""
 
 _CPUS = help_text.whole(1, 65536, " CPUs")

@@ -30,7 +30,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MAINTAINER = "the shardpulse authors <authors@shardpulse.invalid>"
 #: What of the product a probe's host gets.
 _PACKAGES = ("acquisition", "probes")
-_COMMANDS = ("probe", "replay", "config")
+_COMMANDS = ("probe", "replay", "capture", "config")
 _GROUPS = ("shardpulse.metrics", "shardpulse.sources", "shardpulse.checks")
 _OURS = """\
 This package was made by deploy/build of shardpulse from its source.
