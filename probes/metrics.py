@@ -3,7 +3,7 @@
 Names, order and units are the same whatever the source (vmstat, pidstat, procfs), so
 that a decision rule never asks where a figure came from. ``low`` and ``high`` are what
 no machine can leave; limits that depend on the machine that was sampled (CPU within its
-cores, bytes within its memory) are added by the range check from the reading.
+cores, bytes within its memory) are added by the check ``rate`` from the reading.
 The limits of each kind are in ``probes.metric_kinds``; ``docs/metrics.md`` is generated from here
 (``python -m probes.metrics``). A new metric of the host is one file in HOST_FIGURES.
 """
@@ -144,8 +144,8 @@ def markdown() -> str:
         "# Metrics\n",
         "Generated from `probes/metrics.py` by `python -m probes.metrics > docs/metrics.md`.\n",
         "Names carry base units, and mean the same from every source. A counter is read as a counter and sent as a",
-        "rate. Low and high are what no machine can leave; the range check adds the limits of the machine that was",
-        "sampled: `cores` lie within its cores, the memory gauges of the host and resident memory within its memory.",
+        "rate. Low and high are what no machine can leave; the check `rate` adds what the machine that was sampled has",
+        "and can do (docs/validity.md).",
         "What cannot be read is MISSING, never 0.",
     ]
     for resource_set in RESOURCE_SETS.values():

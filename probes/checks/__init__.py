@@ -25,7 +25,7 @@ from probes.reading import Reading
 __all__ = ["REGISTRY", "Check", "CheckSettings", "build_pipeline"]
 
 #: The files with the checks, each with a ``CHECK``, in the order in which they run.
-_NAMES = ("range", "reset", "inconsistent", "rate", "stuck", "order", "timeout", "first")
+_NAMES = ("range", "reset", "rate", "inconsistent", "stuck", "order", "timeout", "first")
 REGISTRY: dict[str, CheckKind] = {name: import_module(f"{__name__}.{name}").CHECK for name in _NAMES}
 
 

@@ -1,15 +1,18 @@
-"""What a check is, and the columns that checks look at."""
+"""What a check is, the columns that checks look at and how they mark samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import isnan
 
 from acquisition.model.check_kind import Parameter
+from acquisition.model.codes import VALID
 from acquisition.model.metric import ResourceSet
 from probes.reading import Reading
 
 Check = Callable[[Reading], None]
 CheckSettings = Mapping[str, object]  #: the TOML table [checks.NAME], already validated
+ROUNDING = 1.0 + 1e-9  #: a ratio of floats may exceed 1 by its last bit
 
 
 def nothing(reading: Reading) -> None:
@@ -33,3 +36,11 @@ def setting(settings: CheckSettings, parameter: Parameter) -> float:
 def mark_all(reading: Reading, code: int) -> None:
     """Give ``code`` to every sample of the reading that is still valid."""
     reading.codes[:] = reading.codes.replace(b"\0", bytes((code,)))
+
+
+def mark_outside(reading: Reading, places: Iterable[int], low: float, high: float, code: int) -> None:
+    """Give ``code`` to the samples at ``places`` that are valid so far and outside [low, high]; NaN is no value."""
+    for i in places:
+        value = reading.values[i]
+        if not low <= value <= high and reading.codes[i] == VALID and not isnan(value):
+            reading.codes[i] = code

@@ -1,57 +1,176 @@
-"""More than can be, given another figure of the same row: RATE.
+"""More than the machine has, RANGE, or than can be in an interval, RATE.
 
-- A VM cannot run its guest for longer than it has vCPUs.
-- A host cannot receive or send more than its links carry.
+``BOUNDS`` is the one table of what may pass in an interval, with a reason for each row. Interval and counters are
+measured at different moments and in different units, hence the tolerances:
 
-``tolerance`` is the part by which a rate may exceed the possible. More CPU than the machine
-has cores is physically impossible whatever else the row says: that is RANGE.
+- ``tolerance`` (5%): clocks of the kernel and of the probe, counters that a driver updates in bursts;
+- ``LATE_SECONDS``: a file is read after the clock, and times are counted in ticks of 1/100 s;
+- the more of two readings counts where CPUs come and go: work was done before they went.
+
+Sources bound by the same numbers what only they see: the ticks of /proc/stat before they become shares
+(``probes.sources.host_figures``), each interface (``network``) and the threads of a process (``process_files``).
 """
 
 from __future__ import annotations
 
+from array import array
+from typing import NamedTuple
+
 from acquisition.model.check_kind import CheckKind, Parameter
-from acquisition.model.codes import RATE, VALID
-from acquisition.model.metric import ResourceSet
-from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
+from acquisition.model.codes import RANGE, RATE, VALID
+from acquisition.model.metric import COUNTER, INFINITY, ResourceSet
+from probes.checks.check import ROUNDING, Check, CheckSettings, column_of, mark_outside, nothing, setting
+from probes.metrics import WITHIN_MEMORY
+from probes.native import COLUMNS
 from probes.reading import Reading
 
-#: (what happens, what bounds it)
-_PAIRS = (
-    ("cpu_guest_ratio", "vcpu_count"),
-    ("network_receive_bytes_per_second", "link_speed_bytes_per_second"),
-    ("network_transmit_bytes_per_second", "link_speed_bytes_per_second"),
+TOLERANCE = 0.05
+_TOLERANCE = Parameter("tolerance", TOLERANCE, 0, 1, "part by which a rate may exceed the possible")
+#: Seconds by which an interval may be longer than it was measured: two ticks, or a wait for a core before the read.
+LATE_SECONDS = 0.02
+#: What the kinds of ticks of /proc/stat may be together, where 1 is what each may be: a tickless kernel measures idle
+#: time and samples the rest, and a guest's wait for a core counts as steal and as idle time.
+ALL_TICKS = 1.4
+#: CPUs of a machine that names none: the largest NR_CPUS of Linux.
+MOST_CPUS = 8192
+#: Bytes per second of a link of unknown speed: 400 Gbit/s, more than a virtual one copies.
+UNKNOWN_LINK = 5e10
+
+_CORES, _MEMORY = "cpu_count", "memory_total_bytes"  #: columns of the host, else of ``Reading``
+
+
+class Bound(NamedTuple):
+    """``metrics`` grow by at most ``most`` times ``of`` in a second: a column of the same row, else the machine's
+    cores or memory, 1 where there is no name. What is not known bounds nothing. ``at_once`` comes on top, however
+    short the interval. A gauge lies within ``most`` times ``of``."""
+
+    metrics: tuple[str, ...]
+    of: str
+    most: float
+    reason: str
+    code: int = RATE
+    at_once: float = 0.0
+
+
+BOUNDS = (
+    Bound(
+        ("cpu_user_ratio", "cpu_system_ratio", "cpu_guest_ratio", "cpu_ratio"),
+        _CORES,
+        1.0,
+        "a core runs for a second in a second",
+        RANGE,
+    ),
+    Bound(("cpu_guest_ratio",), "vcpu_count", 1.0, "so does a vCPU"),
+    Bound(
+        ("cpu_wait_ratio",),
+        "",
+        1.0,
+        "one thread; a wait is charged when it ends, perhaps after a minute",
+        at_once=60.0,
+    ),
+    Bound(("io_delay_ticks",), "", 1e8, "all threads, charged likewise: 16,384 that have waited for a minute"),
+    Bound(
+        ("interrupts_per_second", "context_switches_per_second", "minor_faults_per_second", "major_faults_per_second"),
+        _CORES,
+        5e6,
+        "a core takes 200 ns to enter and leave the kernel",
+    ),
+    Bound(
+        ("voluntary_switches_per_second", "involuntary_switches_per_second"),
+        "",
+        5e6,
+        "as often as that core, for one thread",
+    ),
+    Bound(
+        (
+            "swap_in_bytes_per_second",
+            "swap_out_bytes_per_second",
+            "block_in_bytes_per_second",
+            "block_out_bytes_per_second",
+            "disk_read_bytes_per_second",
+            "disk_write_bytes_per_second",
+            "disk_write_cancelled_bytes_per_second",
+        ),
+        _CORES,
+        32e9,
+        "every byte crosses the memory, of whose bandwidth a core's part is below 32 GB/s",
+    ),
+    Bound(
+        ("network_receive_bytes_per_second", "network_transmit_bytes_per_second"),
+        "link_speed_bytes_per_second",
+        1.0,
+        "links carry their speed in each direction",
+    ),
+    Bound(tuple(WITHIN_MEMORY - {_MEMORY}), _MEMORY, 1.0, "no part is larger than the whole", RANGE),
 )
 
-_TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "part by which a rate may exceed the possible")
+
+def growth(seconds: float, tolerance: float = TOLERANCE) -> float:
+    """Seconds that may have passed between two readings, ``seconds`` apart by the probe's clock, of one counter."""
+    return seconds * (1.0 + tolerance) + LATE_SECONDS
+
+
+class _Limit(NamedTuple):
+    """A bound of one column, which grows or is a gauge; ``of`` is the column that it depends on, -1: the machine's."""
+
+    column: int
+    of: int
+    bound: Bound
+    grows: bool
+
+    def of_one(self, seconds: float, tolerance: float) -> float:
+        """The highest figure for each one of what it depends on."""
+        if not self.grows:
+            return self.bound.most * ROUNDING
+        return (self.bound.most * growth(seconds, tolerance) + self.bound.at_once) / seconds
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
-    """The rate check: marks the rate, not what bounds it."""
-    factor = 1.0 + setting(settings, _TOLERANCE)
+    """The rate check: marks what exceeds its bound, not what bounds it."""
+    tolerance = setting(settings, _TOLERANCE)
     width = len(resource_set.metrics)
-    pairs = [(column_of(resource_set, rate), column_of(resource_set, bound)) for rate, bound in _PAIRS]
-    pairs = [(rate, bound) for rate, bound in pairs if rate >= 0 and bound >= 0]
-    if not pairs:
+    limits = _limits(resource_set)
+    if not limits:
         return nothing
+    of_machine = [limit for limit in limits if limit.of < 0]
+    of_rows = [limit for limit in limits if limit.of >= 0]
+    codes = {limit.column: limit.bound.code for limit in of_machine}
+    lows, highs = array("d", [-INFINITY] * width), array("d", [INFINITY] * width)
+    cores_before = 0
 
     def check(reading: Reading) -> None:
-        values, codes = reading.values, reading.codes
-        for rate, bound in pairs:
-            for row in range(0, len(values), width):
-                limit = values[row + bound]
-                if (
-                    values[row + rate] > limit * factor
-                    and limit > 0
-                    and codes[row + rate] == VALID
-                    and codes[row + bound] == VALID
-                ):
-                    codes[row + rate] = RATE
+        nonlocal cores_before
+        seconds = reading.dt if reading.dt > 0 else 1.0
+        cores, cores_before = max(reading.cores, cores_before), reading.cores
+        machine, end = {_CORES: float(cores), _MEMORY: reading.memory_bytes, "": 1.0}, len(reading.codes)
+        for limit in of_rows:
+            of_one, otherwise = limit.of_one(seconds, tolerance), machine.get(limit.bound.of, 0.0) or INFINITY
+            for place, of in zip(range(limit.column, end, width), range(limit.of, end, width), strict=True):
+                if reading.values[place] <= reading.values[of] * of_one and reading.codes[of] == VALID:
+                    continue
+                amount = reading.values[of] if reading.codes[of] == VALID and reading.values[of] > 0 else otherwise
+                mark_outside(reading, (place,), -INFINITY, amount * of_one, limit.bound.code)
+        for limit in of_machine:
+            highs[limit.column] = (machine[limit.bound.of] or INFINITY) * limit.of_one(seconds, tolerance)
+        for column in COLUMNS.outside(reading.values, lows, highs):
+            mark_outside(reading, range(column, end, width), -INFINITY, highs[column], codes[column])
 
     return check
 
 
+def _limits(resource_set: ResourceSet) -> list[_Limit]:
+    found = []
+    for bound in BOUNDS:
+        of = column_of(resource_set, bound.of)
+        for name in bound.metrics:
+            column = column_of(resource_set, name)
+            if column >= 0 and (of >= 0 or bound.of in ("", _CORES, _MEMORY)):
+                found.append(_Limit(column, of, bound, resource_set.metrics[column].kind == COUNTER))
+    return found
+
+
 CHECK = CheckKind(
-    "More than the machine can do, as guest time above its vCPUs or traffic above the link speed: RATE.",
+    "More than the machine has (RANGE) or can do (RATE), as traffic above the link speed.",
     build,
     (_TOLERANCE,),
 )
