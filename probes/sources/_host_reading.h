@@ -23,8 +23,9 @@
 enum { HOST_FIGURES(AS_PLACE) FIGURES };
 enum { FILES_OF_HOST(AS_PLACE) HOST_FILES };
 enum { CPU_SHARES = CPU_GUEST + 1 }; /* the first ones */
-enum { CPU_JITTER = 100, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
+enum { CPU_JITTER = 100, MOST_CPUS = 8192, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
 #define KIB 1024.0
+#define ALL_TICKS 1.4
 
 typedef struct {
     uint64_t value, has;
@@ -34,17 +35,18 @@ typedef struct {
 typedef struct {
     Number ticks[CPU_SHARES];
     Counter counters[FIGURES];
-    uint64_t has_ticks;
+    uint64_t has_ticks, cpus;
 } HostRecord;
 
 /* An interface that counts; probes.sources.agreed.LINK. */
 typedef struct {
     char name[NAME_BYTES];
+    double most;
     uint64_t bytes[2], has;
 } Link;
 
 typedef struct {
-    double seconds;
+    double seconds, longest, hertz; /* longest: probes.checks.rate.growth(seconds) */
     double values[FIGURES];
     uint8_t codes[FIGURES];
 } Figures;
@@ -130,82 +132,7 @@ static const uint64_t *number_after(const char *from, const char *end, const cha
     return whole_of(word, length, found) ? found : NULL;
 }
 
-/* CPU: /proc/stat */
-
-static int all_digits(const char *word, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (word[i] < '0' || word[i] > '9')
-            return 0;
-    return 1;
-}
-
-/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
-static int cpu_ticks(const Text *text, Number *ticks)
-{
-    const char *at = text->start, *end = memchr(at, '\n', (size_t)(text->end - at));
-    size_t length;
-    Number field[CPU_FIELDS] = {0};
-    int count = 0;
-    const char *word = next_word(&at, end ? end : text->end, &length);
-    if (!word || length != 3 || memcmp(word, "cpu", 3))
-        return 0;
-    while ((word = next_word(&at, end ? end : text->end, &length))) {
-        if (count < CPU_FIELDS ? !number_of(word, length, &field[count]) : !all_digits(word, length))
-            return 0;
-        count++;
-    }
-    Number guests = field[8] + field[9];
-    ticks[CPU_USER] = field[0] + field[1] - guests;
-    ticks[CPU_SYSTEM] = field[2] + field[5] + field[6];
-    ticks[CPU_IDLE] = field[3];
-    ticks[CPU_IOWAIT] = field[4];
-    ticks[CPU_STEAL] = field[7];
-    ticks[CPU_GUEST] = guests;
-    return count >= 4;
-}
-
-static void put_shares(Figures *out, HostRecord *record, const Text *text)
-{
-    Number new[CPU_SHARES], grown[CPU_SHARES], total = 0;
-    uint64_t had = record->has_ticks;
-    int reset = 0;
-    record->has_ticks = (uint64_t)cpu_ticks(text, new);
-    if (!record->has_ticks)
-        return;
-    for (int i = 0; i < CPU_SHARES; i++) {
-        grown[i] = new[i] - record->ticks[i];
-        reset |= grown[i] < -CPU_JITTER;
-        if (grown[i] < 0)
-            grown[i] = 0;
-        total += grown[i];
-        record->ticks[i] = new[i];
-    }
-    for (int i = 0; i < CPU_SHARES; i++) {
-        if (!had || reset || total <= 0)
-            put_code(out, i, !had ? FIRST : reset ? RESET : STUCK);
-        else
-            put(out, i, as_double(grown[i]) / as_double(total));
-    }
-}
-
-static void read_cpu(Figures *out, HostRecord *record, const Text *text)
-{
-    uint64_t number;
-    const char *start = text->start, *end = text->end;
-    unsigned cpus = 0;
-    put_shares(out, record, text);
-    put_rate(out, INTERRUPTS, &record->counters[INTERRUPTS], number_after(start, end, "\nintr ", &number), 1.0);
-    put_rate(out, SWITCHES, &record->counters[SWITCHES], number_after(start, end, "\nctxt ", &number), 1.0);
-    if (number_after(start, end, "\nprocs_running ", &number))
-        put(out, RUNNABLE, (double)number);
-    if (number_after(start, end, "\nprocs_blocked ", &number))
-        put(out, BLOCKED, (double)number);
-    for (const char *at = start; (at = memmem(at, (size_t)(end - at), "\ncpu", 4)); at += 4)
-        cpus++;
-    if (cpus)
-        put(out, CPUS, cpus);
-}
+#include "_host_cpu.h"
 
 /* Memory: /proc/meminfo */
 
@@ -287,7 +214,7 @@ static void see_line(const char *at, const char *end, const Link *links, size_t 
 static void put_sum(Figures *out, int figure, int way, const Link *links, size_t count, const Seen *seen)
 {
     double sum = 0.0;
-    int any = 0, first = 0, reset = 0;
+    int any = 0, first = 0, reset = 0, jumped = 0;
     for (size_t i = 0; i < count; i++) {
         if (!seen[i].found)
             continue;
@@ -296,13 +223,16 @@ static void put_sum(Figures *out, int figure, int way, const Link *links, size_t
         else if (seen[i].bytes[way] < links[i].bytes[way])
             reset = 1;
         else {
+            double grown = (double)(seen[i].bytes[way] - links[i].bytes[way]);
             any = 1;
-            sum += (double)(seen[i].bytes[way] - links[i].bytes[way]) / out->seconds;
+            jumped |= grown > links[i].most * out->longest;
+            sum += grown / out->seconds;
         }
     }
-    if (any && !reset)
+    if (any && !reset) {
         put(out, figure, sum);
-    else
+        out->codes[figure] = jumped ? RATE : VALID;
+    } else
         put_code(out, figure, reset ? RESET : first ? FIRST : MISSING);
 }
 

@@ -11,7 +11,8 @@
 
 #include "_task_stats.h"
 
-enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, STUCK = 7, UNREADABLE = 10 }; /* acquisition.model.codes */
+/* acquisition.model.codes */
+enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, RATE = 6, STUCK = 7, UNREADABLE = 10 };
 /* probes.metrics.PROCESSES */
 #define PROCESS_METRICS(DO) \
     DO(USER, "cpu_user_ratio") DO(SYSTEM, "cpu_system_ratio") DO(GUEST, "cpu_guest_ratio") \
@@ -29,6 +30,7 @@ enum { SHORT = 511, LONG = 16384, STAT_FIELDS = 41, JITTER_TICKS = 2, MOST_PATH 
 enum { LIVES, GONE };
 
 static const char *const NAMES[FILES] = {PROCESS_FILES(AS_TEXT)};
+enum { CPU_COUNTERS = 4 }; /* the first ones */
 static const int STAT_COUNTERS[] = {USER, SYSTEM, GUEST, ALL_CPU, MINOR, MAJOR, DELAY};
 static const int IO_COUNTERS[] = {READ, WRITTEN, CANCELLED};
 static const int THREAD_COUNTERS[] = {WAIT, VOLUNTARY, INVOLUNTARY};
@@ -37,6 +39,7 @@ static const int GAUGES[] = {VIRTUAL, RESIDENT, SHARE};
 
 typedef struct {
     Number stat[COUNT(STAT_COUNTERS)], io[COUNT(IO_COUNTERS)], thread[COUNT(THREAD_COUNTERS)];
+    Number threads;
     uint64_t start;          /* the start time that the process must have */
     uint64_t sched_text;     /* a hash of schedstat's text */
     int32_t pid;
@@ -50,24 +53,6 @@ typedef struct {
     double *values;
     uint8_t *codes;
 } Row;
-
-/* The last place of ``label`` in the text, NULL when it is not there. */
-static const char *find_last(const char *text, size_t length, const char *label)
-{
-    size_t size = strlen(label);
-    for (size_t at = length >= size ? length - size + 1 : 0; at-- > 0;)
-        if (text[at] == label[0] && !memcmp(text + at, label, size))
-            return text + at;
-    return NULL;
-}
-
-static uint64_t hash_of(const char *text, size_t length)
-{
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-    return hash;
-}
 
 /* Figures and codes */
 
@@ -139,7 +124,7 @@ static ssize_t read_file(const Record *record, const Tick *tick, int file, char 
 
 static int take_stat(const Record *record, const char *text, size_t size, Number *new, Number *gauges)
 {
-    static const uint8_t wanted[STAT_FIELDS] = {[7] = 1, [9] = 1, [11] = 1, [12] = 1, [19] = 1,
+    static const uint8_t wanted[STAT_FIELDS] = {[7] = 1, [9] = 1, [11] = 1, [12] = 1, [17] = 1, [19] = 1,
                                                 [20] = 1, [21] = 1, [39] = 1, [40] = 1};
     Number found[STAT_FIELDS];
     const char *end = text + size, *at = memrchr(text, ')', size);
@@ -161,14 +146,26 @@ static int take_stat(const Record *record, const char *text, size_t size, Number
     new[6] = found[39];
     gauges[0] = found[20];
     gauges[1] = found[21];
+    gauges[2] = found[17];
     return found[19] == (Number)record->start ? LIVES : GONE;
+}
+
+/* Threads of this reading or the one before, whichever were more, cannot have run for longer. */
+static void bound_by_threads(Record *record, const Tick *tick, Row row, Number threads)
+{
+    Number most = threads > record->threads ? threads : record->threads;
+    double limit = as_double(most > 1 ? most : 1) * tick->thread_cores;
+    record->threads = threads;
+    for (int i = 0; i < CPU_COUNTERS; i++)
+        if (row.values[STAT_COUNTERS[i]] > limit)
+            row.codes[STAT_COUNTERS[i]] = RATE;
 }
 
 static int read_stat(Record *record, const Tick *tick, Row row, char *text)
 {
     const double scale[] = {tick->per_tick, tick->per_tick, tick->per_tick, tick->per_tick,
                             tick->per_second, tick->per_second, 1.0};
-    Number new[COUNT(STAT_COUNTERS)], gauges[2];
+    Number new[COUNT(STAT_COUNTERS)], gauges[3];
     ssize_t size = read_file(record, tick, STAT, text, LONG);
     if (size < 0)
         return GONE;
@@ -185,6 +182,7 @@ static int read_stat(Record *record, const Tick *tick, Row row, char *text)
     row.values[RESIDENT] = as_double(gauges[1]) * tick->page_size;
     row.values[SHARE] = tick->memory_bytes != 0.0 ? row.values[RESIDENT] / tick->memory_bytes : NAN;
     grow(record, row, STAT_COUNTERS, COUNT(STAT_COUNTERS), record->stat, new, &record->has_stat, JITTER_TICKS, scale);
+    bound_by_threads(record, tick, row, gauges[2]);
     return LIVES;
 }
 

@@ -103,8 +103,8 @@ static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_b
 }
 
 PyDoc_STRVAR(read_processes_doc,
-"read_processes(records, values, codes, proc, per_second, per_tick, page_size, memory_bytes, netlink, family, at)\n"
-"-> rows\n\n"
+"read_processes(records, values, codes, proc, per_second, per_tick, page_size, memory_bytes, thread_cores, netlink,\n"
+"family, at) -> rows\n\n"
 "Read the files of all ``records`` (changed in place) and write their figures into ``values`` (float64, 16 for each) and\n"
 "``codes`` (uint8, as many); ``netlink`` is the socket of taskstats or -1. Answers the rows of the processes that are\n"
 "gone, whose figures mean nothing. Raises ValueError when the buffers do not fit.");
@@ -115,8 +115,9 @@ static PyObject *read_processes(PyObject *module, PyObject *arguments)
     Tick tick;
     PyObject *gone = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*w*w*yddddiin", &records, &values, &codes, &tick.proc, &tick.per_second,
-                          &tick.per_tick, &tick.page_size, &tick.memory_bytes, &tick.netlink, &tick.family, &tick.at))
+    if (!PyArg_ParseTuple(arguments, "w*w*w*ydddddiin", &records, &values, &codes, &tick.proc, &tick.per_second,
+                          &tick.per_tick, &tick.page_size, &tick.memory_bytes, &tick.thread_cores, &tick.netlink,
+                          &tick.family, &tick.at))
         return NULL;
     Py_ssize_t count = records.len / (Py_ssize_t)sizeof(Record);
     if (records.len % (Py_ssize_t)sizeof(Record) || values.len != count * WIDTH * (Py_ssize_t)sizeof(double) ||
@@ -166,10 +167,11 @@ static PyObject *read_once(PyObject *module, PyObject *arguments)
 }
 
 PyDoc_STRVAR(read_host_doc,
-"read_host(descriptors, record, links, seconds, page_size, speed, columns, values, codes)\n\n"
+"read_host(descriptors, record, links, seconds, longest, hertz, page_size, speed, columns, values, codes)\n\n"
 "Read the files of the host, HOST_FILES ``descriptors`` (-1: there is none), and write its figures into ``values`` (float64)\n"
 "and ``codes``: into place i that of the number ``columns[i]`` (bytes), nothing where there is no such figure.\n"
 "``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.sources.agreed.LINK) keep the counters;\n"
+"``longest``: seconds that may have passed since the reading before; ``hertz``: ticks of a second in /proc/stat;\n"
 "``speed`` is that of the links, NaN: not known. Raises ValueError when the buffers do not fit.");
 
 static int read_files(PyObject *descriptors, Figures *out, HostRecord *record, Link *links, size_t count, double page_size)
@@ -194,8 +196,8 @@ static PyObject *read_host(PyObject *module, PyObject *arguments)
     Figures out;
     HostRecord record;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!w*w*dddy*w*w*", &PyTuple_Type, &descriptors, &kept, &links, &out.seconds,
-                          &page_size, &speed, &columns, &values, &codes))
+    if (!PyArg_ParseTuple(arguments, "O!w*w*dddddy*w*w*", &PyTuple_Type, &descriptors, &kept, &links, &out.seconds,
+                          &out.longest, &out.hertz, &page_size, &speed, &columns, &values, &codes))
         return NULL;
     if (PyTuple_Size(descriptors) != HOST_FILES || kept.len != (Py_ssize_t)sizeof record ||
         links.len % (Py_ssize_t)sizeof(Link) || values.len != columns.len * 8 || codes.len != columns.len) {
@@ -237,10 +239,11 @@ static PyMethodDef methods[] = {
 /* Compared by probes.sources.agreed. */
 static int list_agreed(PyObject *table)
 {
-    return 1 AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(FIRST) AGREE_NUMBER(RESET) AGREE_NUMBER(STUCK)
-        AGREE_NUMBER(UNREADABLE) AGREE_NAMES("PROCESS_METRICS", PROCESS_METRICS)
+    return 1 AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(FIRST) AGREE_NUMBER(RESET) AGREE_NUMBER(RATE)
+        AGREE_NUMBER(STUCK) AGREE_NUMBER(UNREADABLE) AGREE_NAMES("PROCESS_METRICS", PROCESS_METRICS)
         AGREE_NAMES("PROCESS_FILES", PROCESS_FILES) AGREE_NUMBER(SHORT) AGREE_NUMBER(LONG) AGREE_NUMBER(JITTER_TICKS)
         AGREE_NAMES("HOST_FIGURES", HOST_FIGURES) AGREE_NAMES("FILES_OF_HOST", FILES_OF_HOST) AGREE_NUMBER(CPU_JITTER)
+        AGREE_DOUBLE(ALL_TICKS) AGREE_NUMBER(MOST_CPUS) AGREE_OFFSET(Link, most)
         AGREE_NUMBER(NUMBER_WITHIN) AGREE_SIZE(Link) AGREE_OFFSET(Link, bytes) AGREE_OFFSET(Link, has);
 }
 

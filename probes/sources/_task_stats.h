@@ -10,6 +10,7 @@
 typedef struct {
     const char *proc;
     double per_second, per_tick, page_size, memory_bytes;
+    double thread_cores; /* cores that a thread can have had */
     int netlink, family; /* of taskstats; -1: there is none */
     Py_ssize_t at;       /* of struct taskstats in an answer */
 } Tick;

@@ -60,3 +60,21 @@ static int number_of(const char *word, size_t length, Number *found)
     *found = number;
     return 1;
 }
+
+/* The last place of ``label`` in the text, NULL when it is not there. */
+static const char *find_last(const char *text, size_t length, const char *label)
+{
+    size_t size = strlen(label);
+    for (size_t at = length >= size ? length - size + 1 : 0; at-- > 0;)
+        if (text[at] == label[0] && !memcmp(text + at, label, size))
+            return text + at;
+    return NULL;
+}
+
+static uint64_t hash_of(const char *text, size_t length)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return hash;
+}

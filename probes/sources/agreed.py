@@ -10,6 +10,7 @@ import struct
 from acquisition import compiled
 from acquisition.model import codes
 from probes import native
+from probes.checks.rate import ALL_TICKS, MOST_CPUS
 from probes.metrics import PROCESSES as PROCESS_SET
 from probes.procfs import NUMBER_WITHIN
 from probes.sources.host_figures import CPU_JITTER_TICKS, CpuFigures, MemoryFigures, PagingFigures
@@ -29,8 +30,9 @@ HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
 #: The figures of these groups, by their numbers in C.
 HOST_FIGURES = tuple(name for group in HOST_GROUPS for name in group.metrics)
 
-_LINK_FIELDS = (("name", "32s"), ("received", "Q"), ("sent", "Q"), ("has", "Q"))
-#: An interface: its name, bytes received and sent at the tick before, and whether there are such.
+_LINK_FIELDS = (("name", "32s"), ("most", "d"), ("received", "Q"), ("sent", "Q"), ("has", "Q"))
+#: An interface: its name, bytes per second that it carries, bytes received and sent at the tick before, and whether
+#: there are such.
 LINK = struct.Struct("<" + "".join(code for _, code in _LINK_FIELDS))
 
 
@@ -42,6 +44,7 @@ def table() -> dict[str, object]:
         "MISSING": codes.MISSING,
         "FIRST": codes.FIRST,
         "RESET": codes.RESET,
+        "RATE": codes.RATE,
         "STUCK": codes.STUCK,
         "UNREADABLE": codes.UNREADABLE,
         "PROCESS_METRICS": tuple(metric.name for metric in PROCESS_SET.metrics),
@@ -52,8 +55,11 @@ def table() -> dict[str, object]:
         "HOST_FIGURES": HOST_FIGURES,
         "FILES_OF_HOST": tuple(name for files in HOST_GROUPS.values() for name in files),
         "CPU_JITTER": CPU_JITTER_TICKS,
+        "ALL_TICKS": ALL_TICKS,
+        "MOST_CPUS": MOST_CPUS,
         "NUMBER_WITHIN": NUMBER_WITHIN,
         "sizeof Link": LINK.size,
+        "Link.most": link["most"],
         "Link.bytes": link["received"],
         "Link.has": link["has"],
     }

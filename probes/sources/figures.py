@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Collection
 from typing import Protocol
 
-from acquisition.model.codes import FIRST, MISSING, NAN, VALID
-from acquisition.model.metric import Metric, ResourceSet
+from acquisition.model.codes import FIRST, MISSING, NAN, RATE, VALID
+from acquisition.model.metric import INFINITY, Metric, ResourceSet
 from probes.rates import rate
 
 #: metric -> (value, validity code)
@@ -36,13 +36,19 @@ class CounterMemory:
     def __init__(self) -> None:
         self._old: dict[str, float] = {}
 
-    def rate(self, name: str, new: float | None, seconds: float, scale: float = 1.0) -> tuple[float, int]:
-        """``scale`` times the growth per second of the counter ``name``; MISSING when it is None now."""
+    def rate(
+        self, name: str, new: float | None, seconds: float, scale: float = 1.0, most: float = INFINITY
+    ) -> tuple[float, int]:
+        """``scale`` times the growth per second of the counter ``name``; MISSING when it is None now, RATE when it has
+        grown by more than ``most``."""
         if new is None:
             self._old.pop(name, None)
             return NAN, MISSING
-        value, code = rate(new, self._old.get(name), seconds)
+        old = self._old.get(name)
+        value, code = rate(new, old, seconds)
         self._old[name] = new
+        if code == VALID and old is not None and new - old > most:
+            code = RATE
         return value * scale, code
 
     def keep(self, names: Collection[str]) -> None:

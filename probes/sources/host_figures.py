@@ -3,14 +3,17 @@
 They mean what vmstat prints: ``r`` and ``b`` as the kernel counts them (whoever reads the
 file is running, so an idle machine has one), memory_cache = Cached + SReclaimable, paging
 in KiB, CPU shares of all ticks of the interval. Guest time is part of the kernel's user
-time, and is taken out of it.
+time, and is taken out of it. Ticks that fell or jumped cost their own share only.
 """
 
 from __future__ import annotations
 
-from acquisition.model.codes import NAN, RESET, STUCK, VALID
+from collections.abc import Sequence
+
+from acquisition.model.codes import NAN, RATE, STUCK, VALID
+from probes.checks.rate import ALL_TICKS, MOST_CPUS, growth
 from probes.procfs import OpenFile, number_after, whole
-from probes.rates import differences
+from probes.rates import difference
 from probes.sources.figures import CounterMemory, Row, first, gauge
 
 _KIB = 1024.0
@@ -38,41 +41,61 @@ class CpuFigures:
         "cpu_count",
     )
 
-    def __init__(self, proc: str = "/proc") -> None:
+    def __init__(self, proc: str = "/proc", hertz: int = 100) -> None:
         self.files = (OpenFile(f"{proc}/stat"),)
+        self._hertz = hertz
         self._counters = CounterMemory()
         self._ticks: list[int] = []
+        self._cpus = 0
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
         text = self.files[0].read_if_there()
-        self._shares(cpu_ticks(text), row)
+        cpus = text.count(b"\ncpu")
+        self._shares(cpu_ticks(text), cpus, seconds, row)
         count = self._counters.rate
         row["interrupts_per_second"] = count("intr", number_after(text, b"\nintr "), seconds)
         row["context_switches_per_second"] = count("ctxt", number_after(text, b"\nctxt "), seconds)
         row["tasks_runnable"] = gauge(number_after(text, b"\nprocs_running "))
         row["tasks_blocked"] = gauge(number_after(text, b"\nprocs_blocked "))
-        row["cpu_count"] = gauge(text.count(b"\ncpu") or None)
+        row["cpu_count"] = gauge(cpus or None)
 
-    def _shares(self, ticks: list[int], row: Row) -> None:
+    def _shares(self, ticks: list[int], cpus: int, seconds: float, row: Row) -> None:
         old, self._ticks = self._ticks, ticks
+        most_cpus, self._cpus = max(cpus, self._cpus), cpus
         if not ticks:
             return
         if not old:
             first(_SHARES, row)
             return
-        grown, codes = differences(ticks, old, CPU_JITTER_TICKS)
-        total = float(sum(map(int, grown))) if codes is None or RESET not in codes else 0.0
-        if codes is not None and RESET in codes:
-            row.update((name, (NAN, RESET)) for name in _SHARES)
-        elif total <= 0:
-            row.update((name, (NAN, STUCK)) for name in _SHARES)
-        else:
-            row.update((name, (float(each) / total, VALID)) for name, each in zip(_SHARES, grown, strict=True))
+        most = (most_cpus or MOST_CPUS) * (self._hertz * growth(seconds))
+        row.update(zip(_SHARES, shares(ticks, old, most, cpus * (self._hertz * seconds)), strict=True))
 
     def close(self) -> None:
         """See ``Figures``."""
         self.files[0].close()
+
+
+def shares(new: Sequence[int], old: Sequence[int], most: float, expected: float) -> list[tuple[float, int]]:
+    """Parts of all ticks between two readings, and their codes: RESET for ticks that fell, RATE for those that jumped.
+
+    ``most`` ticks can one kind have grown by, ``expected`` are all kinds together (0: not known), in place of their sum
+    where one of them is wrong. Where only the sum is too large, each that could account for the excess is RATE.
+    """
+    steps = [difference(a, b, CPU_JITTER_TICKS) for a, b in zip(new, old, strict=True)]
+    steps = [(grown, RATE if grown > most else code) for grown, code in steps]
+    good = [grown for grown, code in steps if code == VALID]
+    excess = float(sum(map(int, good))) - ALL_TICKS * most
+    if excess > 0:
+        floor = excess if excess <= max(good) else 1  # more than one is wrong
+        steps = [(grown, RATE if grown >= floor else code) for grown, code in steps]
+        good = [grown for grown, code in steps if code == VALID]
+    total = float(sum(map(int, good)))
+    if len(good) < len(steps):
+        total = max(total, expected)
+    if total <= 0:
+        return [(NAN, STUCK if code == VALID else code) for _, code in steps]
+    return [(grown / total, code) for grown, code in steps]
 
 
 def cpu_ticks(text: bytes) -> list[int]:

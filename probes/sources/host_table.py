@@ -8,8 +8,9 @@ from __future__ import annotations
 from array import array
 from os import fsencode
 
-from acquisition.model.codes import NAN
+from acquisition.model.codes import NAN, RATE
 from acquisition.model.metric import Metric
+from probes.checks.rate import growth
 from probes.host_facts import HostFacts
 from probes.procfs import OpenFile
 from probes.sources.agreed import HOST_FIGURES, HOST_GROUPS, LINK, PROCESSES, Group
@@ -33,7 +34,7 @@ class HostTable:
             self._files += known[kind].files if kind in known else [None] * len(files)
         network = known.get(NetworkFigures)
         self._network = network if isinstance(network, NetworkFigures) else None
-        self._page_size = float(facts.page_size)
+        self._page_size, self._hertz = float(facts.page_size), float(facts.hertz)
         given = {name for group in known.values() for name in group.metrics}
         names = [metric.name for metric in metrics]
         self._columns = bytes(HOST_FIGURES.index(name) if name in given else _NONE for name in names)
@@ -55,21 +56,26 @@ class HostTable:
             self._record,
             self._links,
             seconds,
+            growth(seconds),
+            self._hertz,
             self._page_size,
             self._speed,
             self._columns,
             values,
             codes,
         )
+        if self._network is not None and RATE in codes:
+            self._network.look_soon()
         return values, codes
 
     def _follow(self, network: NetworkFigures) -> None:
         """Other interfaces may count now; those that did go on."""
         self._speed = NAN if network.speed is None else network.speed
         links = self._links
-        kept = {name: counts for name, *counts in LINK.iter_unpack(links)}
-        names = [LINK.unpack(LINK.pack(fsencode(name), 0, 0, 0))[0] for name in network.names]
-        self._links = bytearray().join([LINK.pack(name, *kept.get(name, (0, 0, 0))) for name in names])
+        kept = {name: counts for name, _, *counts in LINK.iter_unpack(links)}
+        names = [LINK.unpack(LINK.pack(fsencode(name), 0, 0, 0, 0))[0] for name in network.names]
+        limits = zip(names, network.limits, strict=True)
+        self._links = bytearray().join([LINK.pack(name, limit, *kept.get(name, (0, 0, 0))) for name, limit in limits])
 
 
 def _descriptor(file: OpenFile | None) -> int:

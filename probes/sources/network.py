@@ -2,14 +2,16 @@
 
 Host totals count the interfaces that have a device behind them (``/sys/class/net/NAME/device``):
 loopback, bridges, taps, bonds and VLANs would count the same bytes again. Where no
-interface has one, as in a container, all but loopback count.
+interface has one, as in a container, all but loopback count. One whose ``master`` counts
+does not: the master has its bytes (a virtual function below hv_netvsc or net_failover).
 """
 
 from __future__ import annotations
 
 import os
 
-from acquisition.model.codes import FIRST, MISSING, NAN, RESET, VALID
+from acquisition.model.codes import FIRST, MISSING, NAN, RATE, RESET, VALID
+from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.procfs import OpenFile, read_once, whole
 from probes.sources.figures import CounterMemory, Row, gauge
 
@@ -18,7 +20,7 @@ LINK_SPEED = "link_speed_bytes_per_second"
 _MEGABIT = 125_000.0
 _LOOPBACK = "lo"
 #: States of RFC 2863 in which nothing is carried (operstate of sysfs-class-net).
-_DOWN = (b"down", b"notpresent", b"lowerlayerdown")
+_DOWN = ("down", "notpresent", "lowerlayerdown")
 #: Interfaces come and go rarely: they are looked at again after so many readings.
 _REFRESH = 60
 
@@ -52,54 +54,63 @@ def parse(text: bytes) -> dict[str, tuple[int, int]]:
 
 
 def physical(sys: str) -> frozenset[str]:
-    """The interfaces with a device behind them; all but loopback when there are none."""
+    """The interfaces with a device behind them, all but loopback when there are none; no slave of one of these."""
     try:
         names = os.listdir(f"{sys}/class/net")
     except OSError:
         return frozenset()
     real = [name for name in names if os.path.exists(f"{sys}/class/net/{name}/device")]
-    return frozenset(real or [name for name in names if name != _LOOPBACK])
+    found = set(real or [name for name in names if name != _LOOPBACK])
+    return frozenset(name for name in found if _master(f"{sys}/class/net/{name}") not in found - {name})
+
+
+def _master(base: str) -> str:
+    try:
+        return os.path.basename(os.readlink(f"{base}/master"))
+    except OSError:  # there is none, or it is a file in a capture that keeps no links
+        return os.path.basename(_text(f"{base}/master"))
+
+
+def speed_of(sys: str, name: str) -> float | None:
+    """Bytes per second of a link, 0 when it is down and carries nothing; None of a virtual one, which says -1 or
+    refuses the read."""
+    base = f"{sys}/class/net/{name}"
+    if _text(f"{base}/operstate") in _DOWN:
+        return 0.0
+    try:
+        speed = int(_text(f"{base}/speed"))
+    except ValueError:
+        return None
+    return speed * _MEGABIT if speed > 0 else None
 
 
 def link_speed(sys: str, names: frozenset[str]) -> float | None:
-    """The sum of the speeds of the links that are up, in bytes per second; None when one of them, or none, has any.
-
-    A virtual link says -1 or refuses the read; so does one that is down, which carries no traffic either.
-    """
-    total = 0.0
-    for name in names:
-        base = f"{sys}/class/net/{name}"
-        if _is_down(base):
-            continue
-        try:
-            speed = int(read_once(f"{base}/speed"))
-        except (OSError, ValueError):
-            return None
-        if speed <= 0:
-            return None  # its traffic counts: a sum without it would be exceeded
-        total += speed * _MEGABIT
-    return total or None
+    """The sum of the speeds of these links; None when one, whose traffic counts, is not known, or when none is up."""
+    speeds = [speed_of(sys, name) for name in names]
+    known = [speed for speed in speeds if speed is not None]
+    return (sum(known) or None) if len(known) == len(speeds) else None
 
 
-def _is_down(base: str) -> bool:
+def _text(path: str) -> str:
     try:
-        return read_once(f"{base}/operstate").strip() in _DOWN
+        return read_once(path).decode("ascii", "replace").strip()
     except OSError:
-        return False
+        return ""
 
 
 def total(rates: list[tuple[float, int]]) -> tuple[float, int]:
-    """The sum over interfaces: one that has just come adds nothing yet, one that was reset leaves no sum."""
+    """The sum over interfaces: one that has just come adds nothing yet, one that was reset leaves no sum, one that
+    cannot have carried so much none that is valid."""
     for code in (RESET, MISSING):
         if any(code == each for _, each in rates):
             return NAN, code
-    if all(code != VALID for _, code in rates):
+    if all(code == FIRST for _, code in rates):
         return NAN, FIRST if rates else MISSING
     found = 0.0
     for value, code in rates:  # one after the other: sum() of later Pythons rounds otherwise
-        if code == VALID:
+        if code != FIRST:
             found += value
-    return found, VALID
+    return found, RATE if any(code == RATE for _, code in rates) else VALID
 
 
 class NetworkFigures:
@@ -112,7 +123,8 @@ class NetworkFigures:
         self._sys = sys
         self._counters = CounterMemory()
         self.names: tuple[str, ...] = ()  #: the interfaces that count, in order
-        self.speed: float | None = None  #: of their links
+        self.limits: tuple[float, ...] = ()  #: bytes per second of each in each direction
+        self.speed: float | None = None  #: of their links together
         self._age = _REFRESH
 
     @property
@@ -128,7 +140,12 @@ class NetworkFigures:
         self._age = 1
         names = physical(self._sys)
         self.names, self.speed = tuple(sorted(names)), link_speed(self._sys, names)
+        self.limits = tuple(speed_of(self._sys, name) or UNKNOWN_LINK for name in self.names)
         return True
+
+    def look_soon(self) -> None:
+        """Look again before the next reading: a link may be faster than it was."""
+        self._age = _REFRESH
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
@@ -138,11 +155,18 @@ class NetworkFigures:
             traffic = self._traffic.read()
         except OSError:
             traffic = {}
-        names = [name for name in self.names if name in traffic]
+        longest = growth(seconds)
+        most = {name: limit * longest for name, limit in zip(self.names, self.limits, strict=True) if name in traffic}
         for column, metric in enumerate(TRAFFIC):
-            rates = [self._counters.rate(f"{name}{column}", traffic[name][column], seconds) for name in names]
-            row[metric] = total(rates)
-        self._counters.keep([f"{name}{column}" for column in range(len(TRAFFIC)) for name in names])
+            row[metric] = total(
+                [
+                    self._counters.rate(f"{name}{column}", traffic[name][column], seconds, most=bytes_)
+                    for name, bytes_ in most.items()
+                ]
+            )
+            if row[metric][1] == RATE:
+                self.look_soon()
+        self._counters.keep([f"{name}{column}" for column in range(len(TRAFFIC)) for name in most])
 
     def close(self) -> None:
         """See ``Figures``."""

@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import O_CLOEXEC, O_RDONLY, close, open, pread
 
-from acquisition.model.codes import FIRST, MISSING, NAN, UNREADABLE
+from acquisition.model.codes import FIRST, MISSING, NAN, RATE, UNREADABLE
+from acquisition.model.metric import INFINITY
+from probes.checks.rate import growth
 from probes.metrics import PROCESSES
 from probes.procfs import read_once
 from probes.rates import differences
@@ -45,6 +47,7 @@ COLUMNS: tuple[tuple[int, ...], ...] = (
 )
 _STAT, _STATUS, _IO, _SCHEDSTAT = range(4)
 _STAT_COUNTERS = COLUMNS[_STAT][:7]
+_CPU_COUNTERS = _STAT_COUNTERS[:4]
 #: user time is the rest without guest time, which the kernel accounts separately: it may step back a little
 JITTER_TICKS = 2
 _NANOSECOND = 1e-9
@@ -61,12 +64,19 @@ _UNREADABLES = (UNREADABLE,) * WIDTH
 
 
 class Units:
-    """What turns the growth of one tick into figures; ``begin`` once per tick."""
+    """What turns the growth of one tick into figures; ``begin`` once per tick. ``by_threads``: no process can run for
+    longer than its threads; RATE."""
 
-    __slots__ = ("hertz", "memory_bytes", "page_size", "per_second", "per_tick", "task_stats")
+    __slots__ = (
+        "_by_threads", "hertz", "memory_bytes", "page_size", "per_second", "per_tick", "task_stats", "thread_cores",
+    )  # fmt: skip
 
-    def __init__(self, hertz: int, page_size: int, task_stats: TaskStats | None = None) -> None:
+    def __init__(
+        self, hertz: int, page_size: int, task_stats: TaskStats | None = None, by_threads: bool = False
+    ) -> None:
         self.task_stats = task_stats
+        self.thread_cores = INFINITY  #: that a thread can have had
+        self._by_threads = by_threads
         self.hertz = hertz
         self.page_size = page_size
         self.per_second = self.per_tick = 0.0
@@ -77,6 +87,8 @@ class Units:
         self.per_second = 1.0 / seconds if seconds > 0 else 0.0
         self.per_tick = self.per_second / self.hertz
         self.memory_bytes = memory_bytes
+        if self._by_threads and seconds > 0:
+            self.thread_cores = growth(seconds) / seconds
 
 
 class ProcessFiles:
@@ -89,7 +101,8 @@ class ProcessFiles:
 
     __slots__ = (
         "_base", "_descriptors", "_io", "_io_moved", "_io_text", "_marked", "_pid", "_ran", "_sched_text", "_start",
-        "_stat", "_stat_moved", "_stat_text", "_steady", "_thread", "_thread_wanted", "codes", "flagged", "values",
+        "_stat", "_stat_moved", "_stat_text", "_steady", "_thread", "_thread_wanted", "_threads", "codes", "flagged",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +123,7 @@ class ProcessFiles:
         self._io_text = self._sched_text = b""
         self._stat_moved = self._io_moved = self._ran = False
         self._stat: tuple[int, ...] = ()
+        self._threads = 0
         self._io: tuple[int, ...] = ()
         self._thread: tuple[int, ...] = ()
         self._pid = int(base.rpartition("/")[2])
@@ -217,12 +231,13 @@ class ProcessFiles:
             if len(text) == LONG:
                 raise ValueError
             fields = text[text.rindex(b")") + 2 :].split()
-            # user with guest time, system, guest, minor, major, delay, virtual, resident, start
-            found = numbers([fields[i] for i in (11, 12, 40, 7, 9, 39, 20, 21, 19)])
+            # user with guest time, system, guest, minor, major, delay, virtual, resident, start, threads
+            found = numbers([fields[i] for i in (11, 12, 40, 7, 9, 39, 20, 21, 19, 17)])
         except (ValueError, IndexError):
-            self._unreadable_stat()
+            self._stat_text, self._stat = None, ()
+            self._mark(COLUMNS[_STAT], _UNREADABLES)
             return
-        user, system, guest, minor, major, delay, virtual, pages, start = found
+        user, system, guest, minor, major, delay, virtual, pages, start, threads = found
         if start != self._start:
             raise ProcessLookupError  # the pid is another process's now
         new = (user - guest, system, guest, user + system, minor, major, delay)
@@ -232,6 +247,7 @@ class ProcessFiles:
         values[RESIDENT] = resident
         values[SHARE] = resident / units.memory_bytes if units.memory_bytes else NAN
         old, self._stat = self._stat, new
+        most_threads, self._threads = max(threads, self._threads, 1), threads
         self._stat_moved = True
         if not old:
             self._mark(_STAT_COUNTERS, _FIRSTS)
@@ -247,10 +263,11 @@ class ProcessFiles:
         values[DELAY] = NAN if self._steady[DELAY] else float(grown[6])
         if codes is not None:
             self._mark(_STAT_COUNTERS, codes)
-
-    def _unreadable_stat(self) -> None:
-        self._stat_text, self._stat = None, ()
-        self._mark(COLUMNS[_STAT], _UNREADABLES)
+        limit = most_threads * units.thread_cores
+        for column in _CPU_COUNTERS:
+            if values[column] > limit:
+                self.codes[column] = RATE
+                self._marked = self.flagged = True
 
     def _take_io(self, text: bytes, per_second: float) -> None:
         self._io_text = text

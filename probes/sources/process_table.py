@@ -128,6 +128,7 @@ class NativeTable:
             units.per_tick,
             units.page_size,
             units.memory_bytes,
+            units.thread_cores,
             *((-1, 0, 0) if stats is None else (stats.fileno(), stats.family, stats.at)),
         )
         gone = [self._pids[row] for row in rows]

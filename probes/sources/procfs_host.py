@@ -34,7 +34,7 @@ def host_entity(facts: HostFacts) -> Entity:
 def all_figures(facts: HostFacts) -> list[Figures]:
     """Every group of host figures."""
     return [
-        CpuFigures(facts.proc),
+        CpuFigures(facts.proc, facts.hertz),
         MemoryFigures(facts.proc),
         PagingFigures(facts.proc, facts.page_size),
         NetworkFigures(facts.proc, facts.sys),

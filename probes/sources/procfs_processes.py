@@ -43,16 +43,18 @@ def wanted_files(columns: tuple[int, ...]) -> frozenset[int]:
 
 
 class Watched:
-    """Keeps the files of those that discovery found open, and reads them all."""
+    """Keeps the files of those that discovery found open, and reads them all; ``by_threads``: see ``Units``."""
 
-    def __init__(self, facts: HostFacts, discovery: Discovery, columns: tuple[int, ...]) -> None:
+    def __init__(
+        self, facts: HostFacts, discovery: Discovery, columns: tuple[int, ...], by_threads: bool = False
+    ) -> None:
         self._found: dict[int, Found] = {}
         self._facts = facts
         self._discovery = discovery
         self._wanted = wanted_files(columns)
         self._delays = facts.delay_accounting
         task_stats = connect() if _STATUS in self._wanted and facts.proc == "/proc" else None
-        self._units = Units(facts.hertz, facts.page_size, task_stats)
+        self._units = Units(facts.hertz, facts.page_size, task_stats, by_threads)
         self._kept = self._wanted - {_STATUS} if task_stats else self._wanted
         self._budget = max(0, int(os.sysconf("SC_OPEN_MAX")) - _RESERVED) // len(FILES)
         self._table = process_table.create(facts.proc)
@@ -133,7 +135,7 @@ class ProcessSource(Polled):
         self._facts = facts
         self._discovery = discovery
         self._columns = None if columns == tuple(range(WIDTH)) else columns
-        self._watched = Watched(facts, discovery, columns)
+        self._watched = Watched(facts, discovery, columns, by_threads=True)
         self._entities: list[Entity] = []
         self._generation = -1
         self._last = 0.0

@@ -13,6 +13,7 @@ from acquisition.model.codes import MISSING, NAN
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
+from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.discovery import Discovery, Found
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
@@ -157,8 +158,9 @@ class VmSource(Polled):
         if not names:
             return [(NAN, MISSING), (NAN, MISSING)]
         counters = self._counters.setdefault(pid, CounterMemory())
+        most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
         return [
-            total([counters.rate(f"{name}{column}", traffic[name][column], seconds) for name in names])
+            total([counters.rate(f"{name}{column}", traffic[name][column], seconds, most=most) for name in names])
             for column in (1, 0)
         ]
 

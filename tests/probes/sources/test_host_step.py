@@ -110,6 +110,52 @@ def test_the_same_figures_and_codes(
             source.close()
 
 
+steps_of_ticks = st.lists(
+    st.integers(0, 300) | st.integers(-200, 10**6) | st.sampled_from([-(2**32), 10**9]), min_size=10, max_size=10
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 8), steps_of_ticks), min_size=2, max_size=5),
+    seconds=st.floats(0.1, 10.0),
+)
+def test_the_same_ticks_fall_and_jump(steps: list[tuple[int, list[int]]], seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        facts = machine(name)
+        both = sources(facts, HOST.select(tuple(agreed.HOST_FIGURES[:11])))
+        counters = [10**12] * 10
+        for turn, (cpus, grown) in enumerate(steps):
+            counters = [old + step for old, step in zip(counters, grown, strict=True)]
+            text = b"cpu  %s\n" % " ".join(map(str, counters)).encode() + b"cpu0\n" * cpus
+            change(Path(facts.proc) / "stat", text)
+            compiled, defined = [rows(source, 50.0 + turn * seconds) for source in both]
+            assert compiled == defined
+        for source in both:
+            source.close()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**12)), min_size=2, max_size=5),
+    seconds=st.floats(0.1, 10.0),
+)
+def test_the_same_bytes_are_too_many_for_a_link(steps: list[tuple[int, int]], seconds: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        facts = machine(name)
+        (Path(facts.sys) / "class" / "net" / "eth0" / "speed").write_text("1000")
+        both = sources(facts)
+        eth0 = vnet7 = 0
+        for turn, grown in enumerate(steps):
+            eth0, vnet7 = eth0 + grown[0], vnet7 + grown[1]
+            row = "{}: {} 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n"
+            change(Path(facts.proc) / "net/dev", (row.format("eth0", eth0) + row.format("vnet7", vnet7)).encode())
+            compiled, defined = [rows(source, 50.0 + turn * seconds) for source in both]
+            assert compiled == defined
+        for source in both:
+            source.close()
+
+
 def test_files_that_are_not_there_at_first(tmp_path: Path) -> None:
     facts = machine(str(tmp_path))
     for file in FILES:
@@ -181,6 +227,6 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     assert step is not None
     record, cells = bytearray(step.HOST_RECORD), (bytes(1), array("d", [0.0]), bytearray(1))
     with pytest.raises(ValueError, match="do not fit"):
-        step.read_host((-1,), record, bytearray(), 1.0, 4096.0, 0.0, *cells)
+        step.read_host((-1,), record, bytearray(), 1.0, 1.0, 100.0, 4096.0, 0.0, *cells)
     with pytest.raises(ValueError, match="do not fit"):
-        step.read_host((-1,) * 7, record[1:], bytearray(), 1.0, 4096.0, 0.0, *cells)
+        step.read_host((-1,) * 7, record[1:], bytearray(), 1.0, 1.0, 100.0, 4096.0, 0.0, *cells)

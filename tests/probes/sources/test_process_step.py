@@ -57,7 +57,7 @@ def stat_texts(draw: st.DrawFn) -> bytes:
     fields = [b"0"] * 50
     for place in (7, 9, 11, 12, 20, 21, 39, 40):
         fields[place] = b"%d" % draw(counters)
-    fields[19] = b"%d" % START
+    fields[17], fields[19] = b"%d" % draw(st.integers(0, 40)), b"%d" % START
     name = draw(st.sampled_from([b"a", b"a (b) c", b") 1 2 3", b"\n", b"x" * 500, b""]))
     if draw(st.integers(0, 3)) == 0:
         fields[draw(st.integers(0, 49))] = draw(junk)
@@ -91,8 +91,8 @@ TEXTS = {
 ticks = st.lists(st.fixed_dictionaries({}, optional=TEXTS), min_size=1, max_size=6)
 
 
-def units(seconds: float) -> Units:
-    found = Units(100, 4096)
+def units(seconds: float, by_threads: bool = False) -> Units:
+    found = Units(100, 4096, by_threads=by_threads)
     found.begin(seconds, 8e9)
     return found
 
@@ -109,9 +109,10 @@ def figures(table: NativeTable | PythonTable) -> tuple[list[str], bytes]:
     wanted=st.sets(st.sampled_from(sorted(EVERY - {0}))),
     kept=st.booleans(),
     delays=st.booleans(),
+    by_threads=st.booleans(),
 )
 def test_the_same_figures_codes_and_ends(
-    changes: list[dict[str, bytes]], seconds: float, wanted: set[int], kept: bool, delays: bool
+    changes: list[dict[str, bytes]], seconds: float, wanted: set[int], kept: bool, delays: bool, by_threads: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         base = Path(shutil.copytree(CAPTURES / "before" / str(PID), Path(name) / str(PID)))
@@ -121,7 +122,7 @@ def test_the_same_figures_codes_and_ends(
         for change in [{}, *changes]:
             for file, text in change.items():
                 (base / file).write_bytes(text)
-            gone = [table.read(units(seconds)) for table in tables]
+            gone = [table.read(units(seconds, by_threads)) for table in tables]
             assert gone[0] == gone[1]
             assert figures(tables[0]) == figures(tables[1])
             assert list(tables[0].pids()) == list(tables[1].pids())
@@ -249,7 +250,7 @@ def test_what_does_not_fit_is_refused() -> None:
     step = native.PROCESSES
     assert step is not None
     record = step.open_process(b"/proc", os.getpid(), 1, 1, 0, True)
-    rest = (b"/proc", 1.0, 1.0, 4096.0, 1.0, -1, 0, 0)
+    rest = (b"/proc", 1.0, 1.0, 4096.0, 1.0, 1.0, -1, 0, 0)
     for records, values, codes in [
         (bytearray(record[1:]), array("d", bytes(128)), bytearray(16)),
         (bytearray(record), array("d", bytes(120)), bytearray(16)),

@@ -204,7 +204,8 @@ def test_steal_that_steps_back_a_little_is_jitter(tmp_path: Path) -> None:
 
 def test_a_large_step_back_is_a_reset(tmp_path: Path) -> None:
     _, row = cpu(tmp_path, "100000 0 0 1000 0 0 0 50 0 0", "15 0 0 1050 0 0 0 50 0 0")
-    assert {code for name, (_, code) in row.items() if name.startswith("cpu_") and name != "cpu_count"} == {RESET}
+    assert row["cpu_user_ratio"][1] == RESET
+    assert row["cpu_idle_ratio"] == (0.5, VALID)
 
 
 def test_cpus_come_and_go(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.model.codes import FIRST, MISSING, RESET, VALID
+from acquisition.model.codes import FIRST, MISSING, RATE, RESET, VALID
 from probes import taskstats
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
@@ -131,6 +131,42 @@ def test_a_counter_that_went_back_is_reset_for_one_tick(tmp_path: Path) -> None:
     files.read(units())
     assert not files.flagged
     assert files.values[10] == 0.0
+
+
+def bounded(tmp_path: Path, stats: list[str]) -> list[tuple[list[float], list[int]]]:
+    """CPU figures and their codes for each text of stat after the first, a second apart."""
+    base, table = copied(tmp_path), process_table.create(str(tmp_path))
+    table.add(4711, START, frozenset({0}), True, frozenset())
+    bounds = Units(100, 4096, by_threads=True)
+    found = []
+    for text in stats:
+        (base / "stat").write_text(text)
+        bounds.begin(1.0, 8e9)
+        assert not table.read(bounds)
+        values, codes = table.rows()
+        found.append(([values[column] for column in (0, 1, 2, 4)], [codes[column] for column in (0, 1, 2, 4)]))
+    table.drop([4711])
+    return found[1:]
+
+
+def stat_of(user: int, system: int, threads: int) -> str:
+    before = (CAPTURES / "before" / "4711" / "stat").read_text()
+    head, _, rest = before.rpartition(") ")
+    fields = rest.split()
+    fields[11:13], fields[17] = [str(1000 + user), str(1000 + system)], str(threads)
+    return f"{head}) {' '.join(fields)}\n"
+
+
+def test_a_counter_that_jumps_costs_its_own_figures_and_one_tick(tmp_path: Path) -> None:
+    jumped, after = bounded(tmp_path, [stat_of(0, 0, 1), stat_of(10**9, 20, 1), stat_of(10**9 + 50, 40, 1)])
+    assert jumped == (pytest.approx([1e7, 0.2, 0.0, 1e7 + 0.2]), [RATE, VALID, VALID, RATE])
+    assert after == (pytest.approx([0.5, 0.2, 0.0, 0.7]), [VALID] * 4)
+
+
+def test_threads_that_were_there_at_either_end_could_run(tmp_path: Path) -> None:
+    stats = [stat_of(0, 0, 8), stat_of(600, 0, 1), stat_of(1200, 0, 7), stat_of(1800, 0, 1), stat_of(1905, 0, 1)]
+    assert [codes[3] for _, codes in bounded(tmp_path, stats)] == [VALID] * 4
+    assert [codes[3] for _, codes in bounded(tmp_path / "again", [stat_of(0, 0, 1), stat_of(120, 0, 1)])] == [RATE]
 
 
 def test_guest_time_that_runs_ahead_of_user_time_is_jitter(tmp_path: Path) -> None:

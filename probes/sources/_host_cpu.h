@@ -1,0 +1,112 @@
+/* CPU time, interrupts and tasks of the host from /proc/stat: what probes.sources.host_figures.CpuFigures reads. See
+   _host_reading.h, which includes this. */
+
+static int all_digits(const char *word, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (word[i] < '0' || word[i] > '9')
+            return 0;
+    return 1;
+}
+
+/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
+static int cpu_ticks(const Text *text, Number *ticks)
+{
+    const char *at = text->start, *end = memchr(at, '\n', (size_t)(text->end - at));
+    size_t length;
+    Number field[CPU_FIELDS] = {0};
+    int count = 0;
+    const char *word = next_word(&at, end ? end : text->end, &length);
+    if (!word || length != 3 || memcmp(word, "cpu", 3))
+        return 0;
+    while ((word = next_word(&at, end ? end : text->end, &length))) {
+        if (count < CPU_FIELDS ? !number_of(word, length, &field[count]) : !all_digits(word, length))
+            return 0;
+        count++;
+    }
+    Number guests = field[8] + field[9];
+    ticks[CPU_USER] = field[0] + field[1] - guests;
+    ticks[CPU_SYSTEM] = field[2] + field[5] + field[6];
+    ticks[CPU_IDLE] = field[3];
+    ticks[CPU_IOWAIT] = field[4];
+    ticks[CPU_STEAL] = field[7];
+    ticks[CPU_GUEST] = guests;
+    return count >= 4;
+}
+
+/* The sum of those that are VALID, and the largest of them. */
+static double sum_valid(const Number *grown, const uint8_t *codes, double *largest)
+{
+    Number sum = 0, most = 0;
+    for (int i = 0; i < CPU_SHARES; i++)
+        if (codes[i] == VALID) {
+            sum += grown[i];
+            most = grown[i] > most ? grown[i] : most;
+        }
+    *largest = as_double(most);
+    return as_double(sum);
+}
+
+/* probes.sources.host_figures.shares */
+static void put_shares_of(Figures *out, const Number *grown, uint8_t *codes, double most, double expected)
+{
+    double largest, excess = sum_valid(grown, codes, &largest) - ALL_TICKS * most;
+    double least = excess <= largest ? excess : 1.0; /* more than one is wrong */
+    int wrong = 0;
+    for (int i = 0; i < CPU_SHARES; i++) {
+        if (excess > 0 && codes[i] == VALID && as_double(grown[i]) >= least)
+            codes[i] = RATE;
+        wrong |= codes[i] != VALID;
+    }
+    double total = sum_valid(grown, codes, &largest);
+    if (wrong && expected > total)
+        total = expected;
+    for (int i = 0; i < CPU_SHARES; i++) {
+        if (codes[i] == RESET || total <= 0)
+            put_code(out, i, codes[i] == VALID ? STUCK : codes[i]);
+        else {
+            put(out, i, as_double(grown[i]) / total);
+            out->codes[i] = codes[i];
+        }
+    }
+}
+
+static void put_shares(Figures *out, HostRecord *record, const Text *text, uint64_t cpus)
+{
+    Number new[CPU_SHARES], grown[CPU_SHARES];
+    uint8_t codes[CPU_SHARES];
+    uint64_t had = record->has_ticks, most_cpus = cpus > record->cpus ? cpus : record->cpus;
+    double most = (double)(most_cpus ? most_cpus : MOST_CPUS) * (out->hertz * out->longest);
+    record->cpus = cpus;
+    record->has_ticks = (uint64_t)cpu_ticks(text, new);
+    if (!record->has_ticks)
+        return;
+    for (int i = 0; i < CPU_SHARES; i++) {
+        grown[i] = new[i] - record->ticks[i];
+        codes[i] = grown[i] < -CPU_JITTER ? RESET : as_double(grown[i]) > most ? RATE : VALID;
+        grown[i] = grown[i] < 0 ? 0 : grown[i];
+        record->ticks[i] = new[i];
+        if (!had)
+            put_code(out, i, FIRST);
+    }
+    if (had)
+        put_shares_of(out, grown, codes, most, (double)cpus * (out->hertz * out->seconds));
+}
+
+static void read_cpu(Figures *out, HostRecord *record, const Text *text)
+{
+    uint64_t number;
+    const char *start = text->start, *end = text->end;
+    unsigned cpus = 0;
+    for (const char *at = start; (at = memmem(at, (size_t)(end - at), "\ncpu", 4)); at += 4)
+        cpus++;
+    put_shares(out, record, text, cpus);
+    put_rate(out, INTERRUPTS, &record->counters[INTERRUPTS], number_after(start, end, "\nintr ", &number), 1.0);
+    put_rate(out, SWITCHES, &record->counters[SWITCHES], number_after(start, end, "\nctxt ", &number), 1.0);
+    if (number_after(start, end, "\nprocs_running ", &number))
+        put(out, RUNNABLE, (double)number);
+    if (number_after(start, end, "\nprocs_blocked ", &number))
+        put(out, BLOCKED, (double)number);
+    if (cpus)
+        put(out, CPUS, cpus);
+}
