@@ -18,20 +18,22 @@ Maximum = Callable[[Any, Any], Any]
 
 
 class Derived(NamedTuple):
-    """``formula(maximum, *parts)`` takes one number per part and ``max``, or one numpy array per part and
-    ``numpy.maximum``; it answers one of the same kind."""
+    """``formula(maximum, *parts, *extra)`` takes one number per part and ``max``, or one numpy array per part and
+    ``numpy.maximum``; it answers one of the same kind. ``extra`` are parts that not every host has: 0 where one is
+    MISSING, or no column of the frame."""
 
     help: str
     parts: tuple[str, ...]
     formula: Callable[..., Any]
+    extra: tuple[str, ...] = ()
 
 
 def _cpu_busy(_maximum: Maximum, idle: Any, iowait: Any) -> Any:
     return 1.0 - idle - iowait
 
 
-def _memory_used(_maximum: Maximum, available: Any, total: Any) -> Any:
-    return 1.0 - available / total
+def _memory_used(_maximum: Maximum, available: Any, total: Any, hugepages: Any = 0.0) -> Any:
+    return 1.0 - (available + hugepages) / total
 
 
 def _network_used(maximum: Maximum, receive: Any, transmit: Any, speed: Any) -> Any:
@@ -46,7 +48,10 @@ DERIVED: dict[str, Derived] = {
         _cpu_busy,
     ),
     MEMORY: Derived(
-        "memory that is not available for new programs", ("memory_available_bytes", "memory_total_bytes"), _memory_used
+        "memory that is available neither to new programs nor, as free huge pages, to guests",
+        ("memory_available_bytes", "memory_total_bytes"),
+        _memory_used,
+        ("hugepages_available_bytes",),
     ),
     NETWORK: Derived(
         "the busier direction of the network, of the speed of the links",

@@ -8,7 +8,8 @@ Every metric of the tables (docs/metrics.md) has its own name here. Beside them 
 readings that mean the same for hosts and VMs, a ratio of the capacity of the *host*:
 
 ``cpu_busy_ratio``      host: 1 - idle - iowait; VM: its CPU time in cores / the cores of its host
-``memory_used_ratio``   host: 1 - available / total; VM: its resident memory / the memory of its host
+``memory_used_ratio``   host: 1 - (available + free huge pages that nothing has reserved) / total; VM: its resident
+                        memory, huge pages included / the memory of its host
 ``network_used_ratio``  the busier direction / the speed of the links of the host
 """
 
@@ -29,6 +30,7 @@ __all__ = [
     "DOWN",
     "LATE",
     "MEMORY",
+    "MISSING",
     "NETWORK",
     "VALID",
     "Host",
@@ -38,7 +40,7 @@ __all__ = [
     "Vm",
 ]
 
-VALID = "VALID"  #: acquisition.model.codes.NAMES[VALID]
+VALID, MISSING = "VALID", "MISSING"  #: acquisition.model.codes.NAMES
 
 
 class Reading(NamedTuple):
@@ -56,7 +58,7 @@ class Reading(NamedTuple):
     deviation: float | None = None
     trend: float | None = None  #: units per second
     last: float | None = None
-    validity: str = "MISSING"
+    validity: str = MISSING
     age_seconds: float | None = None  #: since the tick was sampled
     stale_seconds: float | None = None
     inputs: DecisionInputs | None = None

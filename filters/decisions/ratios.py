@@ -12,7 +12,7 @@ from functools import partial
 
 from acquisition.model.derived import DERIVED
 from filters.decisions import capacity
-from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Reading
+from filters.decisions.picture import CPU, MEMORY, MISSING, NETWORK, VALID, Reading
 
 Readings = Mapping[str, Reading]
 
@@ -20,7 +20,8 @@ Readings = Mapping[str, Reading]
 def of_host(metric: str, readings: Readings) -> Reading | None:
     """A derived metric of a host with these readings; None where one of its parts is not there at all."""
     how = DERIVED[metric]
-    return _combine(metric, readings, how.parts, partial(how.formula, max))
+    extra = (part for part in how.extra if part in readings and not readings[part].validity.startswith(MISSING))
+    return _combine(metric, readings, (*how.parts, *extra), partial(how.formula, max))
 
 
 HOST: dict[str, Callable[[Readings], Reading | None]] = {metric: partial(of_host, metric) for metric in DERIVED}

@@ -225,7 +225,8 @@ _MEAN_LINE = Column(
 _MEMORY = Column(
     MEMORY, "MEM", 7, _memory, lambda rows, at: figure(float(rows.memory[at]), rows.memory_unit),
     lambda rows: rows.memory,
-    "of a host memory used: 1 - available / total; of a VM or process its resident memory", absent=MISSING,
+    "of a host memory used: 1 - (available + free huge pages) / total; of a VM or process its resident memory",
+    absent=MISSING,
 )  # fmt: skip
 _INVALID = Column(
     INVALID, "INV", 3, _invalid, lambda rows, at: str(rows.invalid[at]), lambda rows: rows.invalid,

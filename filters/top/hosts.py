@@ -23,7 +23,8 @@ from acquisition.wire.planes import OWN
 from acquisition.wire.smoothed import EXCEPTION, Floats, Head
 from filters.top.listing import HOSTS, Listing, valid_age
 
-_METRICS = (*DERIVED[CPU].parts, *DERIVED[MEMORY].parts)
+_METRICS = (*DERIVED[CPU].parts, *DERIVED[MEMORY].parts, *DERIVED[MEMORY].extra)
+_MEMORY = slice(len(DERIVED[CPU].parts), None)
 _NOT_SAMPLED = "its host metrics are not sampled"
 Numbers = npt.NDArray[np.float64]
 
@@ -47,7 +48,7 @@ def list_hosts(snapshot: Snapshot) -> Listing:
         trend=-found.planes["trend"][:, :2].astype(np.float64).sum(axis=1),
         last=_used(found.planes["last"]),
         codes=_worse(found),
-        memory=_memory(found.planes["mean"]),
+        memory=_memory(found),
         invalid=found.invalid,
         missing=found.missing,
         age=np.where(has_values, valid_age(ages, stale), np.where(np.isfinite(ages), ages, np.nan)),
@@ -79,9 +80,12 @@ def _used(plane: npt.NDArray[np.float32]) -> Numbers:
     return used
 
 
-def _memory(plane: npt.NDArray[np.float32]) -> Numbers:
+def _memory(found: Gathered) -> Numbers:
+    parts = found.planes["mean"][:, _MEMORY].T.astype(np.float64)
+    extra = len(DERIVED[MEMORY].parts)
+    parts[extra:][found.codes[:, _MEMORY].T[extra:] == codes.MISSING] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        used: Numbers = DERIVED[MEMORY].formula(np.maximum, *plane[:, 2:].T.astype(np.float64))
+        used: Numbers = DERIVED[MEMORY].formula(np.maximum, *parts)
     used[~np.isfinite(used)] = np.nan
     return used
 

@@ -1,6 +1,7 @@
 """Derived metrics (acquisition.model.derived): computed from columns of the same frame, then smoothed.
 
-A derived sample is valid when all of its parts are; its code is that of the first part that is not.
+A derived sample is valid when all of its parts are; its code is that of the first part that is not. An extra part that
+is MISSING is 0.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ class Averages(NamedTuple):
 
 
 def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tuple[Floats, Codes]:
-    """Derived samples and their codes, (R,) each, from those of the parts; RANGE where the result is no number that
-    can be smoothed."""
+    """Derived samples and their codes, (R,) each, from those of the parts and of the extra ones that are there; RANGE
+    where the result is no number that can be smoothed."""
+    values, codes = list(values), list(codes)
+    for place in range(len(how.parts), len(values)):
+        missing = (codes[place] & validity.CODE_MASK) == validity.MISSING
+        values[place] = np.where(missing, np.float32(0.0), values[place])
+        codes[place] = np.where(missing, np.uint8(validity.VALID), codes[place])
     with np.errstate(all="ignore"):
         result = np.asarray(how.formula(np.maximum, *values), np.float32)
     found = np.zeros(result.shape, np.uint8)

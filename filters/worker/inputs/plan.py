@@ -29,6 +29,7 @@ ANY = "*"
 #: The derived metrics whose formula the native step knows, in the order of its numbers for them.
 FORMULAS = (CPU, MEMORY, NETWORK)
 MOST_PARTS = 3
+NO_PART = -1
 #: A plan for the native step: what it begins with, and a derived column.
 SHAPE, FORMULA = struct.Struct("<10i"), struct.Struct(f"<{1 + MOST_PARTS}i")
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
@@ -37,9 +38,9 @@ _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
 @dataclass(frozen=True)
 class Plan:
     """The columns of one resource set: first those that frames carry (``sources`` are their positions), then derived
-    ones with the positions of their parts. ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus``
-    float64 (C,), time constants in seconds. ``window``, ``counted`` and ``depth`` in ticks, ``plateau`` in valid
-    samples (0: none); ``order`` says whether order statistics are kept.
+    ones with the positions of their parts and of the extra ones that frames carry. ``thresholds`` and ``slacks``
+    float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds. ``window``, ``counted`` and
+    ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order`` says whether order statistics are kept.
 
     ``head`` is that of its sections, but for the steps. ``packed`` is the plan as the native step takes it, None where
     that does not know a formula.
@@ -125,7 +126,8 @@ def make_plan(
         parts = all(part in metrics for part in how.parts)
         if parts and name not in metrics and _value(settings.thresholds, resource_set, name) is not None:
             names.append(name)
-            derived.append((how, tuple(metrics.index(part) for part in how.parts)))
+            extra = [part for part in how.extra if part in metrics]
+            derived.append((how, tuple(metrics.index(part) for part in (*how.parts, *extra))))
     if not names:
         return None
     taus = np.array([tau_of(name) for name in names])
@@ -170,7 +172,7 @@ def _pack(
         return None
     shape = len(sources), len(derived), metrics, *lengths, order, len(pack_names(names)), depth, 0
     packed = [
-        FORMULA.pack(FORMULAS.index(name), *parts, *(0,) * (MOST_PARTS - len(parts)))
+        FORMULA.pack(FORMULAS.index(name), *parts, *(NO_PART,) * (MOST_PARTS - len(parts)))
         for name, (_, parts) in zip(formulas, derived, strict=True)
     ]
     return b"".join((SHAPE.pack(*shape), taus.tobytes(), struct.pack(f"<{len(sources)}i", *sources), *packed))

@@ -105,25 +105,37 @@ static int is_usable(float x, uint8_t code)
     return (code & CODE_MASK) == VALID && fabsf(x) <= LARGEST;
 }
 
-static float derive(const Derived *how, const float *row)
+/* Whether a formula needs the part of this number; an extra one is 0 where it is missing. */
+static int needs(const Derived *how, int part)
+{
+    return part < (how->formula == NETWORK_USED ? MOST_PARTS : 2);
+}
+
+static int is_missing(uint8_t code)
+{
+    return (code & CODE_MASK) == MISSING;
+}
+
+static float derive(const Derived *how, const float *row, const uint8_t *codes)
 {
     float a = row[how->parts[0]], b = row[how->parts[1]];
+    int extra = how->parts[2];
     switch (how->formula) {
     case CPU_BUSY:
         return (1.0f - a) - b;
     case MEMORY_USED:
-        return 1.0f - a / b;
+        return 1.0f - (a + (extra < 0 || (codes && is_missing(codes[extra])) ? 0.0f : row[extra])) / b;
     default:
         return (isnan(a) || isnan(b) ? NAN : a > b ? a : b) / row[how->parts[2]];
     }
 }
 
-/* The code of a derived sample: that of its first part that is not valid. */
+/* The code of a derived sample: that of its first part that is not valid, extra ones that are missing aside. */
 static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
 {
     uint8_t code = VALID;
-    for (int i = 0; codes && i < (how->formula == NETWORK_USED ? MOST_PARTS : 2); i++)
-        if ((code & CODE_MASK) == VALID)
+    for (int i = 0; codes && i < MOST_PARTS && how->parts[i] >= 0; i++)
+        if ((code & CODE_MASK) == VALID && (needs(how, i) || !is_missing(codes[how->parts[i]])))
             code = (uint8_t)((code & OUTLIER) | codes[how->parts[i]]);
     if ((code & CODE_MASK) != VALID)
         return code & CODE_MASK;
@@ -155,8 +167,9 @@ static void take_derived(const Tick *tick, const Plan *plan, const Memory *memor
 {
     size_t n = tick->entities, m = (size_t)plan->shape.metrics, stride = (size_t)plan->shape.derived * n;
     for (size_t e = 0; e < n; e++) {
-        float x = derive(&plan->formulas[place], tick->values + e * m);
-        uint8_t code = derived_code(&plan->formulas[place], tick->codes ? tick->codes + e * m : NULL, x);
+        const uint8_t *codes = tick->codes ? tick->codes + e * m : NULL;
+        float x = derive(&plan->formulas[place], tick->values + e * m, codes);
+        uint8_t code = derived_code(&plan->formulas[place], codes, x);
         float *kept = memory->derived + place * n + e;
         kept[LAST * stride] = column.raw[e] = x;
         column.baseline[e] = kept[DERIVED_MEAN * stride];
@@ -357,7 +370,8 @@ static int read_plan(Plan *plan, const char *data, size_t size)
             return 0;
     for (size_t i = 0; i < derived; i++)
         for (int part = 0; part < MOST_PARTS; part++)
-            if (plan->formulas[i].parts[part] < 0 || plan->formulas[i].parts[part] >= shape->metrics)
+            if (plan->formulas[i].parts[part] < (needs(&plan->formulas[i], part) ? 0 : NO_PART)
+                || plan->formulas[i].parts[part] >= shape->metrics)
                 return 0;
     return 1;
 }

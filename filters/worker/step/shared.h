@@ -1,7 +1,7 @@
 /* What the step shares with Python: each list and number stands here alone in C, and filters.worker.step.agreed compares it
    with the definitions. */
 
-enum { VALID = 0, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
+enum { VALID = 0, MISSING = 1, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
 enum { MEAN = 2, VARIANCE = 3, TREND = 4 };                       /* acquisition.wire.planes */
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
 
@@ -21,7 +21,7 @@ enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24 };
 #define FORMULAS_KNOWN(DO) \
     DO(CPU_BUSY, "cpu_busy_ratio") DO(MEMORY_USED, "memory_used_ratio") DO(NETWORK_USED, "network_used_ratio")
 enum { FORMULAS_KNOWN(AS_PLACE) FORMULAS };
-enum { MOST_PARTS = 3 }; /* of a formula */
+enum { MOST_PARTS = 3, NO_PART = -1 }; /* of a formula */
 
 /* filters.worker.inputs.state */
 #define SHORTEST 1e-9 /* seconds between two frames */

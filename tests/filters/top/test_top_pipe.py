@@ -25,21 +25,22 @@ from tests.support.still_clock import this_tick
 
 Capture = pytest.CaptureFixture[str]
 NAMES = ("tasks_runnable", "cpu_idle_ratio", "cpu_iowait_ratio", "memory_total_bytes", "memory_available_bytes")
-METRICS = tuple(Metric(name, "ratio", "gauge", 0.0, math.inf, "") for name in NAMES)
 
 
 def put_host(
     scene: Scene, now: int, host: str, values: list[float], marks: list[tuple[int, int, float]] | None = None
 ) -> None:
     number, set_id = host_id(host), resource_set_id("host")
+    names = (*NAMES, "hugepages_available_bytes")[: len(values)]
+    metrics = tuple(Metric(name, "ratio", "gauge", 0.0, math.inf, "") for name in names)
     (row,) = entities(host, [host])
     for tick in (now - 2, now - 1, now):
         data = record(
-            number, set_id, [row.id], np.array([values]), tick, schema=schema_hash(METRICS), exceptions=marks or []
+            number, set_id, [row.id], np.array([values]), tick, schema=schema_hash(metrics), exceptions=marks or []
         )
         scene.record(host, "host", data, tick)
     scene.position(host, "host", Position(5, now, now, now + 0.5, 1.0, applied=10))
-    scene.names(host, "host", (row,), METRICS)
+    scene.names(host, "host", (row,), metrics)
 
 
 @pytest.fixture
@@ -97,6 +98,18 @@ def test_columns_equal_the_rows_of_the_snapshot(scene: Scene, shards: Shards) ->
         assert found.trend[i] == pytest.approx(-(idle.trend or 0) - (iowait.trend or 0))
         assert codes.name_of(int(found.codes[i])) == idle.validity
         assert found.age[i] == pytest.approx(idle.age_seconds)
+
+
+def test_free_huge_pages_are_not_used_memory(cluster: Cluster, shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, now = Scene(cluster), this_tick(monkeypatch)
+    put_host(scene, now, "old", [1, 0.80, 0.10, 100, 10])
+    put_host(scene, now, "none", [1, 0.80, 0.10, 100, 10, math.nan], [(5, codes.MISSING, math.inf)])
+    put_host(scene, now, "pool", [1, 0.80, 0.10, 100, 10, 60])
+    with SnapshotReader(shards.connect()) as reader:
+        found = list_hosts(reader.coherent())
+    assert dict(zip(found.names, found.memory.tolist(), strict=True)) == pytest.approx(
+        {"none": 0.9, "old": 0.9, "pool": 0.3}
+    )
 
 
 def test_a_narrowed_reading_says_what_it_did_not_read(scene: Scene, shards: Shards) -> None:

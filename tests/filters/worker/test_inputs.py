@@ -249,6 +249,11 @@ def test_derived_metrics_by_hand() -> None:
     value, code = derive(DERIVED["memory_used_ratio"], [np.float32([2.0, 0.0]), np.float32([8.0, 0.0])], [valid])
     assert value[0] == 0.75
     assert code.tolist() == [0, RANGE]
+    values = [np.float32([2.0, 2.0, 2.0]), np.float32([8.0, 8.0, 8.0]), np.float32([4.0, NAN, 4.0])]
+    marks = [np.zeros(3, np.uint8), np.zeros(3, np.uint8), np.uint8([0, codes.MISSING, codes.UNREADABLE])]
+    value, code = derive(DERIVED["memory_used_ratio"], values, marks)
+    assert value[:2].tolist() == [0.25, 0.75]  # with free huge pages, and where there are none
+    assert code.tolist() == [0, 0, codes.UNREADABLE]
     parts = [np.float32([25.0]), np.float32([50.0]), np.float32([100.0])]
     assert derive(DERIVED["network_used_ratio"], parts, [np.zeros(1, np.uint8)])[0].tolist() == [0.5]
 
@@ -330,6 +335,7 @@ def test_a_frame_that_lies_about_its_columns_has_no_inputs() -> None:
 
 NAMES = st.one_of(
     st.sampled_from(["cpu_idle_ratio", "cpu_iowait_ratio", "memory_available_bytes", "memory_total_bytes", "a\nb"]),
+    st.just("hugepages_available_bytes"),
     st.text(max_size=5),
 )
 HOSTILE = st.floats(width=32, allow_nan=True, allow_infinity=True)

@@ -174,8 +174,10 @@ def test_averages_equal_numpys(
 NAMES = [
     "cpu_idle_ratio", "cpu_iowait_ratio", "other", "memory_available_bytes", "memory_total_bytes",
     "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "link_speed_bytes_per_second",
+    "hugepages_available_bytes",
 ]  # fmt: skip
 METRICS = tuple(Metric(name, "", "gauge", 0.0, 1e19, "") for name in NAMES)
+WITHOUT_HUGEPAGES = METRICS[:-1]  #: what older probes send
 CODES = [0] * 6 + [codes.OUTLIER_FLAG, codes.RANGE, codes.MISSING, codes.OUTLIER_FLAG | codes.RANGE, 0xFF]
 FRAME = st.tuples(
     st.integers(0, 2**32 - 1),  # seed of the values
@@ -194,10 +196,12 @@ def values_of(seed: int, entities: int, scale: float, odd: float) -> tuple[np.nd
     return values, rng.choice(CODES, shape).astype(np.uint8)
 
 
-def bench(step: native.Step | None, lengths: tuple[int, int, int], order: bool) -> Bench:
+def bench(
+    step: native.Step | None, lengths: tuple[int, int, int], order: bool, metrics: tuple[Metric, ...] = METRICS
+) -> Bench:
     thresholds = {"*.other": 0.4, **{f"*.{name}": 0.5 for name in DERIVED}}
     made = Bench(*lengths, thresholds, ("*",) if order else (), native=step)
-    made.state(1).names = learn(None, names(METRICS, "host"))
+    made.state(1).names = learn(None, names(metrics, "host"))
     return made
 
 
@@ -209,20 +213,22 @@ def bench(step: native.Step | None, lengths: tuple[int, int, int], order: bool) 
     st.integers(0, 5),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([METRICS, WITHOUT_HUGEPAGES]),
 )
 @pytest.mark.filterwarnings("ignore")
 def test_both_steps_say_the_same(
-    frames: list, window: int, counted: int, plateau: int, order: bool, at_once: bool
+    frames: list, window: int, counted: int, plateau: int, order: bool, at_once: bool, metrics: tuple[Metric, ...]
 ) -> None:
     lengths = window, min(counted, window), min(plateau, window)
-    benches = [bench(step, lengths, order) for step in (native.STEP, None)]
+    benches = [bench(step, lengths, order, metrics) for step in (native.STEP, None)]
     at = 0.0
     for seed, seconds, entities, scale, odd in frames:
         at += seconds
         values, marks = values_of(seed, entities, scale, odd)
         ids = np.random.default_rng(seed).permutation(50)[:entities] + 1  # entities come, go, and change places
         for each in benches:
-            each.feed(each.frame(1, at, ids.tolist(), values, marks, schema=schema_hash(METRICS)))
+            cells = [each_of[:, : len(metrics)] for each_of in (values, marks)]
+            each.feed(each.frame(1, at, ids.tolist(), *cells, schema=schema_hash(metrics)))
         equal(*(each.state(1).inputs for each in benches))
         if not at_once:
             equal_commits(benches)
