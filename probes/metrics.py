@@ -27,7 +27,7 @@ from probes.metric_kinds import (
 
 #: Files with figures of the host beside those in the table below: each has ``METRICS``, the rows that it adds to
 #: the set in this order, and ``create(facts)`` (``probes.sources.figures.Figures``). New ones go to the end.
-HOST_FIGURES = ("probes.sources.pressure",)
+HOST_FIGURES = ("probes.sources.pressure", "probes.sources.hugepages")
 
 _NETWORK = (
     byte_rate("network_receive_bytes_per_second", "bytes received"),
@@ -89,7 +89,7 @@ _PROCESS_METRICS = (
     event_rate("minor_faults_per_second", "page faults without I/O (pidstat minflt/s)"),
     event_rate("major_faults_per_second", "page faults with I/O (pidstat majflt/s)"),
     bytes_gauge("memory_virtual_bytes", "address space in use (pidstat VSZ)"),
-    bytes_gauge("memory_resident_bytes", "memory in use (pidstat RSS)"),
+    bytes_gauge("memory_resident_bytes", "memory in use (pidstat RSS); of a VM, its huge pages included"),
     Metric("memory_ratio", "ratio", GAUGE, 0.0, 1.0, "resident memory of the host's memory (pidstat %MEM)"),
     byte_rate("disk_read_bytes_per_second", "read from storage (pidstat kB_rd/s)"),
     byte_rate("disk_write_bytes_per_second", "written, or to be written, to storage (pidstat kB_wr/s)"),
@@ -134,6 +134,7 @@ WITHIN_MEMORY: frozenset[str] = frozenset(
         "memory_total_bytes",
         "memory_available_bytes",
         "memory_resident_bytes",
+        *(metric.name for metric in HOST.metrics if metric.name.startswith("hugepages_")),
     }
 )
 

@@ -112,7 +112,7 @@ def figures_at(busy: _Busy) -> list[_Busy | float]:
         "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
         "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
     }  # fmt: skip
-    return [known.get(name, busy) for name in _NAMES]
+    return [0.0 if name.startswith("hugepages_") else known.get(name, busy) for name in _NAMES]
 
 
 def table_of(index: int, interval: float = 1.0) -> Table:

@@ -1,6 +1,6 @@
-/* Reads the host's own figures in one call: what the groups of probes.sources.host_figures, network and pressure read.
-   They stay the definition, tested equal (tests/probes/sources/test_host_step.py). See _process_step.c, which includes
-   this. */
+/* Reads the host's own figures in one call: what the groups of probes.sources.host_figures, network and pressure read,
+   and, where there are none, hugepages. They stay the definition, tested equal (tests/probes/sources/test_host_step.py).
+   See _process_step.c, which includes this. */
 
 /* probes.sources.agreed.HOST_FIGURES: names of probes.metrics.HOST */
 #define HOST_FIGURES(DO) \
@@ -15,7 +15,11 @@
     DO(RECEIVED, "network_receive_bytes_per_second") DO(SENT, "network_transmit_bytes_per_second") \
     DO(LINK_SPEED, "link_speed_bytes_per_second") DO(CPU_SOME, "pressure_cpu_some_ratio") \
     DO(MEMORY_SOME, "pressure_memory_some_ratio") DO(MEMORY_FULL, "pressure_memory_full_ratio") \
-    DO(IO_SOME, "pressure_io_some_ratio") DO(IO_FULL, "pressure_io_full_ratio")
+    DO(IO_SOME, "pressure_io_some_ratio") DO(IO_FULL, "pressure_io_full_ratio") \
+    DO(HUGE_TOTAL, "hugepages_total_bytes") DO(HUGE_AVAILABLE, "hugepages_available_bytes") \
+    DO(HUGE_2M_TOTAL, "hugepages_2m_total_bytes") DO(HUGE_2M_FREE, "hugepages_2m_free_bytes") \
+    DO(HUGE_2M_RESERVED, "hugepages_2m_reserved_bytes") DO(HUGE_1G_TOTAL, "hugepages_1g_total_bytes") \
+    DO(HUGE_1G_FREE, "hugepages_1g_free_bytes") DO(HUGE_1G_RESERVED, "hugepages_1g_reserved_bytes")
 /* probes.sources.agreed.HOST_GROUPS */
 #define FILES_OF_HOST(DO) \
     DO(HOST_STAT, "stat") DO(HOST_MEMORY, "meminfo") DO(HOST_PAGING, "vmstat") DO(HOST_TRAFFIC, "net/dev") \
@@ -160,6 +164,9 @@ static void read_memory(Figures *out, const Text *text)
     }
     const uint64_t *swap = number_after(start, end, "\nSwapTotal:", &one);
     put_difference(out, SWAP_USED, swap, number_after(start, end, "\nSwapFree:", &two));
+    if (number_after(start, end, "\nHugetlb:", &one) && one == 0)
+        for (int figure = HUGE_TOTAL; figure <= HUGE_1G_RESERVED; figure++)
+            put(out, figure, 0.0);
 }
 
 /* Paging: /proc/vmstat */

@@ -14,11 +14,12 @@ from probes.checks.rate import ALL_TICKS, MOST_CPUS
 from probes.metrics import PROCESSES as PROCESS_SET
 from probes.procfs import NUMBER_WITHIN
 from probes.sources.host_figures import CPU_JITTER_TICKS, CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.hugepages import HugepageFigures
 from probes.sources.network import NetworkFigures
 from probes.sources.pressure import PressureFigures
 from probes.sources.process_files import FILES, JITTER_TICKS, LONG, SHORT
 
-Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures
+Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures | HugepageFigures
 #: The groups of host figures that are read in C, and the files of each below /proc.
 HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
     CpuFigures: ("stat",),
@@ -26,6 +27,7 @@ HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
     PagingFigures: ("vmstat",),
     NetworkFigures: ("net/dev",),
     PressureFigures: ("pressure/cpu", "pressure/memory", "pressure/io"),
+    HugepageFigures: (),
 }
 #: The figures of these groups, by their numbers in C.
 HOST_FIGURES = tuple(name for group in HOST_GROUPS for name in group.metrics)

@@ -73,14 +73,15 @@ class HostSource(Polled):
 
     def _read_together(self, table: HostTable, seconds: float) -> tuple[array[float], bytearray]:
         values, codes = table.read(seconds)
-        if table.rest:
+        rest = table.rest(codes)
+        if rest:
             row: Row = {}
-            for figures in table.rest:
+            for figures in rest:
                 figures.read(seconds, row)
             for place, metric in enumerate(self._set.metrics):
                 if metric.name in row:
                     values[place], codes[place] = row[metric.name]
-                elif any(metric.name in figures.metrics for figures in table.rest):
+                elif any(metric.name in figures.metrics for figures in rest):
                     values[place], codes[place] = NAN, MISSING
         return values, codes
 

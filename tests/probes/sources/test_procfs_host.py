@@ -13,6 +13,7 @@ from acquisition.model.codes import FIRST, MISSING, RESET, STUCK, VALID
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.reading import Reading
+from probes.sources import hugepages
 from probes.sources.figures import CounterMemory, Row
 from probes.sources.host_figures import CpuFigures, cpu_ticks
 from probes.sources.network import link_speed, parse, physical, total
@@ -83,6 +84,7 @@ def test_every_figure_over_two_seconds(tmp_path: Path) -> None:
         "pressure_memory_full_ratio": 0.01,
         "pressure_io_some_ratio": 0.5,
         "pressure_io_full_ratio": 0.3,
+        **{metric.name: 0.0 for metric in hugepages.METRICS},
     }
     assert set(expected) == {metric.name for metric in HOST.metrics}
     found = figures(reading)
