@@ -15,12 +15,13 @@ class HostFacts:
     ``boot_id`` is the epoch of the host; ``machine_id`` is that of its installation, "" where it has
     none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` tells
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
-    off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing).
+    off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
+    where /proc/meminfo says that no memory is in huge pages.
     """
 
     __slots__ = (
-        "boot_id", "cores", "delay_accounting", "hertz", "machine_id", "memory_bytes", "name", "page_size", "proc",
-        "sys",
+        "boot_id", "cores", "delay_accounting", "hertz", "hugepages", "machine_id", "memory_bytes", "name", "page_size",
+        "proc", "sys",
     )  # fmt: skip
 
     def __init__(self, name: str, proc: str = "/proc", sys: str = "/sys") -> None:
@@ -34,12 +35,15 @@ class HostFacts:
         self.delay_accounting = _first_line(f"{proc}/sys/kernel/task_delayacct") != "0"
         self.cores = 0
         self.memory_bytes = 0.0
+        self.hugepages = True
         self.refresh()
 
     def refresh(self) -> None:
         """Read again what can change while the host runs."""
         self.cores = os.sysconf("SC_NPROCESSORS_ONLN")
-        self.memory_bytes = 1024.0 * (number_after(_read(f"{self.proc}/meminfo"), b"MemTotal:") or 0)
+        memory = _read(f"{self.proc}/meminfo")
+        self.memory_bytes = 1024.0 * (number_after(memory, b"MemTotal:") or 0)
+        self.hugepages = number_after(memory, b"\nHugetlb:") != 0
         self.delay_accounting = _first_line(f"{self.proc}/sys/kernel/task_delayacct") != "0"
 
     def owner(self, base: str) -> int:

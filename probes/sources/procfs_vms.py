@@ -21,6 +21,7 @@ from probes.qemu import Guest, taps
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import CounterMemory
+from probes.sources.guest_hugepages import GuestHugepages
 from probes.sources.network import Traffic, total
 from probes.sources.polled import Polled
 from probes.sources.process_files import WIDTH
@@ -36,11 +37,12 @@ def create(request: Request) -> VmSource:
     return VmSource(request.resource_set, request.facts, request.discovery)
 
 
-def vm_entity(facts: HostFacts, found: Found, guest: Guest) -> Entity:
+def vm_entity(facts: HostFacts, found: Found, guest: Guest, hugepages: bool = False) -> Entity:
     """The row of one VM: stable is its uuid (or its name on this host), its epoch the process that runs it.
 
     Labels that tell where a VM is while two hosts report it: ``started`` (seconds after the boot of the host),
-    and, where they are known, ``accelerator`` and ``incoming`` (it was started to receive a migration).
+    and, where they are known, ``accelerator`` and ``incoming`` (it was started to receive a migration). ``hugepages``:
+    its memory is in huge pages, which a destination must have.
     """
     stable = guest.uuid or f"{facts.name}:{guest.name or found.pid}"
     epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
@@ -50,6 +52,8 @@ def vm_entity(facts: HostFacts, found: Found, guest: Guest) -> Entity:
         labels["accelerator"] = guest.accelerator
     if guest.incoming:
         labels["incoming"] = "yes"
+    if hugepages:
+        labels["hugepages"] = "yes"
     return Entity(entity_id("vm", stable, epoch), "vm", stable, epoch, guest.name or found.command, labels)
 
 
@@ -65,6 +69,7 @@ class VmSource(Polled):
         self._facts = facts
         self._discovery = discovery
         self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < len(PROCESSES.metrics)))
+        self._hugepages = GuestHugepages(facts, self._watched.found)
         self._traffic = Traffic(facts.proc)
         self._with_traffic = any(column >= WIDTH + 2 for column in self._columns)
         self._counters: dict[int, CounterMemory] = {}
@@ -89,7 +94,8 @@ class VmSource(Polled):
             if self._never:
                 return None
             return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
-        if self._watched.read(seconds) or changed:
+        gone = self._watched.read(seconds)
+        if self._hugepages.look(monotonic) or gone or changed:
             self._forget()
         self._never = False
         self._look_for_taps()
@@ -108,7 +114,9 @@ class VmSource(Polled):
         self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
         self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
         guests = [(found, found.guest) for found in self._watched.found() if found.guest is not None]
-        self._entities = [vm_entity(self._facts, found, guest) for found, guest in guests]
+        self._entities = [
+            vm_entity(self._facts, found, guest, self._hugepages.of(found).is_huge) for found, guest in guests
+        ]
         self._sizes = (
             array("d", [guest.vcpus for _, guest in guests]),
             array("d", [guest.memory_bytes for _, guest in guests]),
@@ -127,6 +135,7 @@ class VmSource(Polled):
         count, width = len(self._entities), len(self._columns)
         values, codes = array("d", bytes(8 * count * width)), bytearray(count * width)
         figures, marks = self._watched.rows()
+        self._hugepages.add(figures, marks)
         more = [(cells, bytes(count)) for cells in self._sizes] + self._guests_traffic(seconds)
         for place, column in enumerate(self._columns):
             if column < WIDTH:
