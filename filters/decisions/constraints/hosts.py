@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from filters.decisions import capacity
+from filters.decisions import capacity, hugepages
 from filters.decisions.constraints import labels, projection
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
 from filters.decisions.verdict import Outcome
 
+_MIB = 1 << 20
 HostConstraint = Callable[[Host, PlanningState], str | None]
 PairConstraint = Callable[[Host, Vm, PlanningState], str | None]
 
@@ -103,6 +104,37 @@ def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     return None
 
 
+def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
+    """It has not so much of the memory in which the VM lies: huge pages of all sizes that the host of the VM has, since
+    the VM may use any of them, or ordinary memory beside huge pages."""
+    there, need = hugepages.pools(host), capacity.memory(vm)
+    if not hugepages.holds(vm):
+        return _lacks_ordinary(host, need, state) if there and MEMORY in state.policy.resources else None
+    if there == {}:
+        return "it has no huge pages, in which the memory of the VM is"
+    own = hugepages.pools(state.hosts[vm.host])
+    if not own or there is None or need is None:
+        return f"MISSING: huge pages of the host{'' if own else ' of the VM'}, or the memory of the VM"
+    for size in own:
+        free = there[size].free if size in there else 0.0
+        if free is None:
+            return f"MISSING: free huge pages of {size}"
+        if free < need:
+            return f"the VM needs {need / _MIB:.0f} MiB of huge pages of {size}, {free / _MIB:.0f} MiB are free"
+    return None
+
+
+def _lacks_ordinary(host: Host, need: float | None, state: PlanningState) -> str | None:
+    """With so much more, less than the headroom of the memory that is in no huge pages would be left."""
+    whole, available = capacity.capacity(host, MEMORY), capacity.mean(host.readings, capacity.MEMORY_AVAILABLE)
+    huge, limit = hugepages.total(host), 1.0 - state.policy.headroom
+    if whole is None or available is None or huge is None or need is None:
+        return "MISSING: memory of the host or of the VM"
+    ordinary = whole - huge
+    used = 1.0 - (available - need) / ordinary if ordinary > 0 else 1.0
+    return f"of its memory outside huge pages {used:.3g} would be used, above {limit:.3g}" if used > limit else None
+
+
 def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """With the VM the host would be nearer than the margin to the level at which the rule calls a host cool, whatever
     the headroom: it would have to be relieved next."""
@@ -133,4 +165,6 @@ def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
 
 #: What does not change while a plan is made; ``is_moving`` does, and is asked anew for every proposal.
 OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
-OF_PAIRS: tuple[PairConstraint, ...] = (is_source, is_other_group, has_rival, lacks_room, would_be_hot, would_be_warm)
+OF_PAIRS: tuple[PairConstraint, ...] = (
+    is_source, is_other_group, has_rival, lacks_memory, lacks_room, would_be_hot, would_be_warm
+)  # fmt: skip

@@ -8,9 +8,10 @@ label              meaning
 ``groups``         of a host: names with commas between; of a VM: ``group``, a name. A VM with
                    a group goes only to hosts that have it among theirs
 ``anti_affinity``  of a VM: two VMs of the same value are never put on one host
+``hugepages``      of a VM, set by the probe: its memory is in huge pages, which its host must have free
 =================  =======================================================================
 
-``cordoned`` and ``pinned`` hold unless their value is empty, ``false``, ``no`` or ``0``.
+``cordoned``, ``pinned`` and ``hugepages`` hold unless their value is empty, ``false``, ``no`` or ``0``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PINNED = "pinned"
 GROUP = "group"
 GROUPS = "groups"
 ANTI_AFFINITY = "anti_affinity"
+HUGEPAGES = "hugepages"
 
 _FALSE = frozenset(("", "false", "no", "0"))
 

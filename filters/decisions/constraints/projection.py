@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from filters.decisions import capacity
+from filters.decisions import capacity, hugepages
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
 
 
 def with_vm(host: Host, vm: Vm) -> Host:
     """The host after ``vm`` has come. Resources whose share is unknown stay as they are."""
-    return loaded(host, vm)._replace(vms=_Joined(host.vms, vm))
+    after, memory = loaded(host, vm), capacity.memory(vm)
+    metrics = hugepages.claimed(vm, host) if memory is not None else ()
+    return raised(after, metrics, -(memory or 0.0))._replace(vms=_Joined(host.vms, vm))
 
 
 def without_vm(host: Host, vm: Vm) -> Host:
