@@ -48,8 +48,12 @@ def _host_cpu_percent(mean: Mean, _: int | None) -> float:
 
 
 def _host_ram_kibibytes(mean: Mean, _: int | None) -> float:
-    """What could not be had without swapping."""
-    return (mean("memory_total_bytes") - mean("memory_available_bytes")) / _KIBIBYTE
+    """What neither programs could have without swapping nor guests as huge pages."""
+    used = mean("memory_total_bytes") - mean("memory_available_bytes")
+    try:
+        return (used - mean("hugepages_available_bytes")) / _KIBIBYTE
+    except NoValue:  # free huge pages, if there are any, count as used
+        return used / _KIBIBYTE
 
 
 def _instance_cpu_percent(mean: Mean, vcpus: int | None) -> float:

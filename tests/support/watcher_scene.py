@@ -51,12 +51,14 @@ class Guest(NamedTuple):
 
 
 class ComputeHost(NamedTuple):
-    """A host: busy share of its cores (None: MISSING), memory in use, its VMs."""
+    """A host: busy share of its cores (None: MISSING), memory in use, its VMs; of the memory in use
+    ``huge_mib`` are free huge pages (None: MISSING)."""
 
     name: str
     busy: float | None
     guests: Sequence[Guest] = ()
     used_mib: float = 8192.0
+    huge_mib: float | None = None
 
 
 class Row(NamedTuple):
@@ -169,6 +171,7 @@ def _host_row(machine: ComputeHost) -> Row:
         "memory_total_bytes": float(MEMORY_MIB * MEBIBYTE),
         "memory_available_bytes": (MEMORY_MIB - machine.used_mib) * MEBIBYTE,
         "cpu_iowait_ratio": IOWAIT,
+        "hugepages_available_bytes": None if machine.huge_mib is None else machine.huge_mib * MEBIBYTE,
     }
     idle = None if machine.busy is None else 1 - IOWAIT - machine.busy
     return Row(_entity("host", machine.name, machine.name, "1", {}), steady, "cpu_idle_ratio", idle)

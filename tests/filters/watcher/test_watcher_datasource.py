@@ -29,7 +29,7 @@ NO_CPU = Guest("no cpu", None)
 OTHER = Guest("other", 1.0)
 MACHINES = (
     ComputeHost("node1", 0.7, (BUSY, IDLE, OVER, NO_CPU), used_mib=10240),
-    ComputeHost("node2.example.com", 0.0),
+    ComputeHost("node2.example.com", 0.0, huge_mib=2048),
     ComputeHost("old", 0.5, (OTHER,)),
     ComputeHost("blind", None),
     ComputeHost("twin.example.com", 0.1),
@@ -71,6 +71,8 @@ def test_values_have_the_units_of_watchers_contract(helper: ShardpulseHelper) ->
     node, busy = compute_node("node1"), instance_of(BUSY)
     assert ask(helper, "host_cpu_usage", node) == pytest.approx(70.0, abs=1.0)
     assert ask(helper, "host_ram_usage", node) == pytest.approx(10240 * 1024, rel=1e-6)
+    pool = compute_node("node2.example.com")
+    assert ask(helper, "host_ram_usage", pool) == pytest.approx((8192 - 2048) * 1024, rel=1e-6)
     assert ask(helper, "instance_cpu_usage", busy) == pytest.approx(75.0, abs=1.0)
     assert ask(helper, "instance_ram_usage", busy) == pytest.approx(1500.0)
     assert ask(helper, "instance_ram_allocated", busy) == pytest.approx(2048.0)
