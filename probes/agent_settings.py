@@ -55,6 +55,7 @@ class AgentSettings(NamedTuple):
     dry_run: bool = False
     wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
     signing: tuple[str, str] | None = None  #: number and secret of this host's key, in hex
+    scope: str = ""  #: the cluster that numbers this host's VMs
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of; a password that lies in a file is read with each login."""

@@ -8,7 +8,7 @@ are noticed when they are read.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
-when named by pid. A qemu process is a virtual machine: it belongs to ``vms``, and to
+when named by pid. A qemu process is a virtual machine (``probes.qemu``): it belongs to ``vms``, and to
 ``processes`` as well only where a selector names it. Beyond ``limit`` the choice is
 stable: those watched already stay, then the longest-running come first; the others are counted.
 """
@@ -20,10 +20,11 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from probes import qemu
+from probes.guest_process import command_line, executable, guest_of
 from probes.host_facts import HostFacts
 from probes.newcomers import Newcomers
 from probes.procfs import read_once
+from probes.qemu import Guest
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 #: In so many scans every process is looked into again, some at each: a pid may have been reused
@@ -68,7 +69,7 @@ class Found(NamedTuple):
     command: str
     uid: int
     kernel_thread: bool
-    guest: qemu.Guest | None
+    guest: Guest | None
     selected: bool
 
 
@@ -91,6 +92,8 @@ class Discovery:
         self._differs = True  # from what was chosen among
         self._again: set[int] = set()  # whom the next scan looks into
         self._kernel: set[int] = set()  # threads of the kernel, which never become another program
+        #: start and command of those that run no guest by their command line, as their executable may not be read
+        self._others: dict[int, tuple[int, str]] = {}
         self._round: list[int] = []
         self._turns = self._turn = 0
         self._commands = [re.compile(pattern) for pattern in selection.commands]
@@ -135,6 +138,8 @@ class Discovery:
         again, self._again = self._again, set(new)
         turn = set(self._round[self._turn :: self._turns]) - self._kernel
         settled = (time.clock_gettime(time.CLOCK_BOOTTIME) - self._interval) * self._facts.hertz
+        for pid in {*again, *new}:
+            self._others.pop(pid, None)
         for pid in {*again, *new, *turn}:
             found = self._look(pid)
             self._take(pid, found)
@@ -170,6 +175,7 @@ class Discovery:
             self._turn, self._turns = 0, max(_ROUND, len(listed) // _MOST_AGAIN)
             self._round = list(listed)
             self._kernel &= listed
+            self._others = {pid: process for pid, process in self._others.items() if pid in listed}
         return new
 
     def _choose(self) -> None:
@@ -193,11 +199,18 @@ class Discovery:
             start, kernel_thread = int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD)
         except (OSError, ValueError, IndexError):
             return None
-        guest = None
-        if not kernel_thread and qemu.may_be_qemu(command):
-            guest = qemu.parse(command_line(base))
+        guest = None if kernel_thread else self._guest(pid, base, (start, command))
         selected = self._select(pid, base, command, uid, kernel_thread, guest is not None)
         return Found(pid, start, command, uid, kernel_thread, guest, selected)
+
+    def _guest(self, pid: int, base: str, process: tuple[int, str]) -> Guest | None:
+        program = executable(base)
+        if program is None and self._others.get(pid) == process:
+            return None
+        guest = guest_of(base, program)
+        if program is None and guest is None:
+            self._others[pid] = process
+        return guest
 
     def _select(self, pid: int, base: str, command: str, uid: int, kernel_thread: bool, guest: bool) -> bool:
         selection = self._selection
@@ -235,15 +248,6 @@ def still_there(proc: str, found: Found) -> bool:
         return False
     except (OSError, ValueError, IndexError):
         return True
-
-
-def command_line(base: str) -> list[str]:
-    """The arguments of the process at ``base`` (/proc/PID); empty when it has none or may not be read."""
-    try:
-        text = read_once(f"{base}/cmdline")
-    except OSError:
-        return []
-    return text.rstrip(b"\0").decode("utf-8", "replace").split("\0") if text else []
 
 
 def cgroup_paths(base: str) -> list[str]:

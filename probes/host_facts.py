@@ -16,16 +16,18 @@ class HostFacts:
     none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` tells
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
     off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
-    where /proc/meminfo says that no memory is in huge pages.
+    where /proc/meminfo says that no memory is in huge pages. ``scope`` is the cluster within which owners number their
+    VMs (``probes.vm_identity``), as configured.
     """
 
     __slots__ = (
         "boot_id", "cores", "delay_accounting", "hertz", "hugepages", "machine_id", "memory_bytes", "name", "page_size",
-        "proc", "sys",
+        "proc", "scope", "sys",
     )  # fmt: skip
 
-    def __init__(self, name: str, proc: str = "/proc", sys: str = "/sys") -> None:
+    def __init__(self, name: str, proc: str = "/proc", sys: str = "/sys", scope: str = "") -> None:
         self.name = name
+        self.scope = scope
         self.proc = proc
         self.sys = sys
         self.boot_id = _first_line(f"{proc}/sys/kernel/random/boot_id") or "unknown"

@@ -112,8 +112,8 @@ VMS = ResourceSet(
     "vms",
     (
         *_PROCESS_METRICS,
-        count("vcpu_count", "virtual CPUs of the guest (qemu -smp)"),
-        bytes_gauge("memory_assigned_bytes", "memory given to the guest (qemu -m)"),
+        count("vcpu_count", "virtual CPUs that the guest has now"),
+        bytes_gauge("memory_assigned_bytes", "memory given to the guest, memory devices included"),
         *_NETWORK,
     ),
 )

@@ -55,7 +55,7 @@ class Probe:
         self.outlet = outlet
         self._report = report
         self._reported: set[str] = set()
-        self._facts = HostFacts(settings.host)
+        self._facts = HostFacts(settings.host, scope=settings.scope)
         self._discovery: Discovery | None = None
         self._account = Account()
         self._account_due = 0.0
@@ -79,14 +79,15 @@ class Probe:
         """
         old, self.settings = self.settings, settings
         kept = []
-        if outlet is self.outlet and (old.host, old.checks) == (settings.host, settings.checks):
+        renamed = (old.host, old.scope) != (settings.host, settings.scope)
+        if outlet is self.outlet and not renamed and old.checks == settings.checks:
             same = (old.selection, old.discovery_interval) == (settings.selection, settings.discovery_interval)
             kept = [module for module in self.modules if same or module.name == HOST_SET]
         for module in self.modules:
             if module not in kept:
                 module.source.close()
-        if old.host != settings.host:
-            self._facts = HostFacts(settings.host)
+        if renamed:
+            self._facts = HostFacts(settings.host, scope=settings.scope)
         self.outlet = outlet
         self._reported.clear()
         self._build(settings, old, kept)

@@ -162,6 +162,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         options.dry_run,
         0.0 if options.wait == math.inf else max(options.wait, _SHORTEST_WAIT),
         None if options.dry_run else _signing(probe.signing, host),
+        probe.vms.scope,
     )
 
 

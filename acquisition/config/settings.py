@@ -161,6 +161,13 @@ class VmsModule(Table):
     source: Annotated[VmsSource, Meta(description=_SOURCE)] = AUTO
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
+    scope: Annotated[
+        str,
+        Meta(
+            description="name of the cluster whose own names identify VMs (Proxmox VE without a uuid, KubeVirt); the "
+            "same on all of its hosts, another in each cluster"
+        ),
+    ] = ""
 
 
 class Probe(Table):

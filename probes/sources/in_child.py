@@ -43,7 +43,7 @@ def main(text: str) -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # what a library prints is not for the probe
     task = json.loads(text)
-    facts = HostFacts(task["host"])
+    facts = HostFacts(task["host"], scope=task["scope"])
     discovery = Discovery(facts, Selection.of(task["selection"]), task["discovery_interval"])
     resource_set = RESOURCE_SETS[task["resource_set"]].select(tuple(task["metrics"]))
     interval = task["interval"]
@@ -145,6 +145,7 @@ def command_of(module: str, request: Request) -> list[str]:
         "metrics": [metric.name for metric in request.resource_set.metrics],
         "interval": request.interval,
         "host": request.facts.name,
+        "scope": request.facts.scope,
         "selection": selection._asdict(),
         "discovery_interval": interval,
     }

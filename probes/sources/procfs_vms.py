@@ -1,23 +1,23 @@
-"""Virtual machines from /proc: a qemu process with the guest that its command line names.
+"""Virtual machines from /proc: a qemu process with the guest that its options describe.
 
 Figures of the process as in ``procfs_processes`` (the guest's own CPU time is
-``cpu_guest_ratio``), and vCPUs, memory and the traffic of its tap interfaces. The host sees a
-tap from the other side: what the host transmits into it the guest receives.
+``cpu_guest_ratio``), the vCPUs that it has now, the memory that it was given, and the traffic of its tap interfaces,
+MISSING where unknown. The host sees a tap from the other side: what the host transmits into it the guest receives.
 """
 
 from __future__ import annotations
 
 from array import array
 
-from acquisition.model.codes import MISSING, NAN
+from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.discovery import Discovery, Found
+from probes.guest_process import Vcpus, taps
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
-from probes.qemu import Guest, taps
 from probes.reading import Reading
 from probes.sources import Request
 from probes.sources.figures import CounterMemory
@@ -26,10 +26,11 @@ from probes.sources.network import Traffic, total
 from probes.sources.polled import Polled
 from probes.sources.process_files import WIDTH
 from probes.sources.procfs_processes import Watched
+from probes.vm_identity import Identity, identities
 
-#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings, those of some
-#: guests at each.
-_TAPS_REFRESH = 60
+#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings, and its vCPUs
+#: are counted again, those of some guests at each.
+_REFRESH = 60
 
 
 def create(request: Request) -> VmSource:
@@ -37,24 +38,13 @@ def create(request: Request) -> VmSource:
     return VmSource(request.resource_set, request.facts, request.discovery)
 
 
-def vm_entity(facts: HostFacts, found: Found, guest: Guest, hugepages: bool = False) -> Entity:
-    """The row of one VM: stable is its uuid (or its name on this host), its epoch the process that runs it.
-
-    Labels that tell where a VM is while two hosts report it: ``started`` (seconds after the boot of the host),
-    and, where they are known, ``accelerator`` and ``incoming`` (it was started to receive a migration). ``hugepages``:
-    its memory is in huge pages, which a destination must have.
-    """
-    stable = guest.uuid or f"{facts.name}:{guest.name or found.pid}"
+def vm_entity(facts: HostFacts, found: Found, identity: Identity, hugepages: bool = False) -> Entity:
+    """The row of one VM: its epoch is the process that runs it. ``hugepages``: its memory is in huge pages, which a
+    destination must have."""
     epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
-    labels = {"pid": str(found.pid), "uuid": guest.uuid, "host": facts.name}
-    labels["started"] = f"{found.start / facts.hertz:.2f}"
-    if guest.accelerator:
-        labels["accelerator"] = guest.accelerator
-    if guest.incoming:
-        labels["incoming"] = "yes"
-    if hugepages:
-        labels["hugepages"] = "yes"
-    return Entity(entity_id("vm", stable, epoch), "vm", stable, epoch, guest.name or found.command, labels)
+    name = (found.guest.name if found.guest else "") or found.command
+    labels = identity.labels | ({"hugepages": "yes"} if hugepages else {})
+    return Entity(entity_id("vm", identity.stable, epoch), "vm", identity.stable, epoch, name, labels)
 
 
 class VmSource(Polled):
@@ -74,9 +64,10 @@ class VmSource(Polled):
         self._with_traffic = any(column >= WIDTH + 2 for column in self._columns)
         self._counters: dict[int, CounterMemory] = {}
         self._taps: dict[int, list[str]] = {}
+        self._vcpus = Vcpus(facts.proc)
+        self._with_vcpus = WIDTH in self._columns
         self._turn = 0
         self._entities: list[Entity] = []
-        self._sizes: tuple[array[float], array[float]] = (array("d"), array("d"))  # vCPUs and memory of each
         self._generation = -1
         self._never = True  # nobody was watched yet
         self._last = 0.0
@@ -98,8 +89,7 @@ class VmSource(Polled):
         if self._hugepages.look(monotonic) or gone or changed:
             self._forget()
         self._never = False
-        self._look_for_taps()
-        return self._reading(*self._rows(seconds), wall, monotonic, seconds)
+        return self._reading(*self._rows(seconds, monotonic), wall, monotonic, seconds)
 
     def _reading(
         self, values: array[float], codes: bytearray, wall: float, monotonic: float, seconds: float
@@ -110,39 +100,46 @@ class VmSource(Polled):
         )
 
     def _forget(self) -> None:
-        alive = {found.pid for found in self._watched.found()}
+        watched = self._watched.found()
+        alive = {found.pid for found in watched}
         self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
         self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
-        guests = [(found, found.guest) for found in self._watched.found() if found.guest is not None]
+        self._vcpus.keep({(found.pid, found.start) for found in watched})
+        known = identities(self._facts, watched)
         self._entities = [
-            vm_entity(self._facts, found, guest, self._hugepages.of(found).is_huge) for found, guest in guests
+            vm_entity(self._facts, found, known[found.pid], self._hugepages.of(found).is_huge) for found in watched
         ]
-        self._sizes = (
-            array("d", [guest.vcpus for _, guest in guests]),
-            array("d", [guest.memory_bytes for _, guest in guests]),
-        )
 
-    def _look_for_taps(self) -> None:
-        if not self._with_traffic:
-            return
-        self._turn = (self._turn + 1) % _TAPS_REFRESH
-        for number, found in enumerate(self._watched.found()):
-            if found.pid not in self._taps or number % _TAPS_REFRESH == self._turn:
-                self._taps[found.pid] = taps(self._facts.proc, found.pid)
-
-    def _rows(self, seconds: float) -> tuple[array[float], bytearray]:
+    def _rows(self, seconds: float, monotonic: float) -> tuple[array[float], bytearray]:
         """Values and codes, filled column by column."""
         count, width = len(self._entities), len(self._columns)
         values, codes = array("d", bytes(8 * count * width)), bytearray(count * width)
         figures, marks = self._watched.rows()
         self._hugepages.add(figures, marks)
-        more = [(cells, bytes(count)) for cells in self._sizes] + self._guests_traffic(seconds)
+        more = self._sizes(monotonic) + self._guests_traffic(seconds)
         for place, column in enumerate(self._columns):
             if column < WIDTH:
                 values[place::width], codes[place::width] = figures[column::WIDTH], marks[column::WIDTH]
             else:
                 values[place::width], codes[place::width] = more[column - WIDTH]
         return values, codes
+
+    def _sizes(self, monotonic: float) -> list[tuple[array[float], bytes]]:
+        """The vCPUs and the memory of all guests; on the way the taps of some are looked for."""
+        self._turn = (self._turn + 1) % _REFRESH
+        vcpus, memory = [], []
+        for number, found in enumerate(self._watched.found()):
+            again = number % _REFRESH == self._turn
+            if self._with_traffic and (again or found.pid not in self._taps):
+                self._taps[found.pid] = taps(self._facts.proc, found.pid)
+            vcpus.append(self._count(found, monotonic, again))
+            memory.append(found.guest.memory_bytes if found.guest else None)
+        return [_column(vcpus), _column(memory)]
+
+    def _count(self, found: Found, monotonic: float, again: bool) -> int | None:
+        if found.guest is None or not self._with_vcpus:
+            return None
+        return self._vcpus.count((found.pid, found.start), found.guest, monotonic, again)
 
     def _guests_traffic(self, seconds: float) -> list[tuple[array[float], bytes]]:
         """What all guests receive and what they transmit: values and codes."""
@@ -181,3 +178,9 @@ class VmSource(Polled):
         """See ``Source``."""
         self._watched.close()
         self._traffic.close()
+
+
+def _column(known: list[int | None]) -> tuple[array[float], bytes]:
+    """Values and codes: MISSING where nothing is known."""
+    values = array("d", [NAN if value is None else value for value in known])
+    return values, bytes(MISSING if value is None else VALID for value in known)

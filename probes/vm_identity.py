@@ -1,0 +1,66 @@
+"""What each VM of a host is called: the id that follows it from host to host, and its labels (pure).
+
+The id is the uuid; where there is none, or it does not tell VMs apart, the owner's own key within ``[probe.vms]
+scope`` (``kubevirt:SCOPE/NAMESPACE/NAME``, ``pve:SCOPE/VMID``). What has neither, and a VM with the id of an older
+process of this host under another name (a copy), is known here only: HOST:NAME, with the label ``local``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from probes.discovery import Found
+from probes.host_facts import HostFacts
+from probes.qemu import Guest
+
+LOCAL = "local"  #: the label of a VM that no other host can know by its id
+
+
+class Identity(NamedTuple):
+    """``stable`` id and what it says of itself."""
+
+    stable: str
+    labels: dict[str, str]
+
+
+def identities(facts: HostFacts, found: Iterable[Found]) -> dict[int, Identity]:
+    """Those of all VMs of a host, by pid."""
+    names: dict[str, str] = {}  # of the oldest process that has an id
+    made = {}
+    for each in sorted(found, key=lambda each: (each.start, each.pid)):
+        guest = each.guest
+        if guest is None:
+            continue
+        stable = _wide(guest, facts.scope)
+        local = not stable or names.setdefault(stable, guest.name) != guest.name
+        if local:
+            stable = f"{facts.name}:{guest.name or each.pid}"
+            if stable in names:
+                stable = f"{stable}:{each.pid}"
+            names[stable] = guest.name
+        made[each.pid] = Identity(stable, _labels(facts, each, guest, local))
+    return made
+
+
+def _wide(guest: Guest, scope: str) -> str:
+    """The id that holds on every host, "" without one."""
+    key = guest.owner.key
+    if key is not None and (guest.owner.instead or not guest.uuid):
+        return f"{key[0]}:{scope}/{key[1]}"
+    return guest.uuid
+
+
+def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool) -> dict[str, str]:
+    """``started`` (seconds after the boot of the host) tells where a VM is while two hosts report it, and so do
+    ``accelerator`` and ``incoming`` (it was started to receive a migration) where they are known."""
+    labels = {"pid": str(found.pid), "host": facts.name, "started": f"{found.start / facts.hertz:.2f}"}
+    if guest.uuid:
+        labels["uuid"] = guest.uuid
+    if guest.accelerator:
+        labels["accelerator"] = guest.accelerator
+    if guest.incoming:
+        labels["incoming"] = "yes"
+    if local:
+        labels[LOCAL] = "yes"
+    return {**labels, **dict(guest.owner.labels)}
