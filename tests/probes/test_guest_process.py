@@ -42,6 +42,7 @@ class Sampled:
 
     def __init__(self, proc: GuestProc) -> None:
         facts = HostFacts("host-a", str(proc.path))
+        facts.cores = 16
         self._source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
         self._check = rate.build(VMS, {})
         self._seconds = 10.0

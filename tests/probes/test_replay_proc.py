@@ -59,7 +59,7 @@ def process(capture: Path, tick: int, pid: int, start: int = 100, command: str =
     """A process in a tick; the directory of its files."""
     base = capture / f"t{tick}" / "proc" / str(pid)
     base.mkdir(parents=True)
-    fields = ["S", "1", *["0"] * 9, str(cpu), *["0"] * 7, str(start), "4096", "1", *["0"] * 30]
+    fields = ["S", "1", *["0"] * 9, str(cpu), *["0"] * 5, "2", "0", str(start), "4096", "1", *["0"] * 30]
     (base / "stat").write_text(f"{pid} ({command}) {' '.join(fields)}\n")
     (base / "status").write_text("Uid:\t1\t1234\t1\t1\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n")
     return base
@@ -118,7 +118,7 @@ def test_facts_of_the_machine_come_from_the_capture(capture: Path, replay: Repla
     assert rows(documents, "host")[1]["h1"]["metrics"]["cpu_count"] == 12
     found = rows(documents, "processes")[1]["sleep"]["metrics"]
     assert found["memory_resident_bytes"] == 65536
-    assert found["cpu_ratio"] == 2.0  # 1000 ticks of 250 Hz in two seconds, which twelve CPUs can give
+    assert found["cpu_ratio"] == 2.0  # 1000 ticks of 250 Hz in two seconds, which two threads on twelve CPUs can take
     assert list(rows(replay(capture, "--host", "mine"), "host")[0]) == ["mine"]
     found = rows(replay(capture, "--cores", "1", "--memory", "32K"), "processes")[1]["sleep"]["invalid"]
     assert {found[name]["code"] for name in ("cpu_ratio", "memory_resident_bytes")} <= {"RANGE", "RATE"}

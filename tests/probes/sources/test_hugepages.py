@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from acquisition.model.codes import MISSING, RANGE, UNREADABLE, VALID
 from acquisition.model.derived import DERIVED, MEMORY
-from probes.checks import range as range_check
+from probes.checks import rate
 from probes.host_facts import HostFacts
 from probes.metrics import HOST
 from probes.sources.hugepages import METRICS, SIZES, Pool, figures
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_number_is_unreadable(tmp_path: Path, text: str) -> No
 def test_more_than_the_memory_of_the_host_is_out_of_range(tmp_path: Path) -> None:
     source = HostSource(HOST, machine(tmp_path, "Hugetlb: 1048576 kB", {2048: (1 << 20, 0, 0)}))
     reading = source.sample(1000.0, 50.0)
-    range_check.build(HOST, {})(reading)
+    rate.build(HOST, {})(reading)
     codes = dict(zip([metric.name for metric in HOST.metrics], reading.codes, strict=True))
     assert codes["hugepages_2m_total_bytes"] == codes["hugepages_total_bytes"] == RANGE
     assert codes["hugepages_2m_free_bytes"] == VALID
