@@ -14,6 +14,7 @@ Sources bound by the same numbers what only they see: the ticks of /proc/stat be
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.model.check_kind import CheckKind, Parameter
@@ -42,7 +43,7 @@ _CORES, _MEMORY = "cpu_count", "memory_total_bytes"  #: columns of the host, els
 class Bound(NamedTuple):
     """``metrics`` grow by at most ``most`` times ``of`` in a second: a column of the same row, else the machine's
     cores or memory, 1 where there is no name. What is not known bounds nothing. ``at_once`` comes on top, however
-    short the interval. A gauge lies within ``most`` times ``of``."""
+    short the interval. A gauge lies within ``of``."""
 
     metrics: tuple[str, ...]
     of: str
@@ -118,12 +119,6 @@ class _Limit(NamedTuple):
     bound: Bound
     grows: bool
 
-    def of_one(self, seconds: float, tolerance: float) -> float:
-        """The highest figure for each one of what it depends on."""
-        if not self.grows:
-            return self.bound.most * ROUNDING
-        return (self.bound.most * growth(seconds, tolerance) + self.bound.at_once) / seconds
-
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     """The rate check: marks what exceeds its bound, not what bounds it."""
@@ -132,8 +127,8 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     limits = _limits(resource_set)
     if not limits:
         return nothing
-    of_machine = [limit for limit in limits if limit.of < 0]
     of_rows = [limit for limit in limits if limit.of >= 0]
+    of_machine = [limit for limit in limits if limit.of < 0]
     codes = {limit.column: limit.bound.code for limit in of_machine}
     lows, highs = array("d", [-INFINITY] * width), array("d", [INFINITY] * width)
     cores_before = 0
@@ -141,21 +136,35 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     def check(reading: Reading) -> None:
         nonlocal cores_before
         seconds = reading.dt if reading.dt > 0 else 1.0
+        stretch = growth(seconds, tolerance) / seconds
         cores, cores_before = max(reading.cores, cores_before), reading.cores
-        machine, end = {_CORES: float(cores), _MEMORY: reading.memory_bytes, "": 1.0}, len(reading.codes)
-        for limit in of_rows:
-            of_one, otherwise = limit.of_one(seconds, tolerance), machine.get(limit.bound.of, 0.0) or INFINITY
-            for place, of in zip(range(limit.column, end, width), range(limit.of, end, width), strict=True):
-                if reading.values[place] <= reading.values[of] * of_one and reading.codes[of] == VALID:
-                    continue
-                amount = reading.values[of] if reading.codes[of] == VALID and reading.values[of] > 0 else otherwise
-                mark_outside(reading, (place,), -INFINITY, amount * of_one, limit.bound.code)
-        for limit in of_machine:
-            highs[limit.column] = (machine[limit.bound.of] or INFINITY) * limit.of_one(seconds, tolerance)
+        machine = {"": 1.0, _CORES: cores or INFINITY, _MEMORY: reading.memory_bytes or INFINITY}
+        for column, of, bound, grows in of_rows:
+            most = bound.most * stretch + bound.at_once / seconds if grows else ROUNDING
+            _bound_rows(reading, range(column, len(reading.codes), width), of - column, most, bound, machine)
+        for column, _, bound, grows in of_machine:
+            most = bound.most * stretch + bound.at_once / seconds if grows else ROUNDING
+            highs[column] = machine[bound.of] * most
         for column in COLUMNS.outside(reading.values, lows, highs):
-            mark_outside(reading, range(column, end, width), -INFINITY, highs[column], codes[column])
+            places = range(column, len(reading.codes), width)
+            mark_outside(reading, places, -INFINITY, highs[column], codes[column])
 
     return check
+
+
+def _bound_rows(
+    reading: Reading, places: range, step: int, most: float, bound: Bound, machine: Mapping[str, float]
+) -> None:
+    """``most`` times what lies ``step`` columns further bounds each of ``places``; where that is not known, the
+    machine's."""
+    values, codes = reading.values, reading.codes
+    for place in places:
+        of = place + step
+        if values[place] <= values[of] * most and codes[of] == VALID:
+            continue
+        known = codes[of] == VALID and values[of] > 0
+        amount = values[of] if known else machine.get(bound.of, INFINITY)
+        mark_outside(reading, (place,), -INFINITY, amount * most, bound.code)
 
 
 def _limits(resource_set: ResourceSet) -> list[_Limit]:
@@ -164,8 +173,11 @@ def _limits(resource_set: ResourceSet) -> list[_Limit]:
         of = column_of(resource_set, bound.of)
         for name in bound.metrics:
             column = column_of(resource_set, name)
-            if column >= 0 and (of >= 0 or bound.of in ("", _CORES, _MEMORY)):
-                found.append(_Limit(column, of, bound, resource_set.metrics[column].kind == COUNTER))
+            if column < 0 or (of < 0 and bound.of not in ("", _CORES, _MEMORY)):
+                continue
+            metric = resource_set.metrics[column]
+            if metric.high > bound.most:  # a share of all cores has a limit of its own
+                found.append(_Limit(column, of, bound, metric.kind == COUNTER))
     return found
 
 

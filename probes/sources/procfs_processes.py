@@ -14,7 +14,7 @@ from probes.metrics import PROCESSES
 from probes.reading import Reading
 from probes.sources import Request, process_table
 from probes.sources.polled import Polled
-from probes.sources.process_files import COLUMNS, FILES, WIDTH, Units
+from probes.sources.process_files import ALL_CPU, COLUMNS, FILES, WIDTH, Units
 from probes.taskstats import connect
 
 #: Descriptors that are left for everything else.
@@ -106,7 +106,10 @@ class Watched:
 
     def rows(self) -> tuple[array[float], bytearray]:
         """The figures of the newest ``read`` and their codes, WIDTH of each process."""
-        return self._table.rows()
+        values, codes = self._table.rows()
+        if any(cores > self._facts.cores for cores in values[ALL_CPU::WIDTH]):
+            self._facts.refresh()  # CPUs may have come
+        return values, codes
 
     def account(self) -> dict[str, object]:
         """How many are watched, how many of them without open files, and whether taskstats helps."""

@@ -232,6 +232,15 @@ def sampled(source: ProcessSource) -> Reading:
     return source.sample(time.time(), time.monotonic())
 
 
+def test_cores_are_counted_again_when_a_process_has_more(sleeper: subprocess.Popen[bytes]) -> None:
+    source = source_of(Selection(pids=(sleeper.pid,)), 3600.0)
+    sampled(source)
+    online = source._facts.cores
+    source._facts.cores = -1  # less than any process has
+    assert sampled(source).cores == online
+    source.close()
+
+
 def test_a_process_that_ends_drops_out_at_once(sleeper: subprocess.Popen[bytes]) -> None:
     source = source_of(Selection(pids=(sleeper.pid, os.getpid())), 3600.0)
     assert {entity.labels["pid"] for entity in sampled(source).entities} == {str(sleeper.pid), str(os.getpid())}
