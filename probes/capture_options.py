@@ -21,9 +21,11 @@ _FLAGS = frozenset(
 )
 #: Options of which nothing but the name is kept.
 _OPAQUE = frozenset(
-    "-append -blockdev -boot -cdrom -chardev -display -drive -fw_cfg -hda -incoming -kernel -monitor -net -netdev -nic "
-    "-qmp -serial -spice -vnc".split()
-)
+    {
+        "-append", "-blockdev", "-boot", "-cdrom", "-chardev", "-display", "-drive", "-fw_cfg", "-hda", "-incoming",
+        "-kernel", "-monitor", "-net", "-netdev", "-nic", "-qmp", "-serial", "-spice", "-vnc",
+    }
+)  # fmt: skip
 #: Option -> keys whose values are kept; "" is a value without a key, in first place.
 _KEYS: dict[str, frozenset[str]] = {
     option: frozenset(("", *keys.split()))

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import DataError, NoInputError
 from acquisition.model.codes import name_of
 from acquisition.model.ticks import tick_of
+from acquisition.stderr import say
 from acquisition.wire.frame import Samples
 from probes.agent_settings import ModuleSettings
 from probes.checks import build_pipeline
@@ -299,7 +300,7 @@ def _modules(
     built = []
     for module in modules:
         resource_set = RESOURCE_SETS[module.resource_set].select(module.metrics)
-        source = create(FALLBACK, Request(resource_set, module.interval, facts, discovery, str))
+        source = create(FALLBACK, Request(resource_set, module.interval, facts, discovery, say))
         schedule = Schedule(module.interval, 0.0, 0.0, 0.0)
         built.append(Module(resource_set, source, build_pipeline(resource_set, checks), schedule, facts.name, sink))
     return built

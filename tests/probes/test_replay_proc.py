@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from acquisition.errors import EXIT_DATA, EXIT_OK, DataError, NoInputError, UsageError
 from probes import native, replay_command
 from probes.replay_proc import Tree
-from probes.sources import procfs_host
 from probes.sources import process_table as tables
+from probes.sources import procfs_host
 from tests.support import FIXTURES
 from tests.support.untested import require_native
 
