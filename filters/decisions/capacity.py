@@ -18,6 +18,7 @@ MEMORY_AVAILABLE = "memory_available_bytes"
 LINK_SPEED = "link_speed_bytes_per_second"
 RECEIVED = "network_receive_bytes_per_second"
 SENT = "network_transmit_bytes_per_second"
+PROCESS = "process"  #: the kind of what is no VM
 _FRESH_SECONDS = 3.0
 
 
@@ -30,12 +31,14 @@ def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
 
 
 def memory_metric(vm: Vm) -> str:
-    """Which figure stands for a VM's RAM: what it was given; for a process, given nothing, its resident set."""
-    return MEMORY_ASSIGNED if mean(vm.readings, MEMORY_ASSIGNED) is not None else MEMORY_RESIDENT
+    """Which figure stands for a VM's RAM: what it was given, whatever it uses of that now; for a process, given
+    nothing, its resident set."""
+    return MEMORY_RESIDENT if vm.kind == PROCESS else MEMORY_ASSIGNED
 
 
 def memory(vm: Vm) -> float | None:
-    """A VM's RAM in bytes: what a migration may have to copy and a destination must have."""
+    """A VM's RAM in bytes: what a migration may have to copy and a destination must have. None where the size of the
+    VM is unknown: it uses less than that, and a destination with room for what it uses may have none for it."""
     return mean(vm.readings, memory_metric(vm))
 
 

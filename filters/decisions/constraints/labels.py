@@ -5,13 +5,14 @@ label              meaning
 =================  =======================================================================
 ``cordoned``       of a host: takes no VM (those that it has may leave)
 ``pinned``         of a VM: stays where it is
+``local``          of a VM: its id holds on its host only, so nobody can migrate it by that; from the probe
 ``groups``         of a host: names with commas between; of a VM: ``group``, a name. A VM with
                    a group goes only to hosts that have it among theirs
 ``anti_affinity``  of a VM: two VMs of the same value are never put on one host
 ``hugepages``      of a VM, set by the probe: its memory is in huge pages, which its host must have free
 =================  =======================================================================
 
-``cordoned``, ``pinned`` and ``hugepages`` hold unless their value is empty, ``false``, ``no`` or ``0``.
+``cordoned``, ``pinned``, ``local`` and ``hugepages`` hold unless their value is empty, ``false``, ``no`` or ``0``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 
 CORDONED = "cordoned"
 PINNED = "pinned"
+LOCAL = "local"
 GROUP = "group"
 GROUPS = "groups"
 ANTI_AFFINITY = "anti_affinity"

@@ -34,6 +34,11 @@ def is_pinned(vm: Vm, _state: PlanningState) -> str | None:
     return "it is pinned" if labels.is_set(vm.labels, labels.PINNED) else None
 
 
+def is_local(vm: Vm, _state: PlanningState) -> str | None:
+    """No other host would know it by its id."""
+    return "its id holds on its host only (label local)" if labels.is_set(vm.labels, labels.LOCAL) else None
+
+
 def is_migrating(vm: Vm, state: PlanningState) -> str | None:
     """It is on its way: two hosts report it, or a scheduler has reported a start."""
     newest = state.migrations.of(vm.id)
@@ -65,6 +70,11 @@ def is_cooling(vm: Vm, state: PlanningState) -> str | None:
     return f"{what} {rested:.0f} s ago, the cool-down is {state.policy.cool_down_seconds:g} s"
 
 
+def is_of_unknown_size(vm: Vm, _state: PlanningState) -> str | None:
+    """Any host might be too small for it, whatever it uses now."""
+    return f"MISSING: its size ({capacity.memory_metric(vm)})" if capacity.memory(vm) is None else None
+
+
 def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     """To move it would relieve nothing; or nobody knows whether it would."""
     host = state.hosts[vm.host]
@@ -83,4 +93,6 @@ def in_need(host: Host, state: PlanningState) -> str:
     return max(watched, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
 
 
-CONSTRAINTS: tuple[Constraint, ...] = (is_unseen, is_pinned, is_migrating, is_young, is_cooling, is_too_small)
+CONSTRAINTS: tuple[Constraint, ...] = (
+    is_unseen, is_pinned, is_local, is_migrating, is_young, is_cooling, is_too_small, is_of_unknown_size,
+)  # fmt: skip

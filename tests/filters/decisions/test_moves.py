@@ -90,11 +90,13 @@ def test_volume_per_footprint() -> None:
 def test_what_is_missing_is_not_ranked() -> None:
     there = host("h", [vm("a")])
     bare = there.vms[0]._replace(readings={})
-    assert minimum_migration_time.worth(bare, there).reason == "MISSING: memory_resident_bytes"
+    assert minimum_migration_time.worth(bare, there).reason == "MISSING: memory_assigned_bytes"
     assert most_cpu.worth(bare, there).reason == "MISSING: cpu_ratio"
     assert volume.worth(bare, there).reason == f"MISSING: {CPU}, {NETWORK}, {MEMORY}"
     resident = {name: each for name, each in there.vms[0].readings.items() if name != "memory_assigned_bytes"}
-    worth = minimum_migration_time.worth(bare._replace(readings=resident), there)
+    sizeless = bare._replace(readings=resident)
+    assert minimum_migration_time.worth(sizeless, there).reason == "MISSING: memory_assigned_bytes"
+    worth = minimum_migration_time.worth(sizeless._replace(kind="process"), there)
     assert worth.reason == "least memory_resident_bytes (2048 MiB)"
 
 
@@ -260,6 +262,7 @@ def test_anti_affinity_holds_between_proposals_of_one_plan() -> None:
     ("changes", "words"),
     [
         ({"labels": {"pinned": "yes"}}, "it is pinned"),
+        ({"labels": {"local": "yes"}}, "its id holds on its host only"),
         ({"migrating": True}, "it is migrating"),
         ({"state": LATE}, "it is late"),
         ({"observed_seconds": 12.0}, "WARMING: observed for 12 of 30 s"),
@@ -287,6 +290,20 @@ def test_a_vm_that_relieves_nothing_stays() -> None:
     found = plan(picture(hot_host([vm("tiny", 0.01, 1), vm("c", 7.19, 8)]), host("idle", cpu=0.0, cores=32.0)))
     assert moves(found) == [("c", "hot", "idle")]
     assert reasons(found)["tiny"] == "it has 0.12% of the host's CPU, less than 1.00%"
+
+
+@pytest.mark.parametrize("selection", ["minimum_migration_time", "most_cpu", "volume"])
+@pytest.mark.parametrize("resources", [[CPU, MEMORY], [CPU]])
+def test_vm_of_unknown_size_is_never_given_a_destination(selection: str, resources: list[str]) -> None:
+    only = vm("b", 7.2, 2)
+    readings = {name: each for name, each in only.readings.items() if name != "memory_assigned_bytes"}
+    how = method(Policy(moves_per_host=5, resources=resources), selection=selection)
+    seen = picture(hot_host([only._replace(readings=readings)]), host("idle", cpu=0.0, cores=32.0))
+    found = plan(seen, how)
+    assert moves(found) == []
+    assert reasons(found)["b"] == "MISSING: its size (memory_assigned_bytes)"
+    process = only._replace(readings=readings, kind="process")
+    assert moves(plan(picture(hot_host([process]), host("idle", cpu=0.0, cores=32.0)), how)) == [("b", "hot", "idle")]
 
 
 # --- migrations that are reported --------------------------------------------------------------------------------
