@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.model.codes import FIRST, MISSING, RATE, VALID
+from acquisition.model.codes import FIRST, MISSING, RANGE, RATE, VALID
 from probes import guest_process
 from probes.checks import rate
 from probes.discovery import Discovery, Selection
@@ -295,6 +295,19 @@ def test_a_guest_sees_its_tap_from_the_other_side(proc: GuestProc, sampled: Call
     assert values["memory_assigned_bytes"] == (2 << 30, VALID)
     assert values["network_receive_bytes_per_second"] == (1500.0, VALID)  # what the host transmitted
     assert values["network_transmit_bytes_per_second"] == (500.0, VALID)
+
+
+def test_a_jump_costs_a_guest_its_own_figures_and_one_tick(proc: GuestProc, sampled: Callable[[], Sampled]) -> None:
+    with_tap(proc)
+    proc.has_threads(4711, vcpu_names(2))
+    vms = sampled()
+    invalid = []
+    for ran, sent in ((0, 0), (150, 10**6), (10**9, 10**12), (150, 10**12 + 10**6)):
+        proc.spends(4711, ran, ran)
+        (proc.path / "net" / "dev").write_text(f"vnet7: 5 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0\n")
+        invalid.append({name: code for name, (_, code) in vms.values().items() if code})
+    jumped = {"cpu_guest_ratio": RATE, "cpu_ratio": RANGE, "network_receive_bytes_per_second": RATE}
+    assert invalid[1:] == [{}, jumped, {}]
 
 
 def test_a_guest_without_a_tap_has_no_traffic(proc: GuestProc, sampled: Callable[[], Sampled]) -> None:
