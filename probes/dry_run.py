@@ -1,6 +1,6 @@
 """A dry run: what the probe would send, as JSON Lines on stdout, without shards.
 
-One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, metrics
+One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, labels, metrics
 {name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null, one that
 is infinite is the string ``Infinity`` or ``-Infinity``, as in a replay.
 """
@@ -37,7 +37,7 @@ class DryRun:
             entity = self._entities[identity]
             part = slice(number * metrics, (number + 1) * metrics)
             rows.append(
-                {"name": entity.name, "kind": entity.kind, "stable": entity.stable}
+                {"name": entity.name, "kind": entity.kind, "stable": entity.stable, "labels": entity.labels}
                 | row(columns, list(figures[part]), codes[part] or bytes(metrics))
             )
         document = {"time": samples.wall, "tick": samples.tick, "resource_set": name, "entities": rows}

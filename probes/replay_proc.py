@@ -64,13 +64,14 @@ class Tick(NamedTuple):
 
 class Capture(NamedTuple):
     """What a capture holds. ``hertz`` is USER_HZ of proc(5), ``page_size`` is in bytes, ``left_out`` are ticks without
-    a time."""
+    a time. ``has_facts``: ``shardpulse capture`` has made it, so its files are whole, where others may be excerpts."""
 
     host: str
     hertz: int
     page_size: int
     ticks: tuple[Tick, ...]
     left_out: tuple[str, ...] = ()
+    has_facts: bool = False
 
 
 def find(directory: str) -> Capture:
@@ -116,18 +117,19 @@ def _with_facts(facts: dict[str, Any], directory: str, names: list[str]) -> Capt
     if not ticks:
         raise ValueError("no tick has a time")
     left_out = tuple(name for name in names if name not in times)
-    return Capture(str(facts["host"]), facts["hertz"], facts["page_size"], tuple(ticks), left_out)
+    return Capture(str(facts["host"]), facts["hertz"], facts["page_size"], tuple(ticks), left_out, True)
 
 
 class CapturedFacts(HostFacts):
     """Facts of the machine that was captured, whose working tree lies below ``root``. ``cores`` are the CPUs that
-    /proc/stat lists, 0 where it cannot be read; the owner of a process is the effective user in its status. What
-    ``known`` names goes before what the capture says."""
+    /proc/stat lists, 0 (unknown: no limit of processes) where it cannot be read or may be an excerpt; the owner of a
+    process is the effective user in its status. What ``known`` names goes before what the capture says."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_has_facts", "_known")
 
     def __init__(self, known: Machine, root: str, capture: Capture) -> None:
         self._known = known
+        self._has_facts = capture.has_facts
         super().__init__(known.host or capture.host or "host", f"{root}/proc", f"{root}/sys")
         self.machine_id = ""
         self.hertz = capture.hertz
@@ -136,7 +138,8 @@ class CapturedFacts(HostFacts):
     def refresh(self) -> None:
         """See ``HostFacts``."""
         super().refresh()
-        self.cores = self._known.cores or len(re.findall(rb"^cpu\d", _read(f"{self.proc}/stat"), re.MULTILINE))
+        listed = re.findall(rb"^cpu\d", _read(f"{self.proc}/stat"), re.MULTILINE) if self._has_facts else ()
+        self.cores = self._known.cores or len(listed)
         self.memory_bytes = self._known.memory_bytes or self.memory_bytes
 
     def owner(self, base: str) -> int:
