@@ -24,7 +24,7 @@ from probes.guest_process import command_line, executable, guest_of
 from probes.host_facts import HostFacts
 from probes.newcomers import Newcomers
 from probes.procfs import read_once
-from probes.qemu import Guest
+from probes.qemu import Guest, is_qemu
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 #: In so many scans every process is looked into again, some at each: a pid may have been reused
@@ -138,10 +138,9 @@ class Discovery:
         again, self._again = self._again, set(new)
         turn = set(self._round[self._turn :: self._turns]) - self._kernel
         settled = (time.clock_gettime(time.CLOCK_BOOTTIME) - self._interval) * self._facts.hertz
-        for pid in {*again, *new}:
-            self._others.pop(pid, None)
-        for pid in {*again, *new, *turn}:
-            found = self._look(pid)
+        fresh = {*again, *new}
+        for pid in fresh | turn:
+            found = self._look(pid, pid in fresh)
             self._take(pid, found)
             if found is not None and found.start < settled and self._facts.proc == "/proc":
                 self._again.discard(pid)
@@ -190,7 +189,9 @@ class Discovery:
             self.processes, self.guests = processes, guests
             self.generation += 1
 
-    def _look(self, pid: int) -> Found | None:
+    def _look(self, pid: int, fresh: bool) -> Found | None:
+        """A process as it is now. Of one that is not ``fresh``, which was looked into when it had settled, the command
+        line is read again only when start or command have changed."""
         base = f"{self._facts.proc}/{pid}"
         try:
             text = read_once(f"{base}/stat")
@@ -199,13 +200,15 @@ class Discovery:
             start, kernel_thread = int(fields[19]), bool(int(fields[6]) & _KERNEL_THREAD)
         except (OSError, ValueError, IndexError):
             return None
-        guest = None if kernel_thread else self._guest(pid, base, (start, command))
+        guest = None if kernel_thread else self._guest(pid, base, (start, command), fresh)
         selected = self._select(pid, base, command, uid, kernel_thread, guest is not None)
         return Found(pid, start, command, uid, kernel_thread, guest, selected)
 
-    def _guest(self, pid: int, base: str, process: tuple[int, str]) -> Guest | None:
-        program = executable(base)
-        if program is None and self._others.get(pid) == process:
+    def _guest(self, pid: int, base: str, process: tuple[int, str], fresh: bool) -> Guest | None:
+        program, known = executable(base), self._known.get(pid)
+        if not fresh and known is not None and known.guest is not None and known[1:3] == process:
+            return known.guest if program is None or is_qemu(program) else None
+        if not fresh and program is None and self._others.get(pid) == process:
             return None
         guest = guest_of(base, program)
         if program is None and guest is None:

@@ -92,8 +92,11 @@ class Vcpus:
     def count(self, process: Process, guest: Guest, monotonic: float, again: bool = False) -> int | None:
         """Those of a guest now; None when nothing says how many were plugged in or out since its start. ``again``:
         count them even if the number of threads is that of before."""
+        known = self._counted.get(process)
+        if known is not None and known.vcpus == guest.most_vcpus is not None and not again:
+            return known.vcpus  # none can be plugged in
         base = f"{self._proc}/{process[0]}"
-        known, links = self._counted.get(process), _links(f"{base}/task")
+        links = _links(f"{base}/task")
         if known is None or again or (links != known.links and monotonic - known.at >= _AGAIN_SECONDS):
             running = _vcpu_threads(base) or _vcpu_files(base)
             settled = links >= _WITH_THREADS and not 0 < running < (guest.vcpus or 0)  # else some start yet, perhaps

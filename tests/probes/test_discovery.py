@@ -148,7 +148,7 @@ def test_who_ran_long_before_is_not_looked_into_twice_but_who_has_just_started_i
                 discovery.scan()
                 looked: list[int] = []
                 look = discovery._look
-                monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+                monkeypatch.setattr(discovery, "_look", lambda pid, fresh: (looked.append(pid), look(pid, fresh))[1])
                 turn = discovery._round[1 :: discovery._turns]
                 discovery.scan()
                 assert young.pid in looked
@@ -183,7 +183,7 @@ def test_thousands_of_processes_are_looked_into_again_a_hundred_at_a_time(
         discovery.scan()
     looked: list[int] = []
     look = discovery._look
-    monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+    monkeypatch.setattr(discovery, "_look", lambda pid, fresh: (looked.append(pid), look(pid, fresh))[1])
     most = 0
     for _ in range(80):
         before = len(looked)
@@ -261,7 +261,7 @@ def test_threads_of_the_kernel_are_not_looked_into_again_before_pids_go_round(
     discovery.scan()  # what is new is looked into twice
     looked: list[int] = []
     look = discovery._look
-    monkeypatch.setattr(discovery, "_look", lambda pid: (looked.append(pid), look(pid))[1])
+    monkeypatch.setattr(discovery, "_look", lambda pid, fresh: (looked.append(pid), look(pid, fresh))[1])
     for _ in range(24):
         discovery.scan()
     assert set(looked) == {1, 50, 60, 70}

@@ -220,6 +220,24 @@ def test_threads_are_listed_when_their_number_changes_once_a_second(
     assert len(listed) == 4
 
 
+def test_guest_that_can_have_no_more_vcpus_costs_nothing_at_a_tick(
+    proc: GuestProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.add(4711, words_of("opennebula"))
+    proc.has_threads(4711, vcpu_names(2))
+    guest = parse(words_of("opennebula"))
+    assert guest is not None
+    vcpus = Vcpus(str(proc.path))
+    assert vcpus.count((4711, 1), guest, 1.0) == 2
+    monkeypatch.setattr(os, "stat", pytest.fail)
+    assert vcpus.count((4711, 1), guest, 3.0) == 2
+    monkeypatch.undo()
+    proc.has_threads(4711, vcpu_names(1))  # unplugged by hand
+    assert vcpus.count((4711, 1), guest, 60.0, again=True) == 1
+    proc.has_threads(4711, vcpu_names(2))
+    assert vcpus.count((4711, 1), guest, 61.0) == 2
+
+
 def test_guest_whose_vcpus_start_yet_is_counted_again(proc: GuestProc) -> None:
     proc.add(4711, PLUGGED)
     guest = parse(PLUGGED)
