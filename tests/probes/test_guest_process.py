@@ -106,9 +106,7 @@ def test_guest_by_executable_and_options(
     assert guests(proc) == ({4711} if expected else set())
 
 
-def test_command_lines_are_read_once_where_executables_may_not_be(
-    proc: GuestProc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_lines_are_read_once_without_executables(proc: GuestProc, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid in range(100, 140):
         proc.add(pid, ["sleep", "1"], "sleep")
     proc.runs(100, "/usr/bin/sleep")
@@ -220,9 +218,7 @@ def test_threads_are_listed_when_their_number_changes_once_a_second(
     assert len(listed) == 4
 
 
-def test_guest_that_can_have_no_more_vcpus_costs_nothing_at_a_tick(
-    proc: GuestProc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guest_that_has_all_its_vcpus_costs_nothing_at_a_tick(proc: GuestProc, monkeypatch: pytest.MonkeyPatch) -> None:
     proc.add(4711, words_of("opennebula"))
     proc.has_threads(4711, vcpu_names(2))
     guest = parse(words_of("opennebula"))

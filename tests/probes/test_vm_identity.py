@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +22,7 @@ from probes.metrics import VMS
 from probes.qemu import Guest
 from probes.sources.procfs_vms import VmSource
 from probes.vm_identity import identities
+from tests.support import ROOT
 from tests.support.guest_proc import GuestProc, words_of
 
 
@@ -131,6 +137,30 @@ def test_scope_keeps_clusters_apart(tmp_path: Path) -> None:
     proc = GuestProc(tmp_path)
     proc.add(4711, words_of("proxmox-without-smbios"))
     assert [entities(proc, scope=scope)[0].stable for scope in ("", "north")] == ["pve:/8006", "pve:north/8006"]
+
+
+def test_scope_is_read_again_at_sighup(tmp_path: Path) -> None:
+    program, config = tmp_path / "kvm", tmp_path / "c.toml"
+    shutil.copy("/bin/sh", program)  # waits under the name and with the options of a guest of Proxmox VE
+    guest = subprocess.Popen(
+        [program, "-c", "read line", "-id", "302", "-name", "web", "-m", "64"], stdin=subprocess.PIPE
+    )
+    text = "[probe]\ninterval_seconds = 0.1\ndiscovery_interval_seconds = 0.1\n[probe.host]\nenabled = false\n"
+    text += "[probe.processes]\nenabled = false\n[probe.vms]\nscope = "
+    config.write_text(f'{text}"north"\n')
+    command = [sys.executable, "-m", "probes.probe_command", "--dry-run", "--seconds", "60", "--config", str(config)]
+    probe = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert probe.stdout is not None
+    try:
+        stables = (entity["stable"] for line in probe.stdout for entity in json.loads(line)["entities"])
+        assert next(stable for stable in stables if stable.startswith("pve:")) == "pve:north/302"
+        config.write_text(f'{text}"south"\n')
+        probe.send_signal(signal.SIGHUP)
+        assert next(stable for stable in stables if stable == "pve:south/302")
+    finally:
+        for process in (probe, guest):
+            process.kill()
+            process.communicate()
 
 
 NAMES = st.sampled_from(["", "a", "b"])
