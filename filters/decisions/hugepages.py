@@ -35,8 +35,8 @@ def total(host: Host) -> float | None:
 def pools(host: Host) -> dict[str, Pool] | None:
     """The huge pages of a host by size, without sizes of which it has none; None where they are MISSING."""
     in_all, available = total(host), _newest(host.readings, _AVAILABLE)
-    if in_all is None:
-        return None
+    if not in_all:
+        return None if in_all is None else {}
     found = {name: _pool(host.readings, prefix) for name, prefix in _SIZES.items()}
     named = sum(pool.total for pool in found.values())
     free = [pool.free for pool in found.values() if pool.free is not None]
