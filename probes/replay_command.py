@@ -95,7 +95,9 @@ def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
         raise UsageError("a capture of /proc can only be printed: leave out --push")
     watched = Selection.of(selection(settings.probe.processes, options.config or "configuration"))
     known = Machine(options.host, options.cores, options.memory)
-    outcome = replay_proc.replay(options.file, known, modules(settings), watched, asdict(settings.checks))
+    outcome = replay_proc.replay(
+        options.file, known, options.interval, modules(settings), watched, asdict(settings.checks)
+    )
     say(outcome.summary)
     return errors.EXIT_OK if outcome.complete or not options.strict else errors.EXIT_DATA
 
@@ -182,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
         "--interval",
         type=help_text.number(0.001, 1e6),
         default=1.0,
-        help="seconds between rows without a time (default: 1)",
+        help="seconds between rows or ticks without a time (default: 1)",
     )
     parser.add_argument(
         "--unit", choices=sorted(UNITS), default="K", help="vmstat: the argument of its -S (default: K)"

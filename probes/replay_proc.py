@@ -10,6 +10,7 @@ Everything that is known of the machine comes from the capture: no fact of the m
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -74,9 +75,9 @@ class Capture(NamedTuple):
     has_facts: bool = False
 
 
-def find(directory: str) -> Capture:
-    """What there is in a capture: its ticks in order. Without ``facts.json`` they are a second apart, USER_HZ is 100,
-    a page has 4,096 bytes and the host has no name.
+def find(directory: str, interval: float = 1.0) -> Capture:
+    """What there is in a capture: its ticks in order. Without ``facts.json`` these are ``interval`` seconds apart,
+    USER_HZ is 100, a page has 4,096 bytes and the host has no name.
 
     Raises NoInputError for a directory that cannot be read or has no tick, DataError for facts that are none.
     """
@@ -91,7 +92,9 @@ def find(directory: str) -> Capture:
         if not os.path.isdir(os.path.join(directory, name, "proc")):
             raise DataError(f"{os.path.join(directory, name)} is no tick of a capture: it has no directory proc")
     if text is None:
-        ticks = [Tick(os.path.join(directory, name), float(number), number + 1.0) for number, name in names]
+        ticks = [
+            Tick(os.path.join(directory, name), number * interval, (number + 1) * interval) for number, name in names
+        ]
         return Capture("", 100, 4096, tuple(ticks))
     try:
         return _with_facts(json.loads(text), directory, [name for _, name in names])
@@ -166,11 +169,11 @@ class _EveryTick(Discovery):
 
 
 class Tree:
-    """The working tree below ``root``. ``unreadable``: paths of captured files that cannot be read, which count as
-    absent."""
+    """The working tree below ``root``. ``left_out``: paths of captured files that cannot be read, and of links that
+    lead out of their tick; they count as absent."""
 
     def __init__(self, root: str) -> None:
-        self.unreadable: set[str] = set()
+        self.left_out: set[str] = set()
         self._root = root
         self._holds: dict[str, Content] = {}
 
@@ -184,26 +187,31 @@ class Tree:
             if new != before.get(path, _GONE):
                 place(os.path.join(self._root, path), new)
 
+    def _leave_out(self, error: OSError) -> None:
+        self.left_out.add(str(error.filename))
+
     def _contents(self, tick: str) -> dict[str, Content]:
         found: dict[str, Content] = {}
-        for directory, directories, files in os.walk(tick):
+        for directory, directories, files in os.walk(tick, onerror=self._leave_out):
             for name in (*directories, *files):
                 path = os.path.join(directory, name)
                 below = os.path.relpath(path, tick)
                 try:
-                    mode = os.lstat(path).st_mode
-                    if stat.S_ISDIR(mode):
-                        found[below] = None
-                    elif stat.S_ISREG(mode):
-                        found[below] = _bytes_of(path)
-                    elif stat.S_ISLNK(mode) and _stays_inside(tick, below):
-                        found[below] = os.readlink(path)
+                    found[below] = _content(path, tick, below)
                 except OSError:
-                    self.unreadable.add(path)
+                    self.left_out.add(path)
         return found
 
 
-def _bytes_of(path: str) -> bytes:
+def _content(path: str, tick: str, below: str) -> Content:
+    """What a path holds. Raises OSError when it cannot be read, or leads out of its tick."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISDIR(mode):
+        return None
+    if stat.S_ISLNK(mode) and _stays_inside(tick, below):
+        return os.readlink(path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "neither a file nor a link within its tick", path)
     with open(path, "rb") as file:
         return file.read(_MOST_BYTES)
 
@@ -262,16 +270,17 @@ class Outcome(NamedTuple):
 def replay(
     directory: str,
     known: Machine,
+    interval: float,
     modules: Sequence[ModuleSettings],
     selection: Selection,
     checks: Mapping[str, dict[str, Any]],
 ) -> Outcome:
     """Print the readings of a capture as ``shardpulse probe --dry-run`` does.
 
-    ``known`` goes before what the capture says of its machine. Every module reads /proc and /sys at every tick,
-    whatever its source and interval. Raises as ``find``.
+    ``known`` goes before what the capture says of its machine, ``interval`` is as for ``find``. Every module reads
+    /proc and /sys at every tick, whatever its source and interval. Raises as ``find``.
     """
-    capture = find(directory)
+    capture = find(directory, interval)
     printed = _Printed()
     left_out = [f"{name}: no time in {FACTS}" for name in capture.left_out]
     with tempfile.TemporaryDirectory(prefix="shardpulse-replay-") as root:
@@ -288,7 +297,7 @@ def replay(
                     left_out.append(f"{os.path.basename(tick.path)}: {module.name}: {module.problem}")
         for module in built:
             module.source.close()
-    left_out += [f"{path} cannot be read" for path in sorted(tree.unreadable)]
+    left_out += [f"{path}: not readable, or a link out of its tick" for path in sorted(tree.left_out)]
     return Outcome(_summary(len(capture.ticks), printed, left_out), not left_out)
 
 

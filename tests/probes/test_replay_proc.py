@@ -97,6 +97,7 @@ def test_ticks_are_a_second_apart_and_named_like_a_dry_run(capture: Path, replay
     assert [(each["time"], each["resource_set"]) for each in documents] == [
         (0.0, "host"), (0.0, "processes"), (1.0, "host"), (1.0, "processes"),
     ]  # fmt: skip
+    assert [each["time"] for each in replay(capture, "--interval", "10")] == [0.0, 0.0, 10.0, 10.0]
     assert set(documents[0]) == {"time", "tick", "resource_set", "entities"}
     first, second = rows(documents, "host")
     assert first["host"]["invalid"]["cpu_user_ratio"]["code"] == "FIRST"
@@ -178,7 +179,8 @@ def test_link_out_of_a_tick_is_not_followed(capture: Path, replay: Replay) -> No
     for target in ("/proc/stat", "../../../../../../../../proc/stat"):
         (capture / "t1" / "proc" / "stat").unlink()
         (capture / "t1" / "proc" / "stat").symlink_to(target)
-        assert "cpu_user_ratio" in rows(replay(capture), "host")[1]["host"]["invalid"]
+        documents = replay(capture, "--strict", code=EXIT_DATA)
+        assert "cpu_user_ratio" in rows(documents, "host")[1]["host"]["invalid"]
     for tick in range(2):
         base = capture / f"t{tick}" / "proc"
         (base / "stat").unlink()
@@ -235,7 +237,7 @@ def test_working_tree_becomes_each_tick_in_place(tmp_path: Path) -> None:
             assert file.read() == tick.name
     found = {os.path.relpath(path, root) for path in root.rglob("*")}
     assert found == {os.path.relpath(path, second) for path in second.rglob("*")}
-    assert not tree.unreadable
+    assert not tree.left_out
 
 
 names = st.sampled_from(
