@@ -205,8 +205,8 @@ def test_bad_input_is_an_error_with_its_exit_code(capture: Path, tmp_path: Path)
     fails(NoInputError, "cannot be read: Not a directory", str(FIXTURES / "proc" / "before" / "stat"))
     fails(NoInputError, "has no tick: expected directories t0, t1", str(FIXTURES))
     fails(UsageError, "leave out --push", str(capture), "--push")
-    for changed in ({"hertz": 0}, {"page_size": "x"}, {"times": {}}, {"times": [1]}, {"times": {"t0": [1, -1]}}):
-        facts(capture, **changed)
+    for name, value in (("hertz", 0), ("page_size", "x"), ("times", {}), ("times", [1]), ("times", {"t0": [1, -1]})):
+        facts(capture, **{name: value})
         fails(DataError, "facts.json: no facts of a capture", str(capture))
     for text in ("", "[]", "{", "[" * 100_000, '{"hertz": 1}'):
         (capture / "facts.json").write_text(text)
