@@ -96,7 +96,13 @@ def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
     watched = Selection.of(selection(settings.probe.processes, options.config or "configuration"))
     known = Machine(options.host, options.cores, options.memory)
     outcome = replay_proc.replay(
-        options.file, known, options.interval, modules(settings), watched, asdict(settings.checks)
+        options.file,
+        known,
+        options.interval,
+        modules(settings),
+        watched,
+        asdict(settings.checks),
+        settings.probe.vms.scope,
     )
     say(outcome.summary)
     return errors.EXIT_OK if outcome.complete or not options.strict else errors.EXIT_DATA

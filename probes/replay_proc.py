@@ -130,10 +130,10 @@ class CapturedFacts(HostFacts):
 
     __slots__ = ("_has_facts", "_known")
 
-    def __init__(self, known: Machine, root: str, capture: Capture) -> None:
+    def __init__(self, known: Machine, root: str, capture: Capture, scope: str) -> None:
         self._known = known
         self._has_facts = capture.has_facts
-        super().__init__(known.host or capture.host or "host", f"{root}/proc", f"{root}/sys")
+        super().__init__(known.host or capture.host or "host", f"{root}/proc", f"{root}/sys", scope)
         self.machine_id = ""
         self.hertz = capture.hertz
         self.page_size = capture.page_size
@@ -274,11 +274,13 @@ def replay(
     modules: Sequence[ModuleSettings],
     selection: Selection,
     checks: Mapping[str, dict[str, Any]],
+    scope: str = "",
 ) -> Outcome:
     """Print the readings of a capture as ``shardpulse probe --dry-run`` does.
 
-    ``known`` goes before what the capture says of its machine, ``interval`` is as for ``find``. Every module reads
-    /proc and /sys at every tick, whatever its source and interval. Raises as ``find``.
+    ``known`` goes before what the capture says of its machine, ``interval`` is as for ``find``, ``scope`` as
+    for ``HostFacts``. Every module reads /proc and /sys at every tick, whatever its source and interval. Raises as
+    ``find``.
     """
     capture = find(directory, interval)
     printed = _Printed()
@@ -286,7 +288,7 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="shardpulse-replay-") as root:
         tree = Tree(root)
         tree.become(capture.ticks[0].path)
-        facts = CapturedFacts(known, root, capture)
+        facts = CapturedFacts(known, root, capture, scope)
         built = _modules(facts, modules, selection, checks, printed)
         for tick in capture.ticks:
             tree.become(tick.path)
