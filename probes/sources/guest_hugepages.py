@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from acquisition.model.codes import MISSING, NAN, VALID
-from probes.discovery import Found, command_line
+from probes.discovery import Found
+from probes.guest_process import command_line
 from probes.host_facts import HostFacts
 from probes.procfs import number_after, read_once
 from probes.sources.process_files import RESIDENT, SHARE, WIDTH
