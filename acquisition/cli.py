@@ -151,7 +151,7 @@ def _help() -> str:
     options = "options:\n  -h, --help     this text\n  -V, --version  the version and its commit\n"
     settings = (
         f"environment:\n  SHARDPULSE_CONFIG        the configuration file where --config is not given\n"
-        f"  SHARDPULSE_REDIS_SERVER  the redis-server to start shards with\n"
+        f"  SHARDPULSE_REDIS_SERVER  the server to start shards with (Redis, Valkey)\n"
         f"  {DEBUG}         anything: print where a fault of shardpulse itself happened\n"
     )
     parts = (USAGE, f"commands:\n{listed}", options, EXAMPLES, settings, f"exit codes:\n{codes}")

@@ -127,9 +127,9 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
         workspace() as directory,
         start_shards(options.shards, directory / "shards", redis=redis, secured=True) as shards,
     ):
-        say(f"{len(shards.shards)} shards run, redis-server {redis.version} ({redis.source})")
-        if not shards.bus_secured:
-            say(bus.OPEN)
+        say(f"{len(shards.shards)} shards run, {redis.name} ({redis.source})")
+        if shards.bus_lack:
+            say(bus.open_because(shards.bus_lack))
         with Pipeline(shards, directory, options.interval, tools, say, options.archive) as pipeline:
             say(f"the filter computes with the {pipeline.step.text}")
             say(f"the probes compute with the {native.chosen().text}")

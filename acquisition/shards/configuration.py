@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 
 def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """What does not depend on where a shard listens and who starts it, for 6.2 as well as 7.x.
+    """What does not depend on where a shard listens and who starts it, for Redis from 6.2 on and Valkey.
 
     Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
     pushes back, and the probe's outbox keeps what was refused. A shard that lost some
     slots still serves the others. The CPU lists are written with underscores, because
-    redis-server refuses the hyphen before 7.4.
+    Redis refuses the hyphen before 7.4.
     """
     lists = ("server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist")
     return {
@@ -40,6 +40,11 @@ def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) 
         **dict.fromkeys(lists, str(core)),
         **({"latency-tracking": "no", "shutdown-timeout": "0"} if release >= (7,) else {}),
     }
+
+
+def loading(module: str) -> dict[str, str]:
+    """That a module is loaded; nothing where there is none."""
+    return {"loadmodule": quoted(module)} if module else {}
 
 
 def tls(certificate: str, key: str, authority: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The acquisition databases of this machine: one redis-server per core, joined as a Redis Cluster.
+"""The acquisition databases of this machine: one server per core (Redis, Valkey), joined as a Redis Cluster.
 
 ``start_shards`` is the one way to start them, for ``shardpulse shards up``, the demo, tests and experiments:
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from acquisition.errors import CannotCreateError
+from acquisition.errors import CannotCreateError, UnavailableError
 from acquisition.link.cluster import Cluster, restore_layout, write_layout
 from acquisition.link.credentials import ADMINISTRATOR, Credentials, local
 from acquisition.link.local_shards import STATE_FILE, damaged, read_state
@@ -68,6 +68,7 @@ class Shards:
         self.intent = intent
         self.access = dict(access or {})  #: what a server's configuration says of users; without any everybody may all
         self._children: dict[int, subprocess.Popen[bytes]] = {}  #: of this process, by pid
+        self.bus_lack = ""  #: why their bus has no TLS, where ``secure`` found that it cannot
         self._forming = False  #: some were started again and have not joined yet
 
     @property
@@ -104,11 +105,14 @@ class Shards:
         Raises CannotCreateError."""
         with interrupts.deferred():  # or files could stay that nobody knows of
             self.access = users.write(self.directory)
-            bus.write(self.directory, self.redis)
+            try:
+                self.redis = bus.write(self.directory, self.redis)
+            except UnavailableError as error:
+                self.bus_lack = str(error)
 
     def configure(self, address: Address, core: int, home: Path, maxmemory: int, directives: Mapping[str, str]) -> None:
         """Make the directory of one more server. Raises CannotCreateError."""
-        own = bus.directives(self.directory, address) if self.bus_secured else {}
+        own = bus.directives(self.directory, address, self.redis.tls_module) if self.bus_secured else {}
         shard_process.configure(self.redis, address, core, home, maxmemory, {**self.access, **own, **directives})
 
     def start(self, address: Address, core: int, home: Path) -> Shard:
@@ -227,7 +231,7 @@ def start_shards(
     ``directory`` holds one directory per shard and the state file; it is created.
     ``choose_ports`` names so many ports of a host (machine; by default any free ones); it is asked again when another
     program was faster. ``maxmemory_bytes`` 0 gives each an equal part of half of the
-    machine's memory. ``directives`` add to the configuration of each redis-server. ``tied`` shards
+    machine's memory. ``directives`` add to the configuration of each server. ``tied`` shards
     die with this process. ``secured`` shards have users (acquisition.shards.users), and nobody else may do anything.
     Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
     ShardError and TemporaryError (they do not come up); then nothing is left behind.

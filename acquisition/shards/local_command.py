@@ -61,8 +61,8 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
                 secured=True,
             )
             _tell_of_ports(shards, base)
-            if not shards.bus_secured:
-                say(bus.OPEN)
+            if shards.bus_lack:
+                say(bus.open_because(shards.bus_lack))
     return _show(shards, options.json)
 
 
@@ -132,7 +132,7 @@ def _show(shards: Shards, as_json: bool) -> int:
         }
         print(json.dumps(document, indent=2))
     else:
-        print(f"redis-server {shards.redis.version} ({shards.redis.source}), state in {shards.directory}")
+        print(f"{shards.redis.name} ({shards.redis.source}), state in {shards.directory}")
         print(f"records of format {written}" + ("" if written == record_format.NEWEST else _OLD_FORMAT))
         for row in rows:
             print(_line(row))

@@ -1,4 +1,4 @@
-"""One shard: a redis-server with a configuration of its own, pinned to one core."""
+"""One shard: a server with a configuration of its own, pinned to one core."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shard(NamedTuple):
 
 
 def directives(address: Address, core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """The configuration of a shard of this machine, for 6.2 as well as 7.x."""
+    """The configuration of a shard of this machine, for Redis from 6.2 on and Valkey."""
     return {
         "bind": address.host,
         "port": str(address.port),
@@ -92,27 +92,28 @@ def launch(
     """
     command = [redis.path, str(directory / _CONFIGURATION)]
     try:
-        child = subprocess.Popen(
-            lifeline.tied(command) if tied else command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=directory,
-            start_new_session=True,  # Ctrl-C in the terminal is for us to handle, in order
-        )
+        with (directory / LOG).open("ab") as log:
+            child = subprocess.Popen(
+                lifeline.tied(command) if tied else command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,  # for what is wrong with its configuration
+                cwd=directory,
+                start_new_session=True,  # Ctrl-C in the terminal is for us to handle, in order
+            )
     except OSError as error:
         raise CannotCreateError(f"shard {address} cannot be started in {directory}: {error}") from error
     return Shard(address.host, address.port, child.pid, machine.start_time(child.pid) or 0, core, str(directory)), child
 
 
 def last_words(directory: Path) -> str:
-    """The last line of a shard's log that says something: why it ended."""
+    """The last of a shard's log that says something: why it ended."""
     try:
         lines = (directory / LOG).read_text(errors="replace").splitlines()
     except OSError:
         return "it wrote no log"
     spoken = [line.partition(" # ")[2] for line in lines if " # " in line]
-    return spoken[-1] if spoken else (lines[-1] if lines else "its log is empty")
+    return spoken[-1] if spoken else (" ".join(lines[-2:]) if lines else "its log is empty")
 
 
 def stop(

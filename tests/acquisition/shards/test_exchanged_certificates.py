@@ -19,7 +19,7 @@ from acquisition.link import expired
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
-from acquisition.shards import grants, join, redis_binary, rendering
+from acquisition.shards import grants, join
 from acquisition.shards.certificates_command import reread
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books
@@ -27,11 +27,11 @@ from experiments.processes.access import CERTIFICATE, MASTER_KEY
 from tests.support import parts
 from tests.support.exchanged import certify, home, is_in_sync, replace, tell
 from tests.support.processes import started
-from tests.support.tls_cluster import NAME, Secured, command_in, tls_cluster
+from tests.support.tls_cluster import LACK, NAME, Secured, command_in, tls_cluster
 from tests.support.waiting import PATIENCE, eventually
 
-if redis_binary.find().release < rendering.RELEASE:
-    pytest.skip("shards with TLS take Redis 7", allow_module_level=True)
+if LACK:
+    pytest.skip(LACK, allow_module_level=True)
 
 REPLICA = 3
 LONG_AGO = -25 * 86400.0  #: seconds: what is valid for 20 days from then on is over

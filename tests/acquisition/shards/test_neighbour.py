@@ -26,11 +26,11 @@ from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
 from tests.support.neighbour import UID, Task
 from tests.support.processes import started
+from tests.support.servers import PATHS
 from tests.support.untested import require
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-BINARIES = list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
 PARTS = ("filter", "probe", "serve")
 PATIENCE = 60.0
 
@@ -112,7 +112,7 @@ def test_shards_without_users_are_an_open_door(start_cluster: StartCluster) -> N
     assert {line.partition(" at ")[0] for line in worked} >= {"CONFIG SET maxmemory 1", "SET x y", "FLUSHALL"}
 
 
-@pytest.mark.parametrize("path", BINARIES, ids=[str(redis_binary.version_of(path)) for path in BINARIES])
+@pytest.mark.parametrize("path", PATHS)
 def test_a_neighbour_reads_and_writes_nothing(path: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.ExitStack() as stack:
         pipeline = Pipeline(place, path, stack)
@@ -134,7 +134,7 @@ def test_a_neighbour_reads_and_writes_nothing(path: str, place: Path, capsys: py
         pipeline.goes_on()
 
 
-@pytest.mark.parametrize("path", BINARIES, ids=[str(redis_binary.version_of(path)) for path in BINARIES])
+@pytest.mark.parametrize("path", PATHS)
 def test_a_neighbour_at_the_port_of_a_dead_shard_is_told_nothing(
     path: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

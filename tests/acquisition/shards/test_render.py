@@ -19,6 +19,7 @@ from acquisition.cli import main as shardpulse
 from acquisition.shards import grants, machine, redis_binary, rendering
 from tests.support import ROOT
 from tests.support.processes import started
+from tests.support.tls_cluster import LACK
 from tests.support.untested import require
 
 
@@ -38,8 +39,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A server with rendered files and certificates of `shardpulse certificates`, started as systemd starts it."""
     require("openssl")
-    if redis_binary.find().release < rendering.RELEASE:
-        pytest.skip("TLS and users of parts take Redis 7")
+    if LACK:
+        pytest.skip(LACK)
     place = tmp_path_factory.mktemp("rendered")
     etc, data, passwords, port = place / "etc", place / "data", place / "passwords", machine.free_ports(1)[0]
     shard = ["--announce", "localhost", "--bind", "127.0.0.1", "--port", str(port), "--maxmemory", str(64 << 20)]
@@ -161,6 +162,22 @@ def test_systemd_understands_the_unit(data: str, tmp_path: Path, capsys: pytest.
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
     told = [line for line in done.stderr.splitlines() if "shard.service" in line and "not executable" not in line]
     assert told == []
+
+
+def test_the_unit_starts_the_chosen_server_as_its_user(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = ["unit", "--announce", "a", "--maxmemory", "1000000000", "--server"]
+    for server in redis_binary.NAMES:
+        text = printed(capsys, *shared, server)
+        assert f"ExecStart=/usr/bin/{server} /etc/shardpulse/shard/redis.conf" in text
+        assert f"User={server.removesuffix('-server')}\n" in text
+        assert f" -/usr/bin/{server} " in text.replace("=-", "= -")
+
+
+def test_a_shard_with_tls_as_a_module_loads_it(server: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = ["configuration", "--announce", "a", "--maxmemory", "1000000000", "--passwords", str(server.passwords)]
+    text = printed(capsys, *shared, "--tls-module", "/usr/lib/valkey/valkey-tls.so")
+    assert 'loadmodule "/usr/lib/valkey/valkey-tls.so"\n' in text
+    assert "loadmodule" not in printed(capsys, *shared)
 
 
 def test_the_template_of_a_shard_is_hardened_as_the_rendered_unit_is() -> None:

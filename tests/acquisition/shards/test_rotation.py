@@ -19,14 +19,14 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
 from acquisition.outbox.sender import Sender
-from acquisition.shards import grants, join, redis_binary, rendering
+from acquisition.shards import grants, join
 from acquisition.snapshot import books
 from tests.support import parts
-from tests.support.tls_cluster import Secured, tls_cluster
+from tests.support.tls_cluster import LACK, Secured, tls_cluster
 from tests.support.waiting import eventually
 
-if redis_binary.find().release < rendering.RELEASE:
-    pytest.skip("users of parts take Redis 7", allow_module_level=True)
+if LACK:
+    pytest.skip(LACK, allow_module_level=True)
 
 PARTS = {
     grants.PROBE: ["probe"],

