@@ -194,7 +194,7 @@ def _is_stranger(about: str, hosts: Sequence[str]) -> bool:
 
 
 def stale(found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The ports of a host's shards, replicas first, whose processes run what has been replaced: another redis-server,
+    """The ports of a host's shards, replicas first, whose processes run what has been replaced: another server,
     configuration or unit lies there by now. ``found`` is of ``host_facts``, ``instances`` of the plan."""
     ports = [one["port"] for one in sorted(instances, key=lambda one: one["role"] == "master")]
     return [port for port in ports if found["units"].get(f"shardpulse-shard@{port}.service", {}).get("stale")]

@@ -210,9 +210,9 @@ def stopping(found: Mapping[str, Any]) -> list[str]:
 
 def leftovers(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """What ``host_files`` has to remove of a host: all that the roles and the units have made, and the mask."""
-    masked = found["units"].get("redis-server.service", {}).get("UnitFileState") == "masked"
-    mask = ["/etc/systemd/system/redis-server.service"] if masked else []
-    return [{"path": path, "kind": "absent"} for path in [*found["places"], *mask]]
+    servers = {name: unit for name, unit in found["units"].items() if name.endswith("-server.service")}
+    masks = [f"/etc/systemd/system/{name}" for name, unit in servers.items() if unit.get("UnitFileState") == "masked"]
+    return [{"path": path, "kind": "absent"} for path in [*found["places"], *masks]]
 
 
 def _exists(unit: Mapping[str, Any]) -> bool:

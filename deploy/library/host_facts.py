@@ -54,7 +54,7 @@ _UNIT_FILES = (
     "/etc/systemd/system/shardpulse*.service",
     "/etc/systemd/system/multi-user.target.wants/shardpulse*.service",
 )
-_PATTERNS = ("shardpulse*", "redis-server.service", "prometheus.service", "irqbalance.service")
+_PATTERNS = ("shardpulse*", "valkey-server.service", "redis-server.service", "prometheus.service", "irqbalance.service")
 #: What roles and units make outside of /etc/shardpulse.
 _PLACES = (
     "/etc/shardpulse", "/etc/systemd/system/shardpulse*", "/etc/sysctl.d/60-shardpulse.conf",

@@ -23,12 +23,13 @@ options:
   address: {description: By what clients and other shards find them., type: str, required: true}
   maxmemory: {description: Bytes for data of each., type: int, required: true}
   connections: {description: Clients of each at most., type: int, required: true}
+  server: {description: Package and program of Debian., type: str, required: true}
 """
 EXAMPLES = """
 - name: Write the shards' files
   host_files:
     files: "{{ query('shard_files', *instances, command='shardpulse', secrets='secrets', address='10.0.0.1',
-               maxmemory=1073741824, connections=12000) }}"
+               maxmemory=1073741824, connections=12000, server='redis-server') }}"
 """
 RETURN = """
 _raw: {description: Files., type: list, elements: dict}
@@ -44,7 +45,8 @@ class LookupModule(LookupBase):  # type: ignore[misc]
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[dict[str, str]]:
         """The files."""
         self.set_options(var_options=variables, direct=options)
-        chosen = {name: self.get_option(name) for name in ("command", "secrets", "address", "maxmemory", "connections")}
+        names = ("command", "secrets", "address", "maxmemory", "connections", "server")
+        chosen = {name: self.get_option(name) for name in names}
         try:
             return files(terms, **chosen)
         except OSError as error:
@@ -52,13 +54,19 @@ class LookupModule(LookupBase):  # type: ignore[misc]
 
 
 def files(
-    instances: Sequence[dict[str, Any]], command: str, secrets: str, address: str, maxmemory: int, connections: int
+    instances: Sequence[dict[str, Any]],
+    command: str,
+    secrets: str,
+    address: str,
+    maxmemory: int,
+    connections: int,
+    server: str,
 ) -> list[dict[str, str]]:
     """The template unit, and for each instance its directory, configuration, users, certificate, key and cores."""
-    place = Path(secrets)
+    place, group = Path(secrets), server.removesuffix("-server")
     rendered = _rendered(
         [command, "shards", "render", "machine", "--announce", address, "--passwords", str(place / "passwords"),
-         "--maxmemory", str(maxmemory), "--connections", str(connections),
+         "--maxmemory", str(maxmemory), "--connections", str(connections), "--server", server,
          "--etc", _ETC, "--data", "/var/lib/shardpulse-shard",
          *(f"--shard={one['port']}:{one['core']}" for one in instances),
          *(["--bind", address] if _is_numeric(address) else [])]
@@ -67,10 +75,10 @@ def files(
     for one in instances:
         port, core = str(one["port"]), str(one["core"])
         etc = f"{_ETC}-{port}"
-        owned = {"group": "redis", "mode": "0640"}
+        owned = {"group": group, "mode": "0640"}
         issued = place / "shards" / "issued"
         found += [
-            {"path": etc, "kind": "directory", "group": "redis", "mode": "0750"},
+            {"path": etc, "kind": "directory", "group": group, "mode": "0750"},
             {"path": f"{etc}/redis.conf", "secret": rendered["configurations"][port]} | owned,
             {"path": f"{etc}/users.acl", "secret": rendered["users"]} | owned,
             {"path": f"{etc}/ca.pem", "content": (place / "shards" / "ca.pem").read_text()} | owned,

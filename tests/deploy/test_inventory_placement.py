@@ -273,5 +273,6 @@ def test_parts_end_before_what_they_send_to() -> None:
 
 @pytest.mark.parametrize(("state", "mask"), [("masked", ["/etc/systemd/system/redis-server.service"]), ("enabled", [])])
 def test_what_is_removed_is_what_was_made(state: str, mask: list[str]) -> None:
-    found = FOUND | {"places": ["/opt/shardpulse"], "units": {"redis-server.service": {"UnitFileState": state}}}
+    units = {"redis-server.service": {"UnitFileState": state}, "valkey-server.service": {"UnitFileState": ""}}
+    found = FOUND | {"places": ["/opt/shardpulse"], "units": units}
     assert [one["path"] for one in roles.leftovers(found)] == ["/opt/shardpulse", *mask]
