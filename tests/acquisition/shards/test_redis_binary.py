@@ -77,6 +77,8 @@ def test_a_given_one_is_taken_or_refused(tmp_path, monkeypatch):
     assert redis_binary.find(path).source == "given"
     monkeypatch.setenv(redis_binary.ENVIRONMENT, path)
     assert redis_binary.find().version == "8.0.2"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert redis_binary.find("redis-server").path == path
     with pytest.raises(UnavailableError, match="/bin/true does not run"):
         redis_binary.find("/bin/true")
     with pytest.raises(UnavailableError, match="/nonexistent does not run"):
