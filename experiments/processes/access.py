@@ -34,11 +34,12 @@ CERTIFICATE = "shard"  #: the name of a shard's certificate and key, as rendered
 
 def server() -> RedisBinary:
     """The server of this machine with the module by which it speaks TLS. Raises UnavailableError, CannotCreateError."""
-    return _tried(redis_binary.find())
+    return with_tls(redis_binary.find())
 
 
 @functools.cache
-def _tried(found: RedisBinary) -> RedisBinary:
+def with_tls(found: RedisBinary) -> RedisBinary:
+    """A server with the module by which it speaks TLS. Raises UnavailableError, CannotCreateError."""
     with TemporaryDirectory() as place:
         return bus.write(Path(place), found)
 

@@ -157,7 +157,8 @@ def test_handing_over_that_fails_or_stops_at_any_stage(start_cluster: StartClust
         left = [leave_open(load, shards, load.layout.tags[40 + i], stage) for i, stage in enumerate(STAGES)]
         time.sleep(0.5)
         rows = shard_status.read(shards.shards, credentials=shards.credentials)
-        assert {slot for row in rows for slot in row.slots_leaving + row.slots_arriving} == set(left)
+        found = {slot for row in rows for slot in row.slots_leaving + row.slots_arriving}
+        assert set(left[:-1]) <= found <= set(left)  # what is declared Valkey 9 closes by itself
         local_growth.balance(shards, quiet)
         assert sum(slots_of(shards)) == 16384
 

@@ -22,6 +22,7 @@ from acquisition.link.resp import Connection
 from acquisition.shards import machine, redis_binary
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import refills
+from experiments.processes import access
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
 from tests.support.neighbour import UID, Task
@@ -78,10 +79,11 @@ class Pipeline:
     """Secured shards with probe, filter and service at work, and what readers say."""
 
     def __init__(self, place: Path, path: str, stack: contextlib.ExitStack) -> None:
-        redis = redis_binary.find(path)
-        tls = redis.release >= (7,)
+        redis, replicas = redis_binary.find(path), 0
+        with contextlib.suppress(ShardpulseError):  # without TLS a replica says its password at the port of its master
+            redis, replicas = access.with_tls(redis), 1
         self.shards = stack.enter_context(
-            start_shards(2, place / "state", maxmemory_bytes=64 << 20, redis=redis, secured=True, replicas=int(tls))
+            start_shards(2, place / "state", maxmemory_bytes=64 << 20, redis=redis, secured=True, replicas=replicas)
         )
         self.ring = place / "ring"
         self.config = place / "shardpulse.toml"
