@@ -20,7 +20,7 @@ from probes.dry_run import json_value
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, VMSTAT_METRICS
 from probes.reading import Reading
 from probes.sources.pidstat import PidstatParser, ProcessRow, ProcessTick
-from probes.sources.tool_clock import Moment, ToolClock
+from probes.sources.tool_clock import Moment, ToolClock, iso
 from probes.sources.tool_output import MAX_LINE, Rejections
 from probes.sources.vmstat import VmstatParser
 
@@ -66,7 +66,7 @@ def replay_vmstat(
         row = parser.feed(line)
         if row is None:
             continue
-        time = timeline.advance(row.time)
+        time = timeline.advance(row.time, row.stamp)
         reading = timeline.reading(VMSTAT_SET, entities, row.values, row.codes, machine, [row.line])
         check(reading)
         yield Replayed(time, reading)
@@ -83,7 +83,7 @@ def replay_pidstat(
     known = None
     for line in chain(lines_of(file), (None,)):
         tick = parser.flush() if line is None else parser.feed(line)
-        if tick is not None:
+        if tick is not None and tick.rows:
             time = timeline.advance(tick.time)
             reading = _process_reading(tick, timeline, entities, sampled)
             check(reading)
@@ -126,19 +126,19 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
 
 
 def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[int, int]) -> str:
-    """What became of the lines, for people: counts, then each reason with its line numbers.
+    """What became of the lines, for people: counts of all kinds, which add up to the lines read, then each reason
+    with its line numbers.
 
     ``invalid``: validity code -> samples.
     """
     counted = ", ".join(f"{count} {name_of(code)}" for code, count in sorted(invalid.items()) if count)
     samples = f"samples not valid: {counted}" if counted else "all samples valid"
-    parts = [
-        f"{tool}: {parser.lines} lines, {parser.parsed} rows parsed ({samples}), {parser.rejected.count} rejected, "
-        f"{parser.skipped} passed over (headers, averages, threads, comments)"
-    ]
+    rejected = parser.rejected
+    counts = [f"{parser.parsed} rows parsed ({samples})", f"{rejected.count} rejected"]
+    counts += [f"{count} {kind}" for kind, count in sorted(parser.passed.items())]
+    parts = [f"{tool}: {parser.lines} lines: {', '.join(counts)}"]
     if parser.unknown:
         parts.append(f"  columns that are not understood: {', '.join(sorted(parser.unknown))}")
-    rejected = parser.rejected
     parts.extend(
         f"  rejected, {reason}: {count} ({_line_numbers(rejected, reason)})"
         for reason, count in rejected.counts.items()
@@ -195,17 +195,31 @@ class _Timeline:
         self._wall = 0.0
         self._monotonic = 0.0
         self._dt = 0.0
+        self._newest: Moment | None = None
+        self._stamped = False  # rows without a time count from a stamp
 
-    def advance(self, text: str) -> str | None:
-        """To the next tick; its time as ISO 8601, or as printed where that cannot be read."""
-        moment: Moment | None = self.clock.read(text) if text else None
-        first = self._monotonic == 0.0
-        wall = moment.seconds if moment else self._wall + self._interval
-        passed = wall - self._wall
-        self._dt = passed if passed > 0 and not first else self._interval
-        self._wall = wall
+    def advance(self, text: str, stamp: str = "") -> str | None:
+        """To the next tick, which has ``text`` as its time, in a run below ``stamp``; its time as ISO 8601, None
+        where it is unknown."""
+        before = self._newest
+        moment = self._newest = self.clock.read(text) if text else None
+        self._dt = self._interval
+        started = self.clock.read_stamp(stamp) if stamp else None
+        self._stamped = started is not None if stamp else self._stamped
+        if moment is None:
+            self._wall = (started.seconds if started else self._wall) + self._interval
+        elif before is None or not before.exact or not moment.exact:
+            # within a minute that has no seconds, ticks are an interval apart
+            goes_on = before is not None and moment.seconds >= before.seconds
+            self._wall = max(moment.seconds, self._wall + self._interval) if goes_on else moment.seconds
+        else:
+            passed = moment.seconds - self._wall
+            self._dt = passed if passed > 0 else self._interval
+            self._wall = moment.seconds
         self._monotonic += self._dt
-        return moment.text if moment else (text or None)
+        if moment is None and self._stamped and not text:
+            return iso(self._wall)
+        return moment.text if moment else None
 
     def reading(
         self,

@@ -47,9 +47,10 @@ the same checks as live samples. Of vmstat and pidstat print a JSON object per e
   {"line": 4, "time": "2026-11-21T13:00:01", "entity": "host",
    "metrics": {"cpu_user_ratio": 0.02, ...}, "invalid": {"cpu_guest_ratio": {"value": null, "code": "MISSING"}}}
 
-line is where the entity was first named in its tick; time is null where the capture has none;
-entity is the host, or pid/command; value of an invalid sample is its raw value (null: none;
-"Infinity"). A summary with the line number and reason of every rejected row goes to stderr.
+line is where the entity was first named in its tick; time is null where the capture has none
+that is certain; entity is the host, or pid/command; value of an invalid sample is its raw value
+(null: none; "Infinity"). An account of all lines, with number and reason of every rejected one,
+goes to stderr.
 
 Limits of the machine that was sampled (CPU within its cores, memory within its memory) come
 from the banner of pidstat or from --cores and --memory, never from this machine.
@@ -180,7 +181,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("tool", choices=("vmstat", "pidstat", "proc"), help="what was captured")
     parser.add_argument("file", metavar="FILE", help="the capture, - for standard input; of proc a directory")
-    parser.add_argument("--strict", action="store_true", help="exit with 65 when a row or a file could not be used")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 65 when a line was rejected, or a file of proc could not be used",
+    )
     parser.add_argument("--host", default="", help="name of the host that was sampled (default: the capture's)")
     parser.add_argument("--cores", type=_CPUS, default=0, help="its CPUs (default: the capture's, else no limit)")
     parser.add_argument(

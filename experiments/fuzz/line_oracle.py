@@ -11,15 +11,15 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
+from unicodedata import decimal
 
 from acquisition.model.codes import MISSING, VALID
 from acquisition.model.metric import Metric
 from probes.reading import Reading
-from probes.sources.vmstat_words import TRANSLATED
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR = re.compile(rb"\x1b\[(?:(?:(?!\x1b\[)[^m]){0,12}m)?")
-_DATE, _CLOCK = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST_LINE = 65536
 _CLOSE = 1e-9
 _TOLERANCE = 0.05 + 1e-6  #: of the check for contradictions, its default
@@ -35,6 +35,8 @@ _VMSTAT = {
     b"id": ("cpu_idle_ratio", 0.01), b"wa": ("cpu_iowait_ratio", 0.01), b"st": ("cpu_steal_ratio", 0.01),
     b"gu": ("cpu_guest_ratio", 0.01),
 }  # fmt: skip
+#: Widths of a header without known names: with or without gu, with or without a zone.
+_BY_POSITION = (17, 18, 19)
 _SHARES = tuple(f"cpu_{name}_ratio" for name in ("user", "system", "idle", "iowait", "steal"))
 _GUEST = "cpu_guest_ratio"
 
@@ -51,7 +53,8 @@ _PIDSTAT = {
 }  # fmt: skip
 _UNITS = {b"B": 1.0, b"k": 1024.0, b"M": 1024.0**2, b"G": 1024.0**3, b"T": 1024.0**4, b"P": 1024.0**5}
 _IDENTITY = (b"UID", b"USER", b"TGID", b"TID", b"PID")
-_TIME_TOKENS = 6
+_TIME_TOKENS, _USER_TOKENS = 6, 8
+_HEADERS = 16  #: what looks like a header may be a part of a command
 
 
 class Unsound(Exception):
@@ -65,7 +68,7 @@ class VmstatOracle:
         self._lines = lines
         self._metrics = metrics
         self._read = 0
-        self._header: list[bytes] = []
+        self._headers: list[list[bytes]] = []
 
     def judge(self, reading: Reading, fed: int) -> None:
         """Raises Unsound; ``fed`` is the number of lines that the parser has taken."""
@@ -78,37 +81,40 @@ class VmstatOracle:
         check_range(reading, self._metrics, 0)
         for column, metric in enumerate(self._metrics):
             if reading.codes[column] == VALID:
-                claim = claims.get(metric.name)
-                if claim is None or not _close(claim, reading.values[column]):
-                    raise Unsound(
-                        f"line {number}: {metric.name} is {reading.values[column]!r}, the line says {claim!r}"
-                    )
+                said, value = claims[metric.name], reading.values[column]
+                if not any(_close(claim, value) for claim in said):
+                    raise Unsound(f"line {number}: {metric.name} is {value!r}, the line says {said!r}")
         self._contradictions(reading)
 
     def _look(self, line: bytes) -> None:
         tokens = _plain(line).split()
-        if len(line) > _LONGEST_LINE or not tokens or tokens[0].startswith(b"#") or b"---" in _plain(line):
+        if len(line) > _LONGEST_LINE or b"\0" in line or not tokens or any(map(_has_digit, tokens[:-1])):
             return
-        names = [TRANSLATED.get(token, token) for token in tokens]
-        known = sum(name in _VMSTAT for name in names)
+        known = sum(token in _VMSTAT for token in tokens)
         if known >= 3 and 2 * known >= len(tokens):
-            self._header = tokens
+            self._headers = [tokens]
+        elif len(tokens) in _BY_POSITION:  # where no other header is in force
+            self._headers.append(tokens if known else [*list(_VMSTAT)[:17], *tokens[17:]])
 
-    def _claims(self, line: bytes) -> dict[str, float]:
-        tokens, header = _plain(line).split(), self._header
-        timed = len(tokens) > 2 and _CLOCK.fullmatch(tokens[-1]) and _DATE.fullmatch(tokens[-2])
-        if timed:
-            tokens = tokens[:-2]
-            if header and TRANSLATED.get(header[-1], header[-1]) not in _VMSTAT:
-                header = header[:-1]
-        if len(tokens) != len(header):
-            return {}
-        found = {}
-        for name, token in zip(header, tokens, strict=True):
-            known = _VMSTAT.get(TRANSLATED.get(name, name))
-            if known and header.count(name) == 1 and _NUMBER.fullmatch(token):
-                found[known[0]] = float(token.replace(b",", b".")) * known[1]
+    def _claims(self, line: bytes) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = defaultdict(list)
+        tokens = _plain(line).split()
+        for words in (0, 2, 3):
+            if words and not (len(tokens) > words and _DATE.fullmatch(tokens[-words])):
+                continue
+            row = tokens[: len(tokens) - words]
+            for header in self._headers:
+                if words and len(row) == len(header) - 1:
+                    header = header[:-1]  # noqa: PLW2901 - the last is the zone
+                if len(row) == len(header):
+                    self._claim(header, row, found)
         return found
+
+    def _claim(self, header: list[bytes], row: list[bytes], found: dict[str, list[float]]) -> None:
+        for name, token in zip(header, row, strict=True):
+            known = _VMSTAT.get(name)
+            if known and header.count(name) == 1 and _NUMBER.fullmatch(token):
+                found[known[0]].append(float(token.replace(b",", b".")) * known[1])
 
     def _contradictions(self, reading: Reading) -> None:
         valid = _valid(reading, self._metrics, 0)
@@ -134,7 +140,7 @@ class PidstatOracle:
         self._lines = lines
         self._metrics = metrics
         self._read = 0
-        self._header: _Header | None = None
+        self._headers: list[_Header] = []
         self._claims: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
 
     def judge(self, reading: Reading, fed: int) -> None:
@@ -162,24 +168,29 @@ class PidstatOracle:
             raise Unsound(f"line {first} and after: {name} of {pid} is {value!r}, the lines say {said[:5]!r}")
 
     def _look(self, number: int, line: bytes) -> None:
-        if len(line) > _LONGEST_LINE:
+        if len(line) > _LONGEST_LINE or b"\0" in line:
             return
         line = _plain(line)
         header = _header_of(line.split())
         if header is not None:
-            self._header = header
-        elif self._header is not None:
-            for offset in range(1, _TIME_TOKENS + 1):
-                self._claim(number, line, offset, self._header)
+            self._headers = [*(each for each in self._headers if each != header), header][-_HEADERS:]
+        for each in self._headers:
+            most = _TIME_TOKENS + (_USER_TOKENS if b"USER" in each.names else 0)
+            for offset in range(1, most + 1):
+                self._claim(number, line, offset, each)
 
     def _claim(self, number: int, line: bytes, offset: int, header: _Header) -> None:
         parts = line.split(None, offset + len(header.names) - 1)
+        if len(parts) == offset + len(header.names) - 1:
+            parts.append(b"")  # no command
         if len(parts) != offset + len(header.names):
             return
         row = parts[offset:]
         if not row[header.pid].isdigit() or len(row[header.pid]) > 11:
             return
-        if (header.uid >= 0 and not row[header.uid].isdigit()) or (header.tid >= 0 and row[header.tid] != b"-"):
+        if (header.uid >= 0 and not row[header.uid].removeprefix(b"-").isdigit()) or (
+            header.tid >= 0 and row[header.tid] != b"-"
+        ):
             return
         for name, token in zip(header.names, row, strict=True):
             if name in _PIDSTAT:
@@ -245,7 +256,16 @@ def _pidstat_number(token: bytes, factor: float) -> float | None:
 
 
 def _plain(line: bytes) -> bytes:
-    return _COLOUR.sub(b"", line) if b"\x1b" in line else line
+    """The line without colours, with ASCII digits."""
+    line = _COLOUR.sub(b"", line) if b"\x1b" in line else line
+    if line.isascii():
+        return line
+    text = line.decode("utf-8", "replace").replace("\u066b", ".")
+    return "".join(str(decimal(each, each)) for each in text).encode()
+
+
+def _has_digit(token: bytes) -> bool:
+    return any(each.isnumeric() for each in token.decode("utf-8", "replace"))
 
 
 def _close(claim: float, value: float) -> bool:

@@ -9,11 +9,14 @@ names. The two layouts:
 
 Facts that the code rests on:
 
-- what comes before UID, USER, PID or TGID is the time: one token (``13:00:01``,
-  ``1792000000``, ``13時00分01秒``) or several (``01:00:01 PM``, ``UTC 13:00:01``). In a row it
-  ends where the tokens after it fit the identity columns;
+- what comes before UID, USER, PID or TGID is the time, in as many words in a row as in the header
+  of its block (``13:00:01``, ``01:00:01 PM``, ``UTC 13:00:01``). With -h it ends where the
+  tokens after it fit the columns;
 - averages (``Average:`` in any language) have no digit in the time field; they are no samples;
-- ``Command`` is last and may contain spaces;
+- ``Command`` is last, after two spaces. It may contain spaces or be empty, and with -l line
+  feeds, so that what follows may look like anything: a line that fits the header is a row, whatever its
+  command; a header that differs from that of its block comes after a blank line; and where a block has
+  lines that are no rows, a row has its values where printf puts them;
 - with -t a row with a number below TID is a thread: no entity of ours, it is skipped, its
   process has a row of its own;
 - %usr excludes guest time (utime - gtime), %CPU includes it; per cent of one core. With -I
@@ -23,34 +26,41 @@ Facts that the code rests on:
 - rows of 10.x and 11.x with -h carry the time at which the row was printed, so a tick may
   span the turn of a second there;
 - without an interval the rates are averages since boot, and the header of the (only) block
-  has the time of its rows: no samples. The -h layout does not show this.
+  has the time of its rows: no samples. Where times have no seconds, these are samples if anything of
+  their run comes after them. The -h layout does not show this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from operator import truediv
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.model import codes
-from acquisition.model.codes import NAN
 from acquisition.model.metric import ResourceSet
 from probes.metrics import PROCESSES
-from probes.sources.pidstat_header import (
-    Header,
-    aligned,
-    fits,
+from probes.sources.pidstat_header import Header, identity_at, names_process, without_pid
+from probes.sources.pidstat_row import Placed, aligned, as_printed, fits, place, samples, typed
+from probes.sources.tool_output import (
+    AVERAGE,
+    COMMENT,
+    HEADER,
+    OTHER,
+    SINCE_BOOT,
+    THREAD,
+    Banner,
+    LineParser,
+    ascii_digits,
+    banner,
     has_digit,
-    identity_at,
-    names_process,
-    split_row,
-    unknown_names,
-    without_pid,
+    has_seconds,
 )
-from probes.sources.tool_output import MAX_LINE, Banner, Rejections, banner, human_number, without_colours
 
 _MAX_PID = 1 << 22  # PID_MAX_LIMIT
+_LONGEST_PID = 8  # digits, and one more
 _MAX_HEADERS = 64  # remembered: garbage must not fill the memory
+_SHIFT = 2  # characters by which columns of some versions are off their names
+_NO_ROW = (b"#", b"Linux ")
+_RESTART = b" LINUX RESTART"  #: between runs in files of sysstat
 
 
 class ProcessRow:
@@ -70,61 +80,72 @@ class ProcessRow:
 
 
 class ProcessTick(NamedTuple):
-    """All rows of one tick, by pid; ``time`` as printed."""
+    """All rows of one tick, by pid; ``time`` as printed; ``rejected``: pids of rows that could not be read."""
 
     time: str
     rows: dict[int, ProcessRow]
+    rejected: frozenset[int] = frozenset()
 
 
-class PidstatParser:
+class PidstatParser(LineParser):
     """Takes lines, gives ticks; a tick is complete when the next one starts, or on ``flush``.
 
     ``cores_divided`` is the number of CPUs by which ``pidstat -I`` divided %CPU (0: not used).
-    ``parsed`` rows, ``skipped`` lines that are no samples, ``rejected`` lines with reasons,
-    ``unknown`` header names that were not understood, ``banner`` of the newest start.
+    ``banner``: that of the newest start.
     """
 
     def __init__(self, resource_set: ResourceSet = PROCESSES, *, cores_divided: int = 0) -> None:
-        self.lines = 0
-        self.parsed = 0
-        self.skipped = 0
-        self.rejected = Rejections()
-        self.unknown: set[str] = set()
-        self.banner: Banner | None = None
+        super().__init__()
         self._index = {metric.name: i for i, metric in enumerate(resource_set.metrics)}
         self._cores_divided = cores_divided
         self._headers: dict[bytes, Header] = {}  # a free-running tool repeats the same few
         self._rows: dict[int, ProcessRow] = {}
         self._time = b""
         self._seen: frozenset[int] = frozenset()  # metrics of the reports in this tick
+        self._refused: set[int] = set()  # pids of rejected rows of this tick
         self._restart(None)
 
     def feed(self, line: bytes) -> ProcessTick | None:
         """Take one line (with or without its newline); the tick that it completes, or None."""
-        self.lines += 1
-        if len(line) > MAX_LINE:
-            self.rejected.add(self.lines, f"longer than {MAX_LINE} bytes")
+        usable = self._usable(line)
+        if usable is None:
+            self._doubt = True
             return None
-        if b"\x1b" in line:
-            line = without_colours(line)
         header = self._header
-        if header is not None and b"ID" not in line and not line.startswith((b"#", b"Linux ")):
-            return self._read_row(line, header)
-        return self._read_other(line.strip())
+        if header is not None and not usable.startswith(_NO_ROW):
+            row = self._placed(usable, header)
+            if row is not None:
+                self._blank = False
+                return self._read_row(usable, row, header)
+        return self._read_other(usable.strip())
 
     def flush(self) -> ProcessTick | None:
-        """The tick in progress, if it has rows: at the end of input, or when the tool has gone quiet."""
+        """The tick in progress, if it has rows, rejected ones included: at the end of input, or when the tool has
+        gone quiet."""
         self._seen = frozenset()
-        if not self._rows:
+        if self._unsure:  # the only tick of its run, and nothing says that it has an interval
+            self.passed[SINCE_BOOT] = self.passed.get(SINCE_BOOT, 0) + self._unsure
+            self.parsed -= self._unsure
+            self._unsure, self._rows = 0, {}
+        return self._finish()
+
+    def _finish(self) -> ProcessTick | None:
+        if not self._rows and not self._refused:
             return None
-        tick = ProcessTick(self._time.decode("utf-8", "replace"), self._rows)
-        self._rows = {}
+        tick = ProcessTick(self.time, self._rows, frozenset(self._refused))
+        self._rows, self._refused = {}, set()
+        self._unsure, self._first = 0, False
         return tick
 
     @property
     def gathered(self) -> Mapping[int, ProcessRow]:
         """The rows of the tick in progress, by pid."""
         return self._rows
+
+    @property
+    def refused(self) -> set[int]:
+        """The pids of rows of the tick in progress that could not be read."""
+        return self._refused
 
     @property
     def time(self) -> str:
@@ -134,104 +155,161 @@ class PidstatParser:
     def _restart(self, found: Banner | None) -> None:
         self.banner = found
         self._header: Header | None = None
-        self._time_tokens = 1
-        self._first_header_time = b""
+        self._time_words = 0  # in a row; 0: unknown
         self._turn_of_second = True  # a tick may go on across it: until shown otherwise
+        self._blank = True  # the line before was blank
+        self._spaced = False  # headers come after blank lines
+        self._doubt = False  # this block has no header, or lines that are no rows
+        self._first = True  # no tick of this run is complete
+        self._unsure: int = 0  # rows of the tick in progress that may be averages since boot
+        self._time = b""
+
+    def _placed(self, line: bytes, header: Header) -> Placed | None:
+        words = self._time_words
+        parts = line.split(None, words + header.width - 1)
+        if words and not header.named and len(parts) == words + header.width and fits(parts, words, header):
+            row: Placed | None = Placed(parts[words:], b" ".join(parts[:words]), words)
+        else:
+            row = place(line, header, words)
+            if row is not None:
+                self._time_words = len(row.time.split())
+        if row is None or not self._credible(line, row, header):
+            return None
+        return row
+
+    def _credible(self, line: bytes, row: Placed, header: Header) -> bool:
+        """Whether a line that fits its header may be a row: one with single spaces under a padded header is none, and
+        where a header may be missing or other lines stand between, kinds and places of values have to be right."""
+        if self._doubt and not typed(row.values, header):
+            return False
+        if not header.padded or (not self._doubt and b"  " in line[: -2 - len(row.values[-1])]):
+            return True
+        return as_printed(line, row, header, _SHIFT)
 
     def _read_other(self, line: bytes) -> ProcessTick | None:
-        """A line that may be a banner, a header or a comment, and else is a row."""
+        """A line that is no row."""
+        tokens = line.split()
+        if not tokens:
+            self._pass(COMMENT)
+            self._blank = self._doubt = True
+            return None
+        at = identity_at(tokens)
+        tick = None
         if found := banner(line):
-            self.skipped += 1
+            self._pass(HEADER)
             tick = self.flush()
             self._restart(found)
-            return tick
-        tokens = line.split()
-        at = identity_at(tokens)
-        if at >= 0 and names_process(tokens[at:]):
-            return self._read_header(tokens[at:], b" ".join(tokens[:at]))
-        if at >= 0 or without_pid(tokens):
-            self.rejected.add(self.lines, "a header without PID")
-            self._header = None
-            return self.flush()
-        if not tokens or line.startswith(b"#"):
-            self.skipped += 1
-        elif self._header is not None:
-            return self._read_row(line, self._header)
+        elif at > 0 or without_pid(tokens):
+            tick = self._read_header(tokens, line, at)
+        elif line.startswith(b"#") or tokens[0] == b"zzz":
+            self._pass(COMMENT)
+        elif _RESTART in line:
+            self._pass(COMMENT)
+            tick = self.flush()
+            self._restart(self.banner)
         else:
-            self.rejected.add(self.lines, "a row before any header")
-        return None
-
-    def _read_header(self, names: list[bytes], time: bytes) -> ProcessTick | None:
-        self.skipped += 1
-        key = b" ".join(names)
-        header = self._headers.get(key)
-        if header is None:
-            header = Header(names, self._index, self._cores_divided)
-            if len(self._headers) < _MAX_HEADERS:
-                self._headers[key] = header
-                self.unknown.update(unknown_names(names))
-        header.seen_at(time)
-        self._header = header
-        self._first_header_time = self._first_header_time or time
-        # a report that comes again starts the next tick
-        again = header.line_layout or header.average or header.metrics & self._seen
-        tick = self.flush() if again else None
-        self._seen |= header.metrics
+            self._reject_line(line)
+        self._blank = self._blank and found is not None
         return tick
 
-    def _read_row(self, line: bytes, header: Header) -> ProcessTick | None:
-        offset = self._time_tokens
-        parts = line.split(None, offset + header.width - 1)
-        if not parts:
-            self.skipped += 1
-            return None
-        if len(parts) != offset + header.width or not fits(parts, offset, header):
-            parts, offset = split_row(line, header)
-            if not offset:
-                self._unplaced(line.split(None, header.width + 2), header)
-                return None
-            self._time_tokens = offset
-        time = parts[0] if offset == 1 else b" ".join(parts[:offset])
-        if time != self._time and self._no_sample(time, header):
-            self.skipped += 1
-            return None
-        if not header.metrics or (header.tid >= 0 and parts[offset + header.tid] != b"-"):
-            self.skipped += 1  # a report that is not ours (-s, -v, -R, children), or a thread
-            return None
-        return self._add(parts[offset:], time, header)
-
-    def _no_sample(self, time: bytes, header: Header) -> bool:
-        """Averages: over the run, or (a header with the time of its rows) since boot."""
-        return not has_digit(time) or (not header.line_layout and time == header.time == self._first_header_time)
-
-    def _unplaced(self, tokens: list[bytes], header: Header) -> None:
-        average = tokens[0].endswith(b":") or header.average
-        if average and not any(has_digit(token) for token in tokens[:2]):
-            self.skipped += 1
-        elif len(tokens) <= header.width:
-            self.rejected.add(self.lines, f"{len(tokens)} values for {header.width + 1} columns")
+    def _reject_line(self, line: bytes) -> None:
+        """Reject a line of which nobody knows what it is."""
+        self._doubt = True
+        header = self._header
+        if header is None:
+            self._reject("a row before any header")
+            return
+        tokens = line.split()
+        if len(tokens) <= header.width:
+            reason = f"{len(tokens)} values for {header.width + 1} columns"
+        elif place(line, header, self._time_words):
+            reason = "values that do not stand under their names"
         else:
-            self.rejected.add(self.lines, "no process id where the header has it")
+            reason = "no process id where the header has it"
+        self._reject_row(tokens[self._time_words + header.pid :], 0, reason)
 
-    def _add(self, parts: list[bytes], time: bytes, header: Header) -> ProcessTick | None:
+    def _reject_row(self, values: Sequence[bytes], at: int, reason: str) -> None:
+        """Reject a row that has its process id, if any, at ``at``."""
+        self._reject(reason)
+        if len(values) > at and values[at].isdigit() and len(values[at]) < _LONGEST_PID:
+            self._refused.add(int(values[at]))
+
+    def _read_header(self, tokens: Sequence[bytes], line: bytes, at: int) -> ProcessTick | None:
+        """A header with its identity columns from ``at`` on (-1: it has none)."""
+        text = line.split(None, at)[at] if at > 0 else line
+        if self._header is not None and self._spaced and not self._blank:
+            if self._header.text == text:
+                self._pass(HEADER)  # the same again changes nothing
+            else:
+                self._doubt = True
+                self._reject("a header in the middle of a block")
+            return None
+        if at < 0 or not names_process(tokens[at:]):
+            self._reject("a header without PID")
+            self._header = None
+            return self.flush()
+        self._pass(HEADER)
+        self._spaced = self._blank
+        time = ascii_digits(b" ".join(tokens[:at]))
+        header = self._headers.get(text)
+        if header is None:
+            header = Header(text, self._index, self._cores_divided)
+            if len(self._headers) < _MAX_HEADERS:
+                self._headers[text] = header
+                self.unknown.update(header.unknown_names())
+        header.seen_at(time)
+        self._header = header
+        self._doubt = False
+        if not header.line_layout:
+            self._time_words = len(time.split())
+        # a report that comes again starts the next tick
+        again = header.line_layout or header.average or header.metrics & self._seen
+        tick = self._finish() if again else None
+        self._seen = header.metrics if again else self._seen | header.metrics
+        return tick
+
+    def _read_row(self, line: bytes, row: Placed, header: Header) -> ProcessTick | None:
+        time = ascii_digits(row.time)
+        if time != self._time or time == header.time:
+            if not has_digit(time) and not (header.average or header.line_layout):
+                self._reject_row(row.values, header.pid, "no time")
+                return None
+            if kind := _no_sample(time, header):
+                self._pass(kind)
+                return None
+        if not header.metrics:
+            self._pass(OTHER)  # -s, -v, -R, children
+            return None
+        if header.tid >= 0 and row.values[header.tid] != b"-":
+            self._pass(THREAD)
+            return None
+        return self._add(line, row, time, header)
+
+    def _add(self, line: bytes, placed: Placed, time: bytes, header: Header) -> ProcessTick | None:
+        parts = placed.values
         pid = int(parts[header.pid]) if parts[header.pid] != b"-" else 0
         if not 0 < pid <= _MAX_PID:
-            self.rejected.add(self.lines, "a process id that no kernel gives")
+            self._reject("a process id that no kernel gives")
             return None
-        if not aligned(parts, header):
-            self.rejected.add(self.lines, "more or fewer values than columns")
+        if not aligned(line, placed, header):
+            self._reject_row(parts, header.pid, "more or fewer values than columns")
             return None
-        found = _samples(parts, header)
+        found = samples(parts, header)
         if found is None:
-            self.rejected.add(self.lines, "no value can be read")
+            self._reject_row(parts, header.pid, "no value can be read")
             return None
         tick = None
         if self._rows and self._starts_tick(time, pid, header):
-            tick = self.flush()
+            if time == self._time and self._spaced and not header.line_layout:
+                self._reject("a process twice in one block")
+                return None
+            tick = self._finish()
             self._seen = header.metrics
         if not self._rows:
             self._time = time
         self.parsed += 1
+        if self._first and time == header.time:
+            self._unsure += 1
         values, row_codes = found
         row = self._rows.get(pid)
         if row is None:
@@ -260,34 +338,8 @@ class PidstatParser:
         return True
 
 
-def _samples(parts: list[bytes], header: Header) -> tuple[list[float], bytearray] | None:
-    """Values and codes of a row (``parts`` without the time); None when not one of them can be read."""
-    tokens = header.pick(parts)
-    try:
-        values = list(map(truediv, map(float, tokens), header.divisors))
-    except ValueError:
-        return _careful_samples(tokens, header)
-    total = sum(values)
-    if total - total != 0.0 or min(values) < 0.0 or b"_" in b"".join(tokens):
-        return _careful_samples(tokens, header)
-    if header.in_order:
-        values.extend([NAN] * (len(header.codes) - len(values)))
-        return values, bytearray(header.codes)
-    scattered = [NAN] * len(header.codes)
-    for target, value in zip(header.targets, values, strict=True):
-        scattered[target] = value
-    return scattered, bytearray(header.codes)
-
-
-def _careful_samples(tokens: tuple[bytes, ...], header: Header) -> tuple[list[float], bytearray] | None:
-    values = [NAN] * len(header.codes)
-    row_codes = bytearray(header.codes)
-    readable = False
-    for token, target, divisor in zip(tokens, header.targets, header.divisors, strict=True):
-        value, code = human_number(token, divisor)
-        if target in header.io and value == -1024.0:
-            value, code = NAN, codes.MISSING
-        values[target] = value
-        row_codes[target] = code
-        readable = readable or code != codes.UNREADABLE
-    return (values, row_codes) if readable else None
+def _no_sample(time: bytes, header: Header) -> str:
+    """The kind of a row with averages: over the run, or (a header with the time of its rows) since boot."""
+    if not has_digit(time):
+        return AVERAGE
+    return SINCE_BOOT if time == header.time and not header.line_layout and has_seconds(time) else ""

@@ -1,4 +1,4 @@
-"""The header lines of pidstat: which column is what, and where the time of a row ends."""
+"""The header lines of pidstat: which column is what."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from acquisition.model import codes
-from probes.sources.tool_output import number
+from probes.sources.tool_output import has_digit
 
 _KB = 1.0 / 1024  # a power of two: the division is exact
 
@@ -34,28 +34,37 @@ IDENTITY = (b"UID", b"USER", b"TGID", b"TID", b"PID")
 #: Columns in which -1.00 means that /proc/PID/io may not be read.
 _UNREADABLE_IO = ("disk_read_bytes_per_second", "disk_write_bytes_per_second", "disk_write_cancelled_bytes_per_second")
 _KNOWN = frozenset((*COLUMNS, *IDENTITY, b"CPU", b"Command"))
-_MAX_TIME_TOKENS = 6
-_DIGITS = frozenset(b"0123456789")
+#: Columns of whole numbers, or of numbers with a unit (--human); other known ones have decimals.
+_WHOLE = frozenset((b"CPU", b"VSZ", b"RSS", b"iodelay"))
+MOST_TIME_WORDS = 6
 
 
 class Header:
     """A header line: positions are counted from the first identity column, after the time."""
 
     __slots__ = (
-        "average", "codes", "divisors", "ends_in_number", "in_order", "io", "line_layout", "metrics",
-        "pick", "pid", "targets", "tid", "time", "uid", "width",
+        "average", "cells", "codes", "divisors", "ends_in_number", "figures", "in_order", "io", "line_layout",
+        "metrics", "named", "names", "padded", "pick", "pid", "targets", "text", "tid", "time", "uid", "width",
     )  # fmt: skip
 
-    def __init__(self, names: Sequence[bytes], index: dict[str, int], cores_divided: int) -> None:
-        """``index``: metric name -> column of the resource set."""
+    def __init__(self, text: bytes, index: dict[str, int], cores_divided: int) -> None:
+        """``text``: the line from its first identity column on; ``index``: metric name -> column of the set."""
+        names = text.split()
+        self.text = text
+        self.names = names
         self.time = b""  #: of the previous sample, or ``# Time``
         self.average = False  #: over averages
         self.line_layout = False  #: of -h
         self.width = len(names)
+        self.cells = _cells(text, names)  #: characters from the end of the column before to the end of each column
+        self.padded = any(cell > len(name) + 1 for cell, name in zip(self.cells[1:-1], names[1:-1], strict=True))
         self.ends_in_number = len(names) > 1 and names[-2] in _KNOWN  #: before Command
+        self.named = b"USER" in names  #: a user's name may have spaces
         self.uid = names.index(b"UID") if b"UID" in names else -1
         self.tid = names.index(b"TID") if b"TID" in names else -1
         self.pid = names.index(b"TGID") if self.tid >= 0 else names.index(b"PID")
+        #: position, whether it has decimals, of the known columns with figures
+        self.figures = [(at, name not in _WHOLE) for at, name in enumerate(names) if name in COLUMNS or name == b"CPU"]
         found = [(at, *COLUMNS[name]) for at, name in enumerate(names) if name in COLUMNS]
         found = [(at, metric, divisor) for at, metric, divisor in found if metric in index]
         self.targets = [index[metric] for _, metric, _ in found]
@@ -78,13 +87,17 @@ class Header:
         self.line_layout = time.startswith(b"#")
         self.average = not self.line_layout and not has_digit(time)
 
+    def unknown_names(self) -> list[str]:
+        """Names that have no meaning to us, for a message."""
+        return [name.decode("utf-8", "replace")[:40] for name in self.names if name not in _KNOWN]
+
 
 def identity_at(tokens: Sequence[bytes]) -> int:
-    """Where the identity columns of a header start; -1 when the tokens are no header."""
-    at = next((i for i, token in enumerate(tokens[: _MAX_TIME_TOKENS + 2]) if token in IDENTITY), -1)
-    if at < 0:
-        return -1
+    """Where the identity columns of a header start, after the time; -1 when the tokens are no header."""
+    at = next((i for i, token in enumerate(tokens[: MOST_TIME_WORDS + 2]) if token in IDENTITY), -1)
     names = tokens[at:]
+    if at < 1 or set(names) <= {*IDENTITY, b"Command"}:
+        return -1
     plausible = names[-1] == b"Command" or any(name in COLUMNS for name in names)
     return at if plausible and not any(name.replace(b".", b"").isdigit() for name in names) else -1
 
@@ -100,54 +113,13 @@ def without_pid(tokens: Sequence[bytes]) -> bool:
     return known >= 2 and not any(token.replace(b".", b"").isdigit() for token in tokens[2:])
 
 
-def unknown_names(names: Sequence[bytes]) -> list[str]:
-    """Names of a header that have no meaning to us, for a message."""
-    return [name.decode("utf-8", "replace")[:40] for name in names if name not in _KNOWN]
-
-
-def has_digit(text: bytes) -> bool:
-    """Whether there is a decimal digit in ``text``: a time has one, ``Average:`` has none."""
-    return not _DIGITS.isdisjoint(text)
-
-
-def fits(parts: Sequence[bytes], offset: int, header: Header) -> bool:
-    """Whether the identity columns of a row start at ``offset``: ids are numbers (or - with -t)."""
-    pid = parts[offset + header.pid]
-    if header.uid >= 0 and not parts[offset + header.uid].isdigit():
-        return False
-    if header.tid < 0:
-        return pid.isdigit() and len(pid) < 12
-    tid = parts[offset + header.tid]
-    return (pid.isdigit() or pid == b"-") and (tid.isdigit() or tid == b"-") and len(pid) < 12
-
-
-def split_row(line: bytes, header: Header) -> tuple[list[bytes], int]:
-    """The parts of a row and how many of them are its time; 0 when the row fits nowhere."""
-    for offset in range(1, _MAX_TIME_TOKENS + 1):
-        parts = line.split(None, offset + header.width - 1)
-        if len(parts) != offset + header.width:
-            break
-        if fits(parts, offset, header):
-            return parts, offset
-    return [], 0
-
-
-def aligned(parts: Sequence[bytes], header: Header) -> bool:
-    """Whether a row has as many values as its header has columns, as far as a command that may have
-    spaces lets one see: the last value is a number, and the command is no number before two spaces."""
-    last = parts[-2]
-    if header.ends_in_number and not (last[-1:].isdigit() or _is_number(last)):
-        return False
-    command = parts[-1]
-    if command[0] in _DIGITS:
-        first = command.split(None, 1)[0]
-        gap = command[len(first) : len(first) + 2]
-        return not (len(gap) == 2 and gap.isspace() and _is_number(first))
-    return True
-
-
-def _is_number(token: bytes) -> bool:
-    return number(token.rstrip(b"%BkMGTP"))[1] != codes.UNREADABLE
+def _cells(text: bytes, names: Sequence[bytes]) -> list[int]:
+    cells, end = [], 0
+    for name in names:
+        start = text.index(name, end)
+        cells.append(start + len(name) - end)
+        end = start + len(name)
+    return cells
 
 
 def _picker(positions: list[int]) -> Callable[[list[bytes]], tuple[bytes, ...]]:

@@ -1,4 +1,4 @@
-"""What the parsers of vmstat and pidstat share: numbers, the banner, rejected lines.
+"""What the parsers of vmstat and pidstat share: the account of lines, numbers, the banner.
 
 Part of the probe's import closure, so no ``re`` and nothing heavy.
 """
@@ -17,6 +17,9 @@ MAX_LINE = 65536
 #: What ``pidstat --human`` appends, in bytes (sysstat common.c: powers of 1024).
 _UNITS = {b"B": 1.0, b"k": 2.0**10, b"M": 2.0**20, b"G": 2.0**30, b"T": 2.0**40, b"P": 2.0**50}
 
+_DIGITS = frozenset(b"0123456789")
+_SHAPES = bytes.maketrans(b"123456789", b"0" * 9)
+_LONGEST_NUMBER, _EPOCH = 3, 9  #: digits of an hour (numerals in Chinese), of seconds since 1970
 _MAX_REASONS = 100
 _MAX_RANGES = 100
 
@@ -48,6 +51,48 @@ class Rejections:
             ranges.append([line, line])
 
 
+#: What a line is that is no sample and was understood.
+HEADER, SINCE_BOOT, AVERAGE, THREAD = "headers", "since boot", "averages", "threads"
+OTHER, COMMENT = "of other reports", "comments"
+
+
+class LineParser:
+    """Base of the parsers: every line is counted once, as a row, as one of the kinds above, or as rejected.
+
+    ``lines`` == ``parsed`` (rows with samples) + ``skipped`` (the sum of ``passed``: kind -> lines) +
+    ``rejected.count``, at any time. ``unknown``: header names without a meaning here.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.parsed = 0
+        self.passed: dict[str, int] = {}
+        self.rejected = Rejections()
+        self.unknown: set[str] = set()
+
+    @property
+    def skipped(self) -> int:
+        """Lines that were understood and hold no sample."""
+        return sum(self.passed.values())
+
+    def _usable(self, line: bytes) -> bytes | None:
+        """Count a line; the line without colours, or None where it is rejected whatever comes before it."""
+        self.lines += 1
+        if len(line) > MAX_LINE:
+            self._reject(f"longer than {MAX_LINE} bytes")
+            return None
+        if b"\0" in line:
+            self._reject("contains NUL")
+            return None
+        return without_colours(line) if b"\x1b" in line else line
+
+    def _pass(self, kind: str) -> None:
+        self.passed[kind] = self.passed.get(kind, 0) + 1
+
+    def _reject(self, reason: str) -> None:
+        self.rejected.add(self.lines, reason)
+
+
 class Banner(NamedTuple):
     """The first line of pidstat: ``Linux 6.1.0 (host) 	01/02/26 	_x86_64_	(8 CPU)``."""
 
@@ -71,12 +116,12 @@ def banner(line: bytes) -> Banner | None:
 def number(token: bytes) -> tuple[float, int]:
     """The value of ``token`` and its code: the careful, slow way.
 
-    Understands decimal commas and ``-`` (MISSING). NaN and infinite values are RANGE,
-    anything else is UNREADABLE.
+    Understands digits of any script, decimal commas and ``-`` (MISSING). NaN and infinite values are
+    RANGE, anything else is UNREADABLE.
     """
     if token == b"-":
         return NAN, codes.MISSING
-    text = token.replace(b",", b".")
+    text = ascii_digits(token).replace(b",", b".")
     try:
         value = float(text)
     except ValueError:
@@ -97,6 +142,34 @@ def human_number(token: bytes, divisor: float) -> tuple[float, int]:
     if code == codes.VALID and not -INFINITY < value < INFINITY:
         code = codes.RANGE
     return value, code
+
+
+def ascii_digits(text: bytes) -> bytes:
+    """The UTF-8 text with ASCII digits in place of those of other scripts, and ``.`` for the Arabic decimal sign."""
+    if text.isascii():
+        return text
+    found = text.decode("utf-8", "replace").replace("\u066b", ".")
+    return "".join(str(int(each)) if each.isdecimal() else each for each in found).encode()
+
+
+def has_digit(text: bytes) -> bool:
+    """Whether there is a digit or a numeral of any script in ``text``: a time has one, ``Average:`` has none."""
+    if text.isascii():
+        return not _DIGITS.isdisjoint(text)
+    return any(each.isnumeric() for each in text.decode("utf-8", "replace"))
+
+
+def has_seconds(time: bytes) -> bool:
+    """Whether a time is exact to the second: three numbers (an offset from UTC is none), or seconds since 1970."""
+    text = time.decode("utf-8", "replace")
+    numbers = "".join(each if each.isnumeric() or each in "+-" else " " for each in text).split()
+    sizes = [len(each) for each in numbers if each[0] not in "+-"]
+    return sum(size <= _LONGEST_NUMBER for size in sizes) >= 3 or max(sizes, default=0) >= _EPOCH
+
+
+def shape(text: bytes) -> bytes:
+    """The text with 0 for every ASCII digit: ``0000-00-00`` is a date."""
+    return text.translate(_SHAPES)
 
 
 def without_colours(line: bytes) -> bytes:

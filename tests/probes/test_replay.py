@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -83,6 +84,41 @@ def test_summary_names_lines_and_reasons(replay: Any) -> None:
     assert replay("vmstat", "hostile-truncated.txt", "--strict").code == EXIT_DATA
     assert replay("vmstat", "procps-4.0.6.txt", "--strict").code == 0
     assert "uu" in replay("vmstat", "hostile-renamed-column.txt").err
+
+
+def test_the_summary_adds_up_for_every_capture(replay: Any) -> None:
+    for tool in ("vmstat", "pidstat"):
+        for path in sorted((FIXTURES / tool).glob("*.txt")):
+            first = replay(tool, path.name).err.splitlines()[0]
+            lines, _, counts = first.removeprefix(f"{tool}: ").partition(" lines: ")
+            counts = re.sub(r" \(.*?\)", "", counts)
+            assert sum(int(part.split()[0]) for part in counts.split(", ")) == int(lines), first
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "times"),
+    [
+        ("vmstat", "procps-3.2.8-timestamp-zone-in-rows", ["2016-07-01T11:44:41", "2016-07-01T11:44:42"]),
+        ("vmstat", "procps-3.2.8-oswatcher", [f"2014-04-22T10:00:{n:02}" for n in (4, 5, 34, 35)]),
+        ("vmstat", "procps-3.2.8-appended-runs", [None] * 4),
+        ("pidstat", "sysstat-12.6.1-locale-fa_IR", [f"17:37:4{n}" for n in (1, 1, 2, 2, 3, 3)]),
+        ("pidstat", "sysstat-12.6.1-locale-nb_NO", ["17:37"] * 6),
+        ("pidstat", "sysstat-12.6.1-locale-hi_IN", [None] * 6),
+    ],
+)
+def test_times_are_right_or_null(replay: Any, tool: str, name: str, times: list[str | None]) -> None:
+    output = replay(tool, f"{name}.txt", "--strict")
+    assert output.code == 0
+    assert [row["time"] for row in output.rows] == times
+    assert {code for row in output.rows for code in codes_of(row).values()} <= {"MISSING"}
+
+
+def test_a_last_line_that_is_cut_inside_its_last_value_is_not_valid(replay: Any, tmp_path: Path) -> None:
+    text = (FIXTURES / "vmstat" / "procps-3.3.txt").read_text().rstrip()
+    cut = tmp_path / "cut.txt"
+    cut.write_text(text + "\n 1  0   1024 512000  20480 409600    0    0    12    34   56   78  2  1 57  0 4")
+    invalid = codes_of(replay("vmstat", str(cut)).rows[-1])
+    assert {invalid[f"cpu_{name}_ratio"] for name in ("user", "system", "idle", "iowait", "steal")} == {"INCONSISTENT"}
 
 
 def test_limits_come_from_the_banner_or_an_option(replay: Any) -> None:

@@ -61,6 +61,10 @@ def shape(ticks: list[ProcessTick]) -> list[int]:
         ("12.6.1-no-permission", [3] * 3, {*CPU, "io_delay_ticks"}),
         ("12.6.1-command-line", [2], set(CPU)),
         ("12.6.1-since-boot", [], set()),
+        ("12.6.1-user-names-with-spaces", [4, 4], set(CPU)),
+        ("12.6.1-empty-command", [3], set(CPU)),
+        ("12.6.1-large-uids", [3, 3], set(PIDSTAT_METRICS)),
+        *((f"12.6.1-locale-{language}", [2] * 3, set(CPU)) for language in ("fa_IR", "hi_IN", "nb_NO")),
         *((f"12.6.1-locale-{language}", [2] * 4, {*CPU, *FAULTS}) for language in (
             "de_DE", "en_US", "zh_CN", "ko_KR", "fr_FR", "el_GR", "vi_VN"
         )),
@@ -137,6 +141,138 @@ def test_commands_may_look_like_anything() -> None:
     assert tick.rows[501].command == "sh -c while :; do sleep 1; done # PID Command"
 
 
+BANNER = "Linux 6.1.0 (deb) \t2024-05-06 \t_x86_64_\t(2 CPU)"
+COLUMNS = "%usr %system  %guest   %wait    %CPU   CPU  Command"
+FIGURES = "1.00    2.00    0.00    0.00    3.00     1"
+
+
+def block(before: str, now: str, *pids: int, user: str = "") -> list[str]:
+    """A block of pidstat -u, aligned as printf does it."""
+    header = f"{before:<11}{'     USER' if user else '   UID'}       PID    {COLUMNS}"
+    who = f" {user:>8}" if user else " " + "1000".rjust(5)
+    return ["", header, *(f"{now:<11}{who} {pid:9}    {FIGURES}  name{pid}" for pid in pids)]
+
+
+def counted(*lines: str) -> tuple[list[list[int]], dict[str, int]]:
+    """The pids of every tick, and lines by kind."""
+    parser, ticks = parse("\n".join(lines).encode())
+    assert parser.parsed + parser.skipped + parser.rejected.count == parser.lines
+    return [list(tick.rows) for tick in ticks], {**parser.passed, **parser.rejected.counts}
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        "{}", "{} AM", "{} PM UTC", "UTC {}", "{} অপরাহ্ণ UTC", "{} म.नं. UTC", "{} ንጉሆ ሰዓተ", "{}፡ጽባሕ", "下午 {} CST",
+        "సా.{} UTC", "ཆུ་ཚོད{}", "{} e paradites CET",
+    ],
+)  # fmt: skip
+def test_times_of_any_locale_are_no_averages(clock: str) -> None:
+    times = [clock.format(f"05:37:4{n}") for n in range(3)]
+    lines = [BANNER, *block(times[0], times[1], 7, 8), *block(times[1], times[2], 7, 8)]
+    found, kinds = counted(*lines, *block("Trung bình:", "Trung bình:", 7, 8))
+    assert found == [[7, 8], [7, 8]]
+    assert kinds == {"headers": 4, "comments": 3, "averages": 2}
+
+
+def test_numerals_in_chinese_are_a_time() -> None:
+    lines = [
+        *block("十七時三十七分四十秒", "十七時三十七分四十秒", 7),
+        *block("十七時三十七分四十秒", "十七時三十七分四十一秒", 7),
+    ]
+    assert counted(BANNER, *lines) == ([[7]], {"headers": 3, "comments": 2, "since boot": 1})
+
+
+def test_every_run_of_a_file_has_its_own_since_boot_rows() -> None:
+    boot = [BANNER, *block("10:00:00", "10:00:00", 7, 8)]
+    run = [BANNER, *block("10:00:00", "10:00:01", 7, 8), *block("10:00:01", "10:00:02", 7, 8)]
+    found, kinds = counted(*boot, *run, *boot, "10:00:03 LINUX RESTART\t(2 CPU)", *boot[1:], *run)
+    assert found == [[7, 8]] * 4
+    assert kinds == {"headers": 11, "comments": 8, "since boot": 6}
+
+
+def test_without_seconds_the_only_tick_of_a_run_may_be_since_boot() -> None:
+    tick = block("kl. 17.37 +0000", "kl. 17.37 +0000", 7, 8)
+    average = block("Gj.snitt:", "Gj.snitt:", 7)
+    assert counted(BANNER, *tick) == ([], {"headers": 2, "comments": 1, "since boot": 2})
+    assert counted(BANNER, *tick, BANNER, *tick) == ([], {"headers": 4, "comments": 2, "since boot": 4})
+    assert counted(BANNER, *tick, *average)[0] == [[7, 8]]
+    assert counted(BANNER, *tick, *tick)[0] == [[7, 8], [7, 8]]
+    assert counted(BANNER, *block("kl. 17.37 +0000", "kl. 17.38 +0000", 7))[0] == [[7]]
+
+
+@pytest.mark.parametrize("clock", ["10:00:01", "10:00:01 PM", "UTC 10:00:01 PM"])
+@pytest.mark.parametrize("user", ["root", "jane doe", "a 12", "EXAMPLE\\domain admin2", "1 2 3 4", "x  y", "7"])
+@pytest.mark.parametrize("line_layout", [False, True])
+def test_user_names_may_have_spaces_and_numbers(user: str, line_layout: bool, clock: str) -> None:
+    lines = block("# Time" if line_layout else clock.replace("01", "00"), clock, 1, 4242, 4300, user="root")
+    lines[3:] = [line.replace("    root", f"{user:>8}") for line in lines[3:]]
+    parser, (tick,) = parse("\n".join([BANNER, *lines]).encode())
+    assert parser.rejected.counts == {}
+    assert (tick.time, list(tick.rows)) == (clock, [1, 4242, 4300])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UID PID Command", "10:00:00 UID PID Command", "10:00:00 UID PID %usr Command", "10:00:01 1000 9 1.00 x",
+        f"10:00:01 1000 9 {' '.join(FIGURES.split())} fake", "Average:", "x" * 70000, "a\0b", "%usr %system Command",
+        "# Time UID PID %usr Command", "10:00:01",
+    ],
+)  # fmt: skip
+def test_a_line_within_a_block_costs_only_itself(line: str) -> None:
+    lines = [BANNER, *block("10:00:00", "10:00:01", 7, 8), *block("10:00:01", "10:00:02", 7, 8)]
+    found, kinds = counted(*lines[:4], line, *lines[4:])
+    assert found == [[7, 8], [7, 8]]
+    assert sum(kinds.values()) == 3 + 2 + 1
+
+
+def test_rows_below_a_lost_header_are_not_read_as_those_before() -> None:
+    first = block("10:00:00", "10:00:01", 7)
+    rows = ["10:00:01     1000         7      4.00      0.50   19228    1496   0.04     0  name7"]
+    found, kinds = counted(BANNER, *first, "", *rows)
+    assert found == [[7]]
+    assert kinds["comments"] == 2
+    assert sum(kinds.values()) == 5
+
+
+def test_a_process_twice_in_one_block_is_rejected() -> None:
+    lines = block("10:00:00", "10:00:01", 7, 8, 7)
+    assert counted(BANNER, *lines) == ([[7, 8]], {"headers": 2, "comments": 1, "a process twice in one block": 1})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "   ", "7", "7  up", "UID PID Command", "Average:", "Linux 1 (x)\t1\t_\t(1 CPU)", "#"]
+)
+@pytest.mark.parametrize("end", ["", "\r"])
+def test_a_process_may_have_any_name(name: str, end: str) -> None:
+    head, row = block("10:00:00", "10:00:01", 9)[1:]
+    lines = [
+        BANNER,
+        "",
+        head,
+        row,
+        row.replace("9    1", "8    1").replace("name9", name),
+        row.replace("9    1", "7    1"),
+    ]
+    parser, (tick,) = parse((end + "\n").join([*lines, ""]).encode())
+    assert parser.rejected.counts == {}
+    assert [(pid, row.command) for pid, row in tick.rows.items()] == [(9, "name9"), (8, name.strip()), (7, "name9")]
+
+
+def test_rejected_rows_name_their_process() -> None:
+    lines = block("# Time", "10:00:01", 7, 8)
+    _, (tick,) = parse("\n".join([BANNER, *lines[:3], "10:00:01     1000         8    1.00    2.00"]).encode())
+    assert (list(tick.rows), tick.rejected) == ([7], {8})
+
+
+def test_a_row_that_is_cut_before_its_command_is_rejected() -> None:
+    lines = block("10:00:00", "10:00:01", 7, 8)
+    whole, kinds = counted(BANNER, *lines[:-1], lines[-1].removesuffix("  name8"))
+    assert whole == [[7]]
+    assert sum(kinds.values()) == 4
+
+
 def test_per_cpu_division_is_undone() -> None:
     _, ticks = parse_file("sysstat-12.6.1-divided.txt", PidstatParser(cores_divided=2))
     for tick in ticks:
@@ -188,10 +324,26 @@ def test_a_tool_that_goes_quiet_is_flushed() -> None:
         ("renamed-pid", [2, 2], {"a header without PID": [[8, 8]], "a row before any header": [[9, 10]]}),
         ("header-without-rows", [], {}),
         ("rows-without-header", [], {"a row before any header": [[4, 6]]}),
-        ("vanished-column", [2, 2, 2, 1], {"more or fewer values than columns": [[13, 13], [19, 19]]}),
+        (
+            "vanished-column",
+            [2, 2, 0, 2, 1],
+            {
+                "more or fewer values than columns": [[13, 13]],
+                "values that do not stand under their names": [[19, 19]],
+            },
+        ),
         ("repeated-header", [1, 1], {}),
         ("clock-back", [1] * 6, {}),
         ("twice", [1, 1], {}),
+        ("command-looks-like-a-header", [4, 4], {}),
+        (
+            "newline-in-arguments",
+            [3, 1],
+            {
+                "3 values for 6 columns": [[5, 5], [8, 8]],
+                "values that do not stand under their names": [[6, 6]],
+            },
+        ),
     ],
 )
 def test_bad_lines_are_counted_with_their_numbers(
@@ -243,10 +395,7 @@ HEADER = (
     "# Time        UID       PID    %usr %system  %guest   %wait    %CPU   CPU  minflt/s  majflt/s     VSZ     RSS   "
     "%MEM   kB_rd/s   kB_wr/s kB_ccwr/s iodelay   cswch/s nvcswch/s  Command"
 )
-real_lines = [
-    line for name in ("one-line", "blocks", "threads", "locale-ko_KR", "human", "colours")
-    for line in (CAPTURES / f"sysstat-12.6.1-{name}.txt").read_bytes().splitlines()
-]  # fmt: skip
+real_lines = [line for path in sorted(CAPTURES.glob("*.txt")) for line in path.read_bytes().splitlines()]
 
 
 @given(st.lists(st.one_of(st.binary(max_size=200), st.sampled_from(real_lines)), max_size=30))

@@ -12,9 +12,14 @@ from probes.sources.tool_clock import ToolClock
         ("01:00:01 PM", "13:00:01"),
         ("12:00:01 AM", "00:00:01"),
         ("12:00:01 PM", "12:00:01"),
-        ("01:00:01 μμ", "13:00:01"),
-        ("下午 01时00分01秒", "13:00:01"),
-        ("오후 01시 00분 01초", "13:00:01"),
+        ("1:00:01 p.m. UTC", "13:00:01"),
+        ("09时00分01秒", "09:00:01"),
+        ("09시 00분 01초", "09:00:01"),
+        ("09.00.01", "09:00:01"),
+        ("下午 13时00分01秒", "13:00:01"),
+        ("00:00:01 UTC", "00:00:01"),
+        ("kl. 17.37 +0000", "17:37"),
+        ("09:37", "09:37"),
         ("UTC 13:00:01", "13:00:01"),
         ("13:00:01 +02", "13:00:01"),
         ("1792000000", "2026-10-14T17:46:40Z"),
@@ -28,10 +33,37 @@ def test_times_of_many_locales(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-", "Average:", "25:00:00", "12:61:00", "12:00", "2026-13-41 12:00:00", "9" * 9 + "x"]
-)
-def test_what_is_no_time(text: str) -> None:
+    "text",
+    [
+        "", "-", "Average:", "25:00:00", "12:61:00", "12", "2026-13-41 12:00:00", "9" * 9 + "x", "load 1 2",
+        "+13:00", "01:00:01 μμ", "下午 01时00分01秒", "오후 01시 00분 01초", "05:37:41 अपराह्न UTC",
+        "05:37:41 UTC", "సా.05.37.41 UTC", "5:37:41፡ጽባሕ", "05:37:41 PD", "kl. 05.37 +0000", "13:00:01 AM",
+        "00:00:01 PM", "am pm 05:37:41",
+    ],
+)  # fmt: skip
+def test_what_is_no_time_for_certain(text: str) -> None:
     assert ToolClock().read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zzz ***Tue Apr 22 10:00:03 PDT 2014", "2014-04-22T10:00:03"),
+        ("zzz *** Tue Apr  2 22:00:03 UTC 2014", None),
+        ("Tue Apr 2 22:00:03 UTC 2014", "2014-04-02T22:00:03"),
+        ("Tue Apr 22 10:00:03 PM PDT 2014", "2014-04-22T22:00:03"),
+        ("Tue 22 Apr 2014 10:00:03 AM +03", "2014-04-22T10:00:03"),
+        ("2014-04-22 10:00:03", "2014-04-22T10:00:03"),
+        ("2014-04-22T10:00:03+02:00", "2014-04-22T10:00:03"),
+        ("zzz ***Di 22. Apr 10:00:03 CEST 2014", None),
+        ("zzz ***Tue Foo 22 10:00:03 PDT 2014", None),
+        ("10:00:01 LINUX RESTART", None),
+        ("zzz", None),
+    ],
+)
+def test_stamps_between_runs(text: str, expected: str | None) -> None:
+    moment = ToolClock().read_stamp(text)
+    assert (moment and moment.text) == expected
 
 
 def test_the_date_of_the_banner_goes_on_past_midnight() -> None:
@@ -63,3 +95,4 @@ def test_no_text_raises(texts: list[str], date: str) -> None:
     clock.begin(date)
     for text in texts:
         clock.read(text)
+        clock.read_stamp(text)
