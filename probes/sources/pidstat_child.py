@@ -4,7 +4,8 @@ pidstat is told the pids (``-p``): with ``-p ALL`` it reads every process of the
 ``-C`` reads every name as well (docs/decisions/0011). When discovery finds new ones, a second
 pidstat is started beside the first and takes over with its first tick, so that no tick is lost.
 A process is watched until /proc says that it has ended: one whose row does not come in
-time has a TIMEOUT in that tick. One whose rows stay away makes pidstat start anew, ever more rarely.
+time has a TIMEOUT in that tick, and one whose row cannot be read is UNREADABLE. One whose rows stay away makes
+pidstat start again, ever more rarely.
 
 Nothing in the output tells that a tick is complete, and pidstat writes every column with
 a system call of its own, so a tick is read a moment after it began. It is complete when
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from acquisition.model.codes import MISSING, NAN, TIMEOUT
+from acquisition.model.codes import MISSING, NAN, TIMEOUT, UNREADABLE
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
@@ -103,9 +104,11 @@ class Run:
         if not self.child.pid or parser.time == self._taken:
             return True
         silent = monotonic - self._progress
-        if not parser.gathered:
+        if not parser.gathered and not parser.refused:
             return silent >= _QUIET
-        missing = [found for pid, found in self.found.items() if pid not in parser.gathered]
+        missing = [
+            found for pid, found in self.found.items() if pid not in parser.gathered and pid not in parser.refused
+        ]
         if not missing:
             return True
         if silent < _QUIET:
@@ -247,7 +250,8 @@ class PidstatSource:
 
     def _take(self, run: Run, tick: ProcessTick, wall: float, monotonic: float) -> Reading | None:
         """The reading of a complete tick; None when the other pidstat has just given one."""
-        run.child.works()
+        if tick.rows:
+            run.child.works()
         self._drop_ended(run, tick)
         if run is self._next:
             if self._run is not None:
@@ -268,7 +272,8 @@ class PidstatSource:
 
     def _follow_absent(self, run: Run, tick: ProcessTick, monotonic: float) -> None:
         """Count the ticks in which a living process had no row; start anew for one that pidstat has lost."""
-        self._absent = {pid: self._absent.get(pid, 0) + 1 for pid in run.found if pid not in tick.rows}
+        answered = tick.rejected.union(tick.rows)
+        self._absent = {pid: self._absent.get(pid, 0) + 1 for pid in run.found if pid not in answered}
         lost = any(n >= _PATIENCE_WITH_ROWS and n & (n - 1) == 0 for n in self._absent.values())
         if lost and self._next is None:
             self._next = self._started(dict(run.found), monotonic)
@@ -281,7 +286,7 @@ class PidstatSource:
             row = tick.rows.get(pid)
             if row is None:
                 values += [NAN] * width
-                codes += bytes([TIMEOUT]) * width
+                codes += bytes([UNREADABLE if pid in tick.rejected else TIMEOUT]) * width
                 continue
             if self._delay >= 0 and not self._facts.delay_accounting:
                 row.values[self._delay], row.codes[self._delay] = NAN, MISSING

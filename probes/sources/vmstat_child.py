@@ -4,7 +4,8 @@ Memory and swap in use come from /proc/meminfo, too, read at the same moment (it
 the rest): vmstat of procps 4.0.2, which Debian 12 has, repeats its first figures of them for ever.
 
 A line belongs to the interval in which it ended: the reading is made when the line
-arrives. The first line is an average since boot and no sample.
+arrives. The first line is an average since boot and no sample. A line that cannot be read is UNREADABLE in
+its columns; what /proc says beside it counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from probes.sources.host_figures import MemoryFigures
 from probes.sources.one_child import OneChild
 from probes.sources.procfs_host import all_figures, host_entity
 from probes.sources.tool_child import ToolChild, find_tool
-from probes.sources.vmstat import VmstatParser, VmstatRow
+from probes.sources.vmstat import VmstatParser
 
 #: What is taken from a line of vmstat.
 _FROM_VMSTAT = frozenset(VMSTAT_METRICS).difference(MemoryFigures.metrics)
@@ -36,7 +37,7 @@ def create(request: Request) -> VmstatSource | None:
         return None
     # -w prints guest time in a column of its own where vmstat can (procps 4)
     command = [path, "-n", "-w", str(int(request.interval))]
-    return VmstatSource(request.resource_set, request.facts, ToolChild(command, request.report))
+    return VmstatSource(request.resource_set, request.facts, ToolChild(command, request.report), request.interval)
 
 
 class VmstatSource(OneChild):
@@ -44,8 +45,9 @@ class VmstatSource(OneChild):
 
     name = "vmstat"
 
-    def __init__(self, resource_set: ResourceSet, facts: HostFacts, child: ToolChild) -> None:
+    def __init__(self, resource_set: ResourceSet, facts: HostFacts, child: ToolChild, interval: float) -> None:
         super().__init__(resource_set, child, [host_entity(facts)])
+        self._interval = interval
         self._facts = facts
         self._parser = VmstatParser(resource_set)
         more = tuple(metric for metric in resource_set.metrics if metric.name not in _FROM_VMSTAT)
@@ -60,14 +62,18 @@ class VmstatSource(OneChild):
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
         """See ``OneChild``."""
         newest = None
+        rejected = self._parser.rejected.count
         for line in lines:
             newest = self._parser.feed(line) or newest
-        if newest is None:
-            return None
-        self._child.works()
-        return self._reading(newest, wall, monotonic)
+        if newest is not None:
+            self._child.works()
+            return self._reading(newest.values, newest.codes, wall, monotonic)
+        odd = self._parser.parsed and self._parser.rejected.count > rejected
+        if odd and monotonic - self._last > self._interval / 2:
+            return self._reading(*self._parser.unreadable(), wall, monotonic)
+        return None
 
-    def _reading(self, line: VmstatRow, wall: float, monotonic: float) -> Reading:
+    def _reading(self, values: list[float], codes: bytearray, wall: float, monotonic: float) -> Reading:
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
         row: Row = {}
@@ -75,18 +81,10 @@ class VmstatSource(OneChild):
             figures.read(seconds, row)
         for name, column in self._more.items():
             if name in row:
-                line.values[column], line.codes[column] = row[name]
+                values[column], codes[column] = row[name]
         facts = self._facts
         return Reading(
-            self._set,
-            self._entities,
-            line.values,
-            line.codes,
-            wall,
-            monotonic,
-            seconds,
-            facts.cores,
-            facts.memory_bytes,
+            self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
         )
 
     def account(self) -> dict[str, object]:

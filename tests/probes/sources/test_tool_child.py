@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.model.codes import TIMEOUT, VALID
+from acquisition.model.codes import TIMEOUT, UNREADABLE, VALID
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import HOST, PROCESSES
@@ -355,6 +355,59 @@ def test_new_processes_are_taken_over_without_a_lost_tick() -> None:
     times = [reading.monotonic for reading in readings]
     assert max(b - a for a, b in pairwise(times)) < 1.9
     assert source.account()["starts"] == 2
+    source.close()
+
+
+#: The real tool, what it prints edited by sed.
+ODD = """#!/bin/sh
+{tool} "$@" | sed -u '{edit}'
+"""
+
+
+def odd_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, edit: str) -> None:
+    """Put a tool first on PATH that prints what the real one does, edited by sed."""
+    tool = tmp_path / name
+    tool.write_text(ODD.format(tool=find_tool(name), edit=edit))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("edit", "code"),
+    [
+        (r"s/^\\([0-9:]* *\\)[0-9]*/\\1-1294967296/", VALID),  # a user id of 2^31 and above
+        (r"s/  python[^ ]*$/  /", VALID),  # no name
+        (r"/ {pid} /s/ [^ ]* [^ ]*  [^ ]*$//", UNREADABLE),
+    ],
+)
+def test_one_odd_row_of_pidstat_costs_only_its_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str, code: int
+) -> None:
+    odd_tool(monkeypatch, tmp_path, "pidstat", edit.replace("{pid}", str(os.getpid())))
+    made, reports = request("processes", selection=Selection(pids=(os.getpid(), 1)))
+    source = create("pidstat", made)
+    for reading in run(source, PATIENT, 3):
+        width = len(PROCESSES.metrics)
+        codes = {entity.labels["pid"]: reading.codes[row * width + 8] for row, entity in enumerate(reading.entities)}
+        assert codes == {"1": VALID, str(os.getpid()): code}
+    assert source.account()["starts"] == 1
+    assert reports == []
+    source.close()
+
+
+@needs_tools
+def test_an_odd_row_of_vmstat_leaves_what_proc_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    odd_tool(monkeypatch, tmp_path, "vmstat", "5,6s/.*/odd/")
+    made, reports = request("host")
+    source = create("vmstat", made)
+    names = [metric.name for metric in HOST.metrics]
+    idle, memory = names.index("cpu_idle_ratio"), names.index("memory_total_bytes")
+    readings = run(source, PATIENT, 4)
+    assert [reading.codes[idle] for reading in readings] == [VALID, UNREADABLE, UNREADABLE, VALID]
+    assert {reading.codes[memory] for reading in readings} == {VALID}
+    assert source.account()["rejected_lines"] == 2
+    assert reports == []
     source.close()
 
 
