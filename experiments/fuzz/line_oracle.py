@@ -88,7 +88,9 @@ class VmstatOracle:
 
     def _look(self, line: bytes) -> None:
         tokens = _plain(line).split()
-        if len(line) > _LONGEST_LINE or b"\0" in line or not tokens or any(map(_has_digit, tokens[:-1])):
+        if len(line) > _LONGEST_LINE or b"\0" in line or not tokens or tokens[0].startswith(b"#"):
+            return
+        if any(map(_has_digit, tokens[:-1])):
             return
         known = sum(token in _VMSTAT for token in tokens)
         if known >= 3 and 2 * known >= len(tokens):

@@ -103,6 +103,7 @@ class PidstatParser(LineParser):
         self._time = b""
         self._seen: frozenset[int] = frozenset()  # metrics of the reports in this tick
         self._refused: set[int] = set()  # pids of rejected rows of this tick
+        self._unsure = 0
         self._restart(None)
 
     def feed(self, line: bytes) -> ProcessTick | None:
@@ -161,7 +162,7 @@ class PidstatParser(LineParser):
         self._spaced = False  # headers come after blank lines
         self._doubt = False  # this block has no header, or lines that are no rows
         self._first = True  # no tick of this run is complete
-        self._unsure: int = 0  # rows of the tick in progress that may be averages since boot
+        self._unsure = 0  # rows of the tick in progress that may be averages since boot
         self._time = b""
 
     def _placed(self, line: bytes, header: Header) -> Placed | None:
